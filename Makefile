@@ -1,0 +1,49 @@
+# Every target prepares what it needs by itself: an own virtual environment with locked, hashed versions.
+#   make demo ARGS="--for 20"      make test ARGS="tests/unit -k cron"
+# PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench chaos lock clean
+
+ARGS ?=
+PYTHON ?=
+UV ?= uv
+export PYTHON
+BIN := .venv/bin
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 seconds
+	@.ci/environment runtime
+	@$(BIN)/pgcron-ha demo $(ARGS)
+
+test: ## all tests, against real PostgreSQL servers and real processes; fails if one is skipped
+	@.ci/environment dev
+	@$(BIN)/python -m pytest -p tests.house.no_skips -n auto --maxprocesses 4 $(ARGS)
+
+check: ## format, lint, strict types, import contracts
+	@.ci/environment dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy pgcron_ha migrations tests
+	$(BIN)/lint-imports
+
+format: ## let ruff write the format and the simple fixes
+	@.ci/environment dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: ## drain no-op runs beside a bare asyncpg loop; ARGS are the benchmark's
+	@.ci/environment dev
+	@$(BIN)/python -m tests.benchmarks.drain $(ARGS)
+
+chaos: ## the tests with real processes only: kill -9, SIGSTOP, server restarts
+	@.ci/environment dev
+	@$(BIN)/python -m pytest -p tests.house.no_skips tests/e2e $(ARGS)
+
+lock: ## resolve pyproject.toml again into .requirements/ (needs uv)
+	.requirements/lock "$(UV)"
+
+clean: ## remove the environment and the caches
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

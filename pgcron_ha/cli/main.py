@@ -1,0 +1,157 @@
+"""``pgcron-ha``: the group, its global options, and how every error is told.
+
+Exit codes: 0 done, 1 refused or failed (error, detail, hint on stderr), 2 wrong usage, 130 stopped
+by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from pgcron_ha.cli.context import CommandContext
+from pgcron_ha.errors import PgcronError
+
+FAILED = 1
+INTERRUPTED = 130
+
+
+class Subcommand(NamedTuple):
+    """Where a command stands and what it does, so that ``--help`` imports none of them."""
+
+    place: str
+    summary: str
+
+
+COMMANDS: dict[str, Subcommand] = {
+    "demo": Subcommand("demo:demo_command", "Watch two nodes work on an embedded PostgreSQL."),
+    "dev": Subcommand("dev:dev_command", "Run one node on an embedded PostgreSQL, for developing."),
+    "node": Subcommand("node:node_command", "Run a node until it is told to stop."),
+    "migrate": Subcommand("migrate:migrate_command", "Bring the schema up to this version."),
+    "schedules": Subcommand("schedules:schedules_group", "List, define, pause, explain schedules."),
+    "next": Subcommand("next:next_command", "Print the fire times of a spec."),
+    "enqueue": Subcommand("runs:enqueue_command", "Ask for one run of a handler."),
+    "runs": Subcommand("runs:runs_group", "List, show, cancel, retry runs; read their logs."),
+    "dead": Subcommand("dead:dead_group", "List dead letters and send them again."),
+    "queues": Subcommand("queues:queues_group", "List, pause and resume queues."),
+    "nodes": Subcommand("nodes:nodes_command", "List the nodes and their leases."),
+    "status": Subcommand("status:status_command", "Show what the cluster does and what waits."),
+    "doctor": Subcommand("doctor:doctor_command", "Check the database, the schema, the settings."),
+    "grants": Subcommand("grants:grants_command", "Print the SQL that gives a role its rights."),
+    "config": Subcommand(
+        "configuration:config_command", "Show the settings and where each comes from."
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; nothing but a bug of ours raises."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = cli.main(args=given, prog_name="pgcron-ha", standalone_mode=False)
+    except PgcronError as error:
+        _print_error(error, as_json=_wants_json(given))
+        return FAILED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("stopped", err=True)
+        return INTERRUPTED
+    # A command may return its exit code; click itself does so for --help and ctx.exit().
+    return result if isinstance(result, int) else 0
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now; None when there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].place.partition(":")
+        command = getattr(importlib.import_module(f"pgcron_ha.cli.{module}"), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"pgcron_ha.cli.{module}:{name} is not a click command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; an unknown name is answered with the nearest known ones."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=3, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise click.UsageError(f"there is no command '{args[0]}'{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands, from their summaries."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+
+def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"pgcron-ha {_installed_version()}")
+        context.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The configuration file; without it ./pgcron-ha.toml, if that exists.",
+)
+@click.option("--dsn", metavar="URL", help="The database: postgresql://user@host/name.")
+@click.option("--schema", metavar="NAME", help="The schema the tables stand in.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and end.",
+)
+@click.pass_context
+def cli(
+    context: click.Context, config_file: Path | None, dsn: str | None, schema: str | None
+) -> None:
+    """Cron and background jobs on PostgreSQL alone: equal nodes, no leader."""
+    context.obj = CommandContext(config_file, {"dsn": dsn, "schema": schema})
+
+
+def _installed_version() -> str:
+    try:
+        return importlib.metadata.version("pgcron-ha")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options
+
+
+def _print_error(error: PgcronError, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"error": error.as_json()}, ensure_ascii=False), err=True)
+        return
+    labels = (("error", error.message), ("detail", error.detail), ("hint", error.hint))
+    for label, sentence in labels:
+        if sentence is not None:
+            click.echo(f"{label}: {sentence}", err=True)

@@ -1,0 +1,37 @@
+"""The configuration: one table of settings, four sources, one frozen value.
+
+`settings.SETTINGS` is the table: the loader, ``pgcron-ha config --explain``, README and tests all
+read it. Sources, each over the one before: default < ``pgcron-ha.toml`` < environment < flags.
+They are merged as raw values that remember where they came from (`sources`); types are applied
+once, at the end, and every problem is reported together (`loading`). `capabilities` is what the
+same file lets this node run.
+"""
+
+from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.config.loading import load_settings
+from pgcron_ha.config.settings import (
+    SETTINGS,
+    LogSettings,
+    NodeSettings,
+    RetentionSettings,
+    Setting,
+    Settings,
+)
+from pgcron_ha.config.sources import SourcedSettings, SourcedValue, read_sources
+from pgcron_ha.config.values import format_duration, parse_duration
+
+__all__ = [
+    "SETTINGS",
+    "LogSettings",
+    "NodeSettings",
+    "RetentionSettings",
+    "Setting",
+    "Settings",
+    "ShellTemplate",
+    "SourcedSettings",
+    "SourcedValue",
+    "format_duration",
+    "load_settings",
+    "parse_duration",
+    "read_sources",
+]

@@ -1,0 +1,77 @@
+"""Types applied once, every problem reported together."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Any
+
+from pgcron_ha.config.capabilities import read_shell_templates
+from pgcron_ha.config.settings import (
+    BY_KEY,
+    LogSettings,
+    NodeSettings,
+    RetentionSettings,
+    Setting,
+    Settings,
+)
+from pgcron_ha.config.sources import SourcedSettings, SourcedValue, read_sources
+from pgcron_ha.errors import ConfigError
+
+# The beginning of a value is enough to recognize it in a sentence.
+_SHOWN_CHARACTERS = 80
+
+
+def load_settings(sources: SourcedSettings | None = None) -> Settings:
+    """The settings from these sources (by default: file, environment, no flags).
+
+    Raises one `ConfigError` that lists every value that can't be used and every unknown name.
+    """
+    sources = read_sources() if sources is None else sources
+    problems = list(sources.problems)
+    typed: dict[str, Any] = {}
+    for key, value in sources.values.items():
+        try:
+            typed[key] = BY_KEY[key].read(value.raw)
+        except ValueError as error:
+            problems.append(_problem(BY_KEY[key], value, str(error)))
+    shell, shell_problems = read_shell_templates(sources.shell)
+    problems.extend(f"{problem} ({sources.file})" for problem in shell_problems)
+    if problems:
+        raise _config_error(problems)
+    return Settings(
+        dsn=typed["dsn"],
+        schema=typed["schema"],
+        node=NodeSettings(**_table(typed, "node")),
+        retention=RetentionSettings(**_table(typed, "retention")),
+        log=LogSettings(**_table(typed, "log")),
+        shell=MappingProxyType(shell),
+    )
+
+
+def shown(setting: Setting, raw: object) -> str:
+    """A raw value as people may see it: bounded, and without a password."""
+    text = raw if isinstance(raw, str) else repr(raw)
+    if setting.is_secret:
+        # Greedy up to the last @: a password may contain one.
+        text = re.sub(r"(://[^:/@\s]*):\S*@", r"\1:***@", text) if "://" in text else "***"
+        text = re.sub(r"(password=)[^&\s]*", r"\1***", text)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+def _problem(setting: Setting, value: SourcedValue, expected: str) -> str:
+    return f"{value.name}='{shown(setting, value.raw)}' ({value.origin}): expected {expected}"
+
+
+def _config_error(problems: list[str]) -> ConfigError:
+    hint = "`pgcron-ha config --explain` lists every setting, its default and its variable"
+    if len(problems) == 1:
+        return ConfigError(problems[0], None, hint)
+    return ConfigError(f"{len(problems)} problems in the configuration", "\n".join(problems), hint)
+
+
+def _table(typed: dict[str, Any], table: str) -> dict[str, Any]:
+    prefix = f"{table}."
+    return {
+        key.removeprefix(prefix): value for key, value in typed.items() if key.startswith(prefix)
+    }

@@ -1,0 +1,196 @@
+"""The table of settings, and the frozen value made from it."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.config.values import (
+    Choice,
+    Duration,
+    Integer,
+    Reader,
+    Text,
+    TextList,
+    directory,
+)
+from pgcron_ha.errors import ConfigError
+
+ENVIRONMENT_PREFIX = "PGCRON_HA_"
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """What one node is called, offers and keeps to; durations are seconds."""
+
+    name: str
+    queues: tuple[str, ...]
+    slots: int
+    lease_ttl: float
+    apps: tuple[str, ...]
+    prefetch: int
+    grace: float
+    state_directory: Path
+    horizon: float
+    poll_interval: float
+
+
+@dataclass(frozen=True)
+class RetentionSettings:
+    """How long records are kept, in seconds."""
+
+    history: float
+    log: float
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """How a process of ours logs about itself."""
+
+    format: str
+    level: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting, typed and checked: a field for each line of `SETTINGS`, grouped by table."""
+
+    dsn: str | None = field(repr=False)  # it may hold a password
+    schema: str
+    node: NodeSettings
+    retention: RetentionSettings
+    log: LogSettings
+    shell: Mapping[str, ShellTemplate]
+
+    def required_dsn(self) -> str:
+        """The DSN; raises `ConfigError` that says where to give one."""
+        if self.dsn is None:
+            raise ConfigError(
+                "no database is given",
+                "everything but `demo`, `dev` and `next` works on a database of yours",
+                f"set {ENVIRONMENT_PREFIX}DSN=postgresql://user@host/database, or give --dsn",
+            )
+        return self.dsn
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting. `default` is a raw value, read like any other, or a function that finds one."""
+
+    key: str
+    read: Reader
+    default: object | Callable[[], object]
+    help: str
+    is_secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable: ``node.slots`` is ``PGCRON_HA_NODE_SLOTS``."""
+        return ENVIRONMENT_PREFIX + self.key.upper().replace(".", "_")
+
+    def raw_default(self) -> object:
+        """The default on this machine."""
+        return self.default() if callable(self.default) else self.default
+
+
+def _host_name() -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:63].strip("-.") or "node"
+
+
+def _state_directory() -> Path:
+    try:
+        return Path.home() / ".local" / "state" / "pgcron_ha" / "nodes"
+    except RuntimeError:  # neither HOME nor an entry for this user: a service's place
+        return Path("/var/lib/pgcron_ha")
+
+
+def _optional_dsn(raw: object) -> str | None:
+    if raw is None:
+        return None
+    if not isinstance(raw, str) or not re.match(r"postgres(ql)?://\S", raw):
+        raise ValueError("a URL such as postgresql://user@host:5432/database")
+    return raw
+
+
+_QUEUE = Text(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}", "a name of 1 to 63 letters, digits and _ . : -")
+_SCHEMA = Text(
+    r"(?!pg_)[a-z_][a-z0-9_]{0,47}",
+    "1 to 48 lower-case letters, digits and _, not beginning with a digit or pg_",
+)
+_NODE = Text(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", "a name of 1 to 63 letters, digits and _ . -")
+_APP = Text(
+    r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,100}", "module:attribute, such as shop.jobs:app"
+)
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("dsn", _optional_dsn, None, "The database. The one setting production needs.", True),
+    Setting("schema", _SCHEMA, "pgcron", "The schema the tables and functions stand in."),
+    Setting("node.name", _NODE, _host_name, "A label for people; the host's name by default."),
+    Setting(
+        "node.queues", TextList(_QUEUE, False), ["default"], "The queues this node takes runs from."
+    ),
+    Setting("node.slots", Integer(1, 10_000), 16, "How many runs may execute here at once."),
+    Setting(
+        "node.lease_ttl",
+        Duration("1s", "5m"),
+        "15s",
+        "How long after its last heartbeat a node is taken for dead. Below 5s only in tests;"
+        " above the failover time of the database in production.",
+    ),
+    Setting(
+        "node.apps",
+        TextList(_APP, True),
+        [],
+        "Python applications whose handlers this node offers: module:attribute.",
+    ),
+    Setting(
+        "node.prefetch",
+        Integer(0, 100_000),
+        1000,
+        "How many runs may be claimed ahead of a free slot, where that is safe.",
+    ),
+    Setting(
+        "node.grace",
+        Duration("0s", "1h"),
+        "30s",
+        "How long a node that was told to stop lets its runs end.",
+    ),
+    Setting(
+        "node.state_directory",
+        directory,
+        _state_directory,
+        "Where a node keeps its lock and private files; every name has its own folder in it.",
+    ),
+    Setting(
+        "node.horizon",
+        Duration("1s", "1h"),
+        "60s",
+        "How far ahead of its time a fire becomes a run.",
+    ),
+    Setting(
+        "node.poll_interval",
+        Duration("50ms", "1m"),
+        "1s",
+        "How long a missed wake-up can go unnoticed.",
+    ),
+    Setting(
+        "retention.history",
+        Duration("1d", "3650d"),
+        "30d",
+        "How long ended runs are kept; dead letters stay until they are dealt with.",
+    ),
+    Setting("retention.log", Duration("1h", "3650d"), "7d", "How long the lines of runs are kept."),
+    Setting("log.format", Choice(("text", "json")), "text", "How a process logs on stderr."),
+    Setting(
+        "log.level",
+        Choice(("debug", "info", "warning", "error")),
+        "info",
+        "From which level on a process logs.",
+    ),
+)
+
+BY_KEY: Mapping[str, Setting] = {setting.key: setting for setting in SETTINGS}

@@ -1,0 +1,134 @@
+"""Raw values to typed ones: each reader takes what TOML, a variable or a flag gave.
+
+A reader raises `ValueError` with what was expected, worded to follow "expected …".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SECONDS_BY_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+_PART = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(ms|s|m|h|d|w)")
+# A list comes from one line of a file or one variable; beyond this it is a mistake.
+MAX_LIST_ITEMS = 200
+
+Reader = Callable[[object], Any]
+
+
+def parse_duration(text: str) -> float:
+    """``15s``, ``500ms``, ``1h30m``, ``2d`` as seconds; units from large to small, each once.
+
+    Raises `ValueError` for anything else, a bare number too: it does not say its unit.
+    """
+    parts = list(_PART.finditer(text))
+    units = [part[2] for part in parts]
+    sizes = [SECONDS_BY_UNIT[unit] for unit in units]
+    is_whole = "".join(part[0] for part in parts) == text
+    if not parts or not is_whole or sizes != sorted(set(sizes), reverse=True):
+        raise ValueError("a duration with its unit, such as 500ms, 15s, 30m or 1h30m")
+    return sum(float(part[1]) * size for part, size in zip(parts, sizes, strict=True))
+
+
+def format_duration(seconds: float) -> str:
+    """A text that `parse_duration` reads as these seconds, to the millisecond."""
+    left = round(seconds * 1000)
+    parts = []
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, left = divmod(left, round(SECONDS_BY_UNIT[unit] * 1000))
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Seconds between two bounds, both allowed."""
+
+    least: str
+    most: str
+
+    def __call__(self, raw: object) -> float:
+        """Read ``"15s"``; a number without a unit is refused."""
+        seconds = parse_duration(raw.strip() if isinstance(raw, str) else "")
+        if not parse_duration(self.least) <= seconds <= parse_duration(self.most):
+            raise ValueError(f"a duration from {self.least} to {self.most}")
+        return seconds
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number between two bounds, both allowed."""
+
+    least: int
+    most: int
+
+    def __call__(self, raw: object) -> int:
+        """Read ``16`` or ``"16"``."""
+        is_number = isinstance(raw, int) and not isinstance(raw, bool)
+        if isinstance(raw, str) and re.fullmatch(r"[+-]?\d{1,18}", raw.strip()):
+            raw, is_number = int(raw), True
+        if not is_number or not self.least <= int(str(raw)) <= self.most:
+            raise ValueError(f"a whole number from {self.least:,} to {self.most:,}")
+        return int(str(raw))
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text that matches a pattern from end to end."""
+
+    pattern: str
+    expected: str
+
+    def __call__(self, raw: object) -> str:
+        """Read the text as it stands."""
+        if not isinstance(raw, str) or not re.fullmatch(self.pattern, raw):
+            raise ValueError(self.expected)
+        return raw
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def __call__(self, raw: object) -> str:
+        """Read one of the words, in any case."""
+        word = raw.lower() if isinstance(raw, str) else ""
+        if word not in self.words:
+            raise ValueError(f"one of {', '.join(self.words)}")
+        return word
+
+
+@dataclass(frozen=True)
+class TextList:
+    """Several texts: a list in the file, comma-separated in a variable."""
+
+    item: Text
+    may_be_empty: bool
+
+    def __call__(self, raw: object) -> tuple[str, ...]:
+        """Read the items in their order; doubles are refused."""
+        if isinstance(raw, str):
+            raw = [part.strip() for part in raw.split(",") if part.strip()]
+        if not isinstance(raw, list | tuple) or len(raw) > MAX_LIST_ITEMS:
+            raise ValueError(f"a list of at most {MAX_LIST_ITEMS} items, each {self.item.expected}")
+        items = tuple(self.item(value) for value in raw)
+        if len(set(items)) != len(items):
+            raise ValueError("a list that names nothing twice")
+        if not items and not self.may_be_empty:
+            raise ValueError(f"at least one item: {self.item.expected}")
+        return items
+
+
+def directory(raw: object) -> Path:
+    """An absolute path; ``~`` is this user's home."""
+    path = Path(str(raw)).expanduser() if isinstance(raw, str | Path) and str(raw) else Path()
+    if not path.is_absolute():
+        raise ValueError("an absolute path")
+    return path
