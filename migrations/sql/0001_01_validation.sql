@@ -1,0 +1,180 @@
+-- What plain SQL can judge about a row, and how a refusal is worded.
+--
+-- A CHECK constraint is written `CHECK (fine OR pgcron.refuse(…))`, so that a raw INSERT, too, is answered
+-- with a message (the fact), a detail (the rule), a hint (what now) and an SQLSTATE of class PC.
+
+CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+END $$;
+COMMENT ON FUNCTION pgcron.refuse(text, text, text, text) IS
+  'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
+
+CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$' $$;
+
+CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
+    'A handler is written kind:name; the kinds are py, shell, http and sql, the name has letters, digits, "_", "." and "-".',
+    'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
+
+CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
+    pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
+                  'Write for example ''{"day": 1}''.')
+  ELSE
+    pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)), 'args may have 262144 bytes (256 KiB) as JSON text.',
+                  'Store the payload in a table or file of yours and pass its key.') END $$;
+
+-- One item of a cron field as (low, high, step), names replaced by numbers; NULL when it is not a plain item.
+CREATE FUNCTION pgcron.cron_item(item text, low int, high int) RETURNS int[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  part text[];
+  first_value int;
+  last_value int;
+BEGIN
+  part := regexp_match(item, '^(\*|\d{1,2})(?:-(\d{1,2}))?(?:/(\d{1,4}))?$');
+  IF part IS NULL OR (part[1] = '*' AND part[2] IS NOT NULL) THEN RETURN NULL; END IF;
+  first_value := CASE WHEN part[1] = '*' THEN low ELSE part[1]::int END;
+  last_value := CASE WHEN part[2] IS NOT NULL THEN part[2]::int
+                     WHEN part[1] = '*' OR part[3] IS NOT NULL THEN high ELSE first_value END;
+  IF high = 7 AND part[2] IS NOT NULL AND last_value = 0 THEN last_value := 7; END IF;
+  IF first_value < low OR last_value > high OR first_value > last_value OR coalesce(part[3]::int, 1) < 1 THEN RETURN NULL; END IF;
+  RETURN ARRAY[first_value, last_value, coalesce(part[3]::int, 1)];
+END $$;
+
+CREATE FUNCTION pgcron.cron_numbers(field text, kind text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  names text[] := CASE kind WHEN 'month' THEN string_to_array('jan feb mar apr may jun jul aug sep oct nov dec', ' ')
+                            WHEN 'weekday' THEN string_to_array('sun mon tue wed thu fri sat', ' ') ELSE '{}' END;
+  result text := lower(field);
+BEGIN
+  FOR position IN 1 .. cardinality(names) LOOP
+    result := regexp_replace(result, '(?<![a-z])' || names[position] || '(?![a-km-z])',
+                             (position - CASE kind WHEN 'weekday' THEN 1 ELSE 0 END)::text, 'g');
+  END LOOP;
+  RETURN result;
+END $$;
+
+CREATE FUNCTION pgcron.cron_field_error(field text, kind text, low int, high int) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  item text;
+  written text := pgcron.cron_numbers(field, kind);
+BEGIN
+  IF kind IN ('day', 'weekday') AND written = '?' THEN RETURN NULL; END IF;
+  IF cardinality(string_to_array(written, ',')) > 64 THEN RETURN 'more than 64 items'; END IF;
+  FOREACH item IN ARRAY string_to_array(written, ',') LOOP
+    CONTINUE WHEN pgcron.cron_item(item, low, high) IS NOT NULL;
+    CONTINUE WHEN kind = 'day' AND (item IN ('l', 'lw') OR item ~ '^l-([1-9]|[12]\d|30)$' OR item ~ '^0?([1-9]|[12]\d|3[01])w$');
+    CONTINUE WHEN kind = 'weekday' AND item ~ '^0?[0-7](#[1-5]|l)$';
+    CONTINUE WHEN kind = 'weekday' AND item ~ '^l0?[0-7]$';
+    RETURN format('%s', quote_literal(item));
+  END LOOP;
+  RETURN NULL;
+END $$;
+
+-- Months (bit per month) and days that a plain day field needs: true when no month of the list is long enough.
+CREATE FUNCTION pgcron.cron_never_fires(day_field text, month_field text, weekday_field text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  item text;
+  bounds int[];
+  earliest int := 99;
+  longest int := 0;
+BEGIN
+  IF weekday_field !~ '^(\*|\?)' OR day_field ~* '[lw?]' THEN RETURN false; END IF;
+  FOREACH item IN ARRAY string_to_array(day_field, ',') LOOP
+    bounds := pgcron.cron_item(item, 1, 31);
+    earliest := least(earliest, bounds[1]);
+  END LOOP;
+  FOREACH item IN ARRAY string_to_array(pgcron.cron_numbers(month_field, 'month'), ',') LOOP
+    bounds := pgcron.cron_item(item, 1, 12);
+    SELECT greatest(longest, max(CASE WHEN month = 2 THEN 29 WHEN month IN (4, 6, 9, 11) THEN 30 ELSE 31 END))
+      INTO longest FROM generate_series(bounds[1], bounds[2], bounds[3]) month;
+  END LOOP;
+  RETURN earliest > longest;
+END $$;
+
+CREATE FUNCTION pgcron.cron_line_is_fine(line text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  field text[] := regexp_split_to_array(btrim(line, E' \t'), '[ \t]+');
+  kind text[] := ARRAY['minute', 'hour', 'day', 'month', 'weekday'];
+  low int[] := ARRAY[0, 0, 1, 1, 0];
+  high int[] := ARRAY[59, 23, 31, 12, 7];
+  problem text;
+BEGIN
+  IF lower(btrim(line, E' \t')) IN ('@yearly', '@annually', '@monthly', '@weekly', '@daily', '@midnight', '@hourly') THEN RETURN true; END IF;
+  IF cardinality(field) = 6 THEN
+    kind := 'second' || kind; low := 0 || low; high := 59 || high;
+  ELSIF cardinality(field) <> 5 THEN
+    RETURN pgcron.refuse('PC002', format('cron expression %L has %s fields', left(line, 256), cardinality(field)),
+      'A cron expression has five fields (minute hour day month weekday), or six with seconds first, or is a macro such as @daily.',
+      'Write for example ''0 3 * * *''; `pgcron-ha next ''0 3 * * *''` shows when it fires.');
+  END IF;
+  FOR position IN 1 .. cardinality(field) LOOP
+    problem := pgcron.cron_field_error(field[position], kind[position], low[position], high[position]);
+    IF problem IS NOT NULL THEN
+      RETURN pgcron.refuse('PC002', format('%s is not valid in the %s field of %L', problem, kind[position], left(line, 256)),
+        format('The %s field takes numbers from %s to %s, ranges a-b, steps /n, lists with commas%s.', kind[position], low[position], high[position],
+               CASE kind[position] WHEN 'day' THEN ', L, LW, L-n and nW' WHEN 'month' THEN ' and names such as jan'
+                                   WHEN 'weekday' THEN ', names such as mon, mon#2 and 5L' ELSE '' END),
+        'Try the expression with `pgcron-ha next`, which also shows the instants.');
+    END IF;
+  END LOOP;
+  IF pgcron.cron_never_fires(field[cardinality(field) - 2], field[cardinality(field) - 1], field[cardinality(field)]) THEN
+    RETURN pgcron.refuse('PC002', format('%L never fires', left(line, 256)), 'No month of the month field has such a day.',
+                         'Choose a day that exists, or L for the last day of the month.');
+  END IF;
+  RETURN true;
+END $$;
+
+CREATE FUNCTION pgcron.every_line_is_fine(line text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF line ~* '^\s*every\s+(\d{1,9}[dhms])+(\s+from\s+\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?(Z|[+-]\d\d:?\d\d)?)?\s*$'
+     AND line ~ '[1-9]\d*[dhms]' THEN RETURN true; END IF;
+  RETURN pgcron.refuse('PC002', format('%L is not an interval', left(line, 256)),
+    'An interval is written `every DURATION [from INSTANT]`; the duration is positive: numbers with d, h, m or s, at least 1s.',
+    'Write for example ''every 90m'' or ''every 1h30m from 2026-01-01T00:10Z''.');
+END $$;
+
+CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  line text;
+  lines int := 0;
+BEGIN
+  IF length(spec) > 4096 OR spec !~ '^[\x09\x0a\x0d\x20-\x7e]*$' THEN
+    RETURN pgcron.refuse('PC002', format('the spec has %s characters or a character that is not ASCII', length(spec)),
+      'A spec has up to 4096 ASCII characters, one line for each cron expression or interval.', 'Write for example ''0 3 * * *''.');
+  END IF;
+  FOREACH line IN ARRAY regexp_split_to_array(spec, '\r?\n') LOOP
+    CONTINUE WHEN btrim(line, E' \t') = '';
+    lines := lines + 1;
+    IF length(line) > 256 OR lines > 32 THEN
+      RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', lines),
+        'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
+    ELSIF line ~* '^\s*every(\s|$)' THEN
+      PERFORM pgcron.every_line_is_fine(line);
+    ELSIF line ~* '^\s*(not|at|rrule)\s' THEN
+      RETURN pgcron.refuse('PC002', format('%L is not known to this version', left(line, 256)),
+        'This version knows cron expressions and `every` intervals.', 'Write a cron expression, for example ''0 3 * * *''.');
+    ELSE
+      PERFORM pgcron.cron_line_is_fine(line);
+    END IF;
+  END LOOP;
+  IF lines = 0 THEN
+    RETURN pgcron.refuse('PC002', 'the spec is empty', 'A spec has at least one line.', 'Write for example ''0 3 * * *''.');
+  END IF;
+  RETURN true;
+END $$;
+COMMENT ON FUNCTION pgcron.spec_is_fine(text) IS
+  'Judges the grammar of a schedule''s spec; raises PC002 with message, detail and hint. The nodes judge the rest.';

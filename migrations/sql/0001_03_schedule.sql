@@ -1,0 +1,81 @@
+-- What people write (schedule), what the machine writes (cursor), and what was (schedule_version).
+
+CREATE TABLE pgcron.schedule (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  uuid uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE,
+  name text NOT NULL UNIQUE CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK ((length(name) BETWEEN 1 AND 200 AND btrim(name) <> '')
+    OR pgcron.refuse('PC001', 'the schedule''s name is empty or too long', 'A name has 1 to 200 characters.', 'Give it a short name, for example ''nightly''.')),
+  spec text NOT NULL CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
+  timezone text NOT NULL DEFAULT 'UTC',
+  dst text NOT NULL DEFAULT 'vixie' CONSTRAINT a_dst_policy_is_known CHECK (dst IN ('vixie', 'robfig', 'skip') OR pgcron.refuse('PC001',
+    format('DST policy %L is not known', left(dst, 100)), 'The policies are vixie, robfig and skip.', 'Leave it out for vixie, which is what cron does.')),
+  handler text NOT NULL CONSTRAINT a_schedule_names_a_handler CHECK (pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)),
+  args jsonb NOT NULL DEFAULT '{}' CONSTRAINT schedule_args_are_an_object_of_256_kib
+    CHECK ((jsonb_typeof(args) = 'object' AND octet_length(args::text) <= 262144) OR pgcron.refuse_args(args)),
+  queue text NOT NULL DEFAULT 'default' CONSTRAINT a_schedule_names_a_queue CHECK (queue ~ '^[A-Za-z0-9_.-]{1,100}$' OR pgcron.refuse('PC001',
+    format('queue %L is not a queue name', left(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".', 'Write for example ''default''.')),
+  priority smallint NOT NULL DEFAULT 5 CONSTRAINT a_schedule_priority_is_0_to_9 CHECK (priority BETWEEN 0 AND 9 OR pgcron.refuse('PC001',
+    format('priority %s is out of range', priority), 'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.')),
+  enabled boolean NOT NULL DEFAULT true,
+  paused_note text,
+  paused_by text,
+  overlap text NOT NULL DEFAULT 'skip' CONSTRAINT an_overlap_policy_is_known CHECK (overlap IN ('skip', 'allow') OR pgcron.refuse('PC001',
+    format('overlap policy %L is not known', left(overlap, 100)), 'This version knows skip (do not start while the last run is not over) and allow.', 'Leave it out for skip.')),
+  catchup text NOT NULL DEFAULT 'latest' CONSTRAINT a_catchup_policy_is_known CHECK (catchup IN ('latest', 'none') OR pgcron.refuse('PC001',
+    format('catch-up policy %L is not known', left(catchup, 100)), 'This version knows latest (run the newest missed fire) and none.', 'Leave it out for latest.')),
+  catchup_window interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_catchup_window_is_positive CHECK (catchup_window > '0' OR pgcron.refuse('PC001',
+    format('catch-up window %s is not positive', catchup_window), 'It says how old a missed fire may be to be run late.', 'Write for example ''1 hour''; catchup ''none'' runs nothing late.')),
+  start_deadline interval CONSTRAINT a_start_deadline_is_positive CHECK (start_deadline > '0' OR pgcron.refuse('PC001',
+    format('start deadline %s is not positive', start_deadline), 'A run that has not started this long after its fire time expires.', 'Leave it out to wait for ever.')),
+  timeout interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_schedule_timeout_is_positive CHECK ((timeout > '0' AND timeout <= '30 days') OR pgcron.refuse('PC001',
+    format('timeout %s is out of range', timeout), 'A timeout is longer than nothing and at most 30 days.', 'Write for example ''10 minutes''.')),
+  max_attempts int CONSTRAINT schedule_attempts_are_1_to_100 CHECK (max_attempts BETWEEN 1 AND 100 OR pgcron.refuse('PC001',
+    format('max_attempts %s is out of range', max_attempts), 'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).')),
+  retry_base interval NOT NULL DEFAULT '2 seconds' CONSTRAINT a_retry_base_is_positive CHECK ((retry_base > '0' AND retry_base <= '1 day') OR pgcron.refuse('PC001',
+    format('retry_base %s is out of range', retry_base), 'The first retry waits up to this long; it doubles with each attempt.', 'Write for example ''2 seconds''.')),
+  retry_cap interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_retry_cap_is_positive CHECK ((retry_cap > '0' AND retry_cap <= '30 days') OR pgcron.refuse('PC001',
+    format('retry_cap %s is out of range', retry_cap), 'No retry waits longer than this.', 'Write for example ''1 hour''.')),
+  delivery text NOT NULL DEFAULT 'at_least_once' CONSTRAINT a_schedule_delivery_is_known CHECK (delivery IN ('at_least_once', 'at_most_once') OR pgcron.refuse('PC001',
+    format('delivery %L is not known', left(delivery, 100)), 'This version knows at_least_once and at_most_once.', 'Leave it out for at_least_once.')),
+  managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')),
+  version int NOT NULL DEFAULT 1,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  updated_at timestamptz NOT NULL DEFAULT now(),
+  CONSTRAINT at_most_once_means_one_attempt CHECK (delivery <> 'at_most_once' OR coalesce(max_attempts, 1) = 1 OR pgcron.refuse('PC001',
+    format('max_attempts %s with at_most_once', max_attempts), 'A run that may be executed at most once can''t be tried again.', 'Leave max_attempts out, or use at_least_once.'))
+) WITH (fillfactor = 90);
+COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
+
+CREATE TABLE pgcron.cursor (
+  schedule_id bigint PRIMARY KEY REFERENCES pgcron.schedule ON DELETE CASCADE,
+  generation bigint NOT NULL DEFAULT 1,
+  since timestamptz NOT NULL,
+  watermark timestamptz NOT NULL,
+  next_fire timestamptz,
+  status text NOT NULL DEFAULT 'unchecked' CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK (status IN ('unchecked', 'valid', 'invalid')),
+  error jsonb,
+  canonical text,
+  is_paused boolean NOT NULL DEFAULT false,
+  pause_note text,
+  edit_is_pending boolean NOT NULL DEFAULT false,
+  CONSTRAINT an_invalid_schedule_says_why CHECK ((status = 'invalid') = (error IS NOT NULL))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
+COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
+COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
+COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
+COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
+CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST) WHERE status <> 'invalid';
+CREATE INDEX cursor_edited ON pgcron.cursor (schedule_id) WHERE edit_is_pending;
+
+CREATE TABLE pgcron.schedule_version (
+  schedule_id bigint NOT NULL,
+  version int NOT NULL,
+  at timestamptz NOT NULL DEFAULT now(),
+  actor text NOT NULL,
+  door text NOT NULL,
+  operation text NOT NULL CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK (operation IN ('create', 'edit', 'delete')),
+  content jsonb NOT NULL,
+  PRIMARY KEY (schedule_id, version, operation)
+);
+COMMENT ON TABLE pgcron.schedule_version IS 'Every version of every schedule as it stood, who wrote it and through which door. No foreign key: it outlives the schedule.';

@@ -1,0 +1,138 @@
+-- What was decided and what came of it: occurrences, missed ranges, history, attempts, dead letters, logs.
+
+CREATE TABLE pgcron.occurrence (
+  schedule_id bigint NOT NULL,
+  fire_at timestamptz NOT NULL,
+  decision text NOT NULL CONSTRAINT a_decision_is_known CHECK (decision IN ('run', 'skipped', 'superseded', 'expired', 'cancelled')),
+  reason text,
+  run_id bigint,
+  decided_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (schedule_id, fire_at),
+  CONSTRAINT a_fire_that_does_not_run_says_why CHECK (decision = 'run' OR reason IS NOT NULL),
+  CONSTRAINT a_fire_that_runs_names_its_run CHECK (decision <> 'run' OR run_id IS NOT NULL)
+) PARTITION BY RANGE (fire_at);
+COMMENT ON TABLE pgcron.occurrence IS 'The ledger and the permanent fence: one row for each fire time that was decided singly.';
+
+CREATE TABLE pgcron.missed (
+  schedule_id bigint NOT NULL,
+  first_at timestamptz NOT NULL,
+  last_at timestamptz NOT NULL,
+  fires int CONSTRAINT a_count_of_missed_fires_is_not_negative CHECK (fires >= 0),
+  reason text NOT NULL,
+  note text,
+  decided_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (schedule_id, first_at),
+  CONSTRAINT a_range_does_not_end_before_it_begins CHECK (last_at >= first_at)
+);
+COMMENT ON TABLE pgcron.missed IS 'Fires that were dropped together: every fire of the schedule from first_at to last_at, both included. fires is NULL when there were too many to count.';
+
+CREATE TABLE pgcron.occurrence_override (
+  schedule_id bigint NOT NULL REFERENCES pgcron.schedule ON DELETE CASCADE,
+  fire_at timestamptz NOT NULL,
+  action text NOT NULL CONSTRAINT an_override_skips_moves_or_edits CHECK (action IN ('skip', 'move', 'edit')),
+  due_at timestamptz,
+  args jsonb CONSTRAINT override_args_are_an_object_of_256_kib
+    CHECK (args IS NULL OR (jsonb_typeof(args) = 'object' AND octet_length(args::text) <= 262144) OR pgcron.refuse_args(args)),
+  note text,
+  actor text NOT NULL DEFAULT session_user,
+  at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (schedule_id, fire_at),
+  CONSTRAINT a_move_says_where_to CHECK ((action = 'move') = (due_at IS NOT NULL)),
+  CONSTRAINT an_edit_has_args CHECK (action <> 'edit' OR args IS NOT NULL)
+);
+COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
+
+CREATE TABLE pgcron.history (
+  id bigint NOT NULL,
+  uuid uuid NOT NULL,
+  origin text NOT NULL,
+  schedule_id bigint,
+  schedule text,
+  scheduled_for timestamptz,
+  nominal_for timestamptz,
+  parent_run bigint,
+  queue text NOT NULL,
+  priority smallint NOT NULL,
+  handler text NOT NULL,
+  args jsonb NOT NULL,
+  delivery text NOT NULL,
+  outcome text NOT NULL CONSTRAINT an_outcome_is_known
+    CHECK (outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost', 'upstream_failed')),
+  attempt int NOT NULL,
+  max_attempts int,
+  due_at timestamptz NOT NULL,
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  claimed_at timestamptz,
+  started_at timestamptz,
+  finished_at timestamptz NOT NULL DEFAULT now(),
+  owner uuid,
+  node text,
+  fence bigint,
+  cancel_reason text,
+  error text,
+  result jsonb
+) PARTITION BY RANGE (finished_at);
+COMMENT ON TABLE pgcron.history IS 'How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
+CREATE INDEX history_id ON pgcron.history (id);
+CREATE INDEX history_schedule ON pgcron.history (schedule_id, finished_at) WHERE schedule_id IS NOT NULL;
+
+CREATE TABLE pgcron.history_overflow (LIKE pgcron.history INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
+COMMENT ON TABLE pgcron.history_overflow IS 'Takes what has no partition, so that a run can always end; the janitor moves it over.';
+CREATE INDEX history_overflow_id ON pgcron.history_overflow (id);
+
+CREATE TABLE pgcron.attempt (
+  run_id bigint NOT NULL,
+  attempt int NOT NULL,
+  outcome text NOT NULL CONSTRAINT an_attempt_ends_in_a_known_way CHECK (outcome IN ('failed', 'timed_out', 'lease_lost', 'cancelled')),
+  owner uuid NOT NULL,
+  node text,
+  fence bigint NOT NULL,
+  claimed_at timestamptz NOT NULL,
+  started_at timestamptz,
+  ended_at timestamptz NOT NULL DEFAULT now(),
+  error_class text,
+  error text,
+  traceback text
+) PARTITION BY RANGE (ended_at);
+COMMENT ON TABLE pgcron.attempt IS 'One row at the end of each attempt that did not succeed.';
+CREATE INDEX attempt_run ON pgcron.attempt (run_id, attempt);
+
+CREATE TABLE pgcron.dead_letter (
+  run_id bigint PRIMARY KEY,
+  uuid uuid NOT NULL,
+  outcome text NOT NULL CONSTRAINT a_dead_letter_is_dead_or_lost CHECK (outcome IN ('dead', 'lost')),
+  died_at timestamptz NOT NULL DEFAULT now(),
+  schedule_id bigint,
+  schedule text,
+  scheduled_for timestamptz,
+  queue text NOT NULL,
+  priority smallint NOT NULL,
+  handler text NOT NULL,
+  args jsonb NOT NULL,
+  delivery text NOT NULL,
+  max_attempts int,
+  timeout interval NOT NULL,
+  retry_base interval NOT NULL,
+  retry_cap interval NOT NULL,
+  attempts int NOT NULL,
+  error_class text,
+  error text,
+  requeued_as bigint,
+  requeued_at timestamptz,
+  requeued_by text,
+  CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK ((requeued_as IS NULL) = (requeued_at IS NULL))
+);
+COMMENT ON TABLE pgcron.dead_letter IS 'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
+CREATE INDEX dead_letter_open ON pgcron.dead_letter (died_at DESC) WHERE requeued_as IS NULL;
+
+CREATE TABLE pgcron.log (
+  run_id bigint NOT NULL,
+  attempt int NOT NULL,
+  sequence int NOT NULL,
+  at timestamptz NOT NULL DEFAULT now(),
+  stream text NOT NULL CONSTRAINT a_stream_is_stdout_stderr_or_log CHECK (stream IN ('stdout', 'stderr', 'log')),
+  line text NOT NULL CONSTRAINT a_log_line_has_8_kib CHECK (octet_length(line) <= 8300)
+) PARTITION BY RANGE (at);
+COMMENT ON TABLE pgcron.log IS 'What handlers printed, line by line, while they ran.';
+CREATE INDEX log_run ON pgcron.log (run_id, attempt, sequence);

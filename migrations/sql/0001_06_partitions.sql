@@ -1,0 +1,74 @@
+-- Partitions are made ahead by every node's janitor; no DEFAULT partition (it would forbid DETACH CONCURRENTLY).
+
+CREATE TABLE pgcron.retention (
+  relation text PRIMARY KEY CONSTRAINT retention_is_of_a_partitioned_table CHECK (relation IN ('occurrence', 'history', 'attempt', 'log')),
+  period text NOT NULL CONSTRAINT a_partition_holds_a_day_or_a_month CHECK (period IN ('day', 'month')),
+  ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (ahead BETWEEN '1 day' AND '1 year'),
+  keep interval NOT NULL CONSTRAINT retention_is_at_least_a_day CHECK (keep >= '1 day' OR pgcron.refuse('PC001',
+    format('retention of %s is too short', keep), 'Partitions are dropped a day after the last of their rows is due, at the earliest.', 'Keep at least ''1 day''.'))
+);
+COMMENT ON TABLE pgcron.retention IS 'How long each partitioned table is kept. Change keep by plain SQL; a changed period holds for new partitions.';
+INSERT INTO pgcron.retention VALUES
+  ('occurrence', 'month', '40 days', '400 days'),
+  ('history', 'day', '7 days', '30 days'),
+  ('attempt', 'day', '7 days', '30 days'),
+  ('log', 'day', '7 days', '7 days');
+
+-- Attaching takes a weaker lock on the parent than CREATE TABLE … PARTITION OF: readers never wait behind it.
+CREATE FUNCTION pgcron.add_partition(relation text, low timestamptz, high timestamptz) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  partition text := relation || to_char(low AT TIME ZONE 'UTC', CASE WHEN high - low > interval '2 days' THEN '_YYYYMM' ELSE '_YYYYMMDD' END);
+BEGIN
+  IF low = '-infinity' THEN partition := relation || '_before'; END IF;
+  IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relname = partition AND c.relnamespace = 'pgcron'::regnamespace) THEN RETURN false; END IF;
+  EXECUTE format('CREATE TABLE pgcron.%I (LIKE pgcron.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', partition, relation);
+  EXECUTE format('ALTER TABLE pgcron.%I ATTACH PARTITION pgcron.%I FOR VALUES FROM (%s) TO (%L)', relation, partition,
+                 CASE WHEN low = '-infinity' THEN 'MINVALUE' ELSE quote_literal(low) END, high);
+  RETURN true;
+END $$;
+
+CREATE FUNCTION pgcron.ensure_partitions() RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+  kept pgcron.retention;
+  low timestamptz;
+  step interval;
+  made int := 0;
+BEGIN
+  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
+  FOR kept IN SELECT * FROM pgcron.retention ORDER BY relation LOOP
+    step := ('1 ' || kept.period)::interval;
+    -- What lies before the first partition (late finishers of a stepped clock, old back-fills) has one of its own.
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = format('pgcron.%I', kept.relation)::regclass) THEN
+      made := made + pgcron.add_partition(kept.relation, '-infinity', date_trunc(kept.period, now(), 'UTC'))::int;
+    END IF;
+    low := pgcron.partitions_end(kept.relation);
+    WHILE low < now() + kept.ahead LOOP
+      made := made + pgcron.add_partition(kept.relation, low, date_trunc(kept.period, low + step, 'UTC'))::int;
+      low := date_trunc(kept.period, low + step, 'UTC');
+    END LOOP;
+  END LOOP;
+  RETURN made;
+END $$;
+COMMENT ON FUNCTION pgcron.ensure_partitions() IS 'Makes the partitions that are missing up to each table''s `ahead`; returns how many. Safe to call from many sessions.';
+
+-- Where the last partition of a table ends.
+CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+  SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz)
+  FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+  WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
+
+-- Partitions whose every row is older than the table's retention; the janitor detaches and drops them.
+CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE (relation text, partition text)
+LANGUAGE sql STABLE AS $$
+  SELECT kept.relation, c.relname::text
+  FROM pgcron.retention kept
+  JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', kept.relation)::regclass
+  JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+  WHERE c.relname <> kept.relation || '_before'
+    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz < now() - kept.keep
+  ORDER BY 1, 2 $$;
+
+SELECT pgcron.ensure_partitions();

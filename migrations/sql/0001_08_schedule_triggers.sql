@@ -1,0 +1,124 @@
+-- What happens when people edit schedules by plain SQL.
+
+CREATE FUNCTION pgcron.actor() RETURNS text
+LANGUAGE sql STABLE AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.actor', true), ''), session_user::text) $$;
+
+CREATE FUNCTION pgcron.door() RETURNS text
+LANGUAGE sql STABLE AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.door', true), ''), 'sql') $$;
+
+-- For the rest of the transaction: who acts, and through which door.
+CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
+LANGUAGE sql AS $$
+  SELECT set_config('pgcron_ha.actor', coalesce(actor, ''), true), set_config('pgcron_ha.door', coalesce(door, ''), true) $$;
+
+CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  similar_names text;
+BEGIN
+  IF NOT EXISTS (SELECT FROM pgcron.timezone t WHERE t.name = NEW.timezone) THEN
+    SELECT string_agg(t.name, ', ') INTO similar_names FROM (
+      SELECT name FROM pgcron.timezone WHERE lower(name) LIKE '%' || lower(regexp_replace(NEW.timezone, '^.*/', '')) || '%' ORDER BY name LIMIT 3) t;
+    PERFORM pgcron.refuse('PC003', format('time zone %L is not known', left(NEW.timezone, 100)),
+      'A zone is a name of the IANA database, written exactly.', 'Similar names: ' || coalesce(similar_names, 'none; write for example Europe/Berlin') || '.');
+  END IF;
+  IF TG_OP = 'INSERT' THEN
+    NEW.version := 1;
+    NEW.created_at := now();
+  ELSE
+    NEW.version := OLD.version + 1;
+    NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at;
+  END IF;
+  NEW.updated_at := now();
+  IF NEW.enabled THEN
+    NEW.paused_note := NULL; NEW.paused_by := NULL;
+  ELSIF TG_OP = 'INSERT' OR OLD.enabled THEN
+    NEW.paused_by := pgcron.actor();
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
+
+-- Makes an edit true for what is already materialized. The order is the proof: (1) the cursor row, where an edit and a
+-- materializer's compare-and-set meet; (2) the rows nobody has started; (3) only now the clock: what was claimed before is due
+-- before it; (4) a new statement deletes what lies after. Reading the clock earlier runs a fire twice.
+CREATE FUNCTION pgcron.apply_edit(edited bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  cursor_before pgcron.cursor;
+  schedule_now pgcron.schedule;
+  edit_time timestamptz;
+BEGIN
+  SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
+  SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
+  IF cursor_before IS NULL OR schedule_now IS NULL THEN RETURN; END IF;
+  PERFORM FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
+  edit_time := clock_timestamp();
+  WITH gone AS (
+    DELETE FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
+                             AND scheduled_for > edit_time AND due_at > edit_time RETURNING scheduled_for)
+  DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited AND o.fire_at > edit_time
+    AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL);
+  IF schedule_now.enabled AND cursor_before.is_paused AND cursor_before.watermark < edit_time THEN
+    INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
+    VALUES (edited, cursor_before.watermark + interval '1 microsecond', edit_time, 'paused', cursor_before.pause_note)
+    ON CONFLICT (schedule_id, first_at) DO NOTHING;
+  END IF;
+  UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
+         canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false,
+         pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END,
+         watermark = CASE WHEN schedule_now.enabled AND cursor_before.is_paused THEN greatest(watermark, edit_time) ELSE least(watermark, edit_time) END
+   WHERE schedule_id = edited;
+END $$;
+COMMENT ON FUNCTION pgcron.apply_edit(bigint) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
+
+CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content)
+  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed))
+  ON CONFLICT DO NOTHING $$;
+
+CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused) VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled);
+    PERFORM pgcron.record_version(NEW, 'create');
+  ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
+    PERFORM pgcron.record_version(NEW, 'edit');
+    IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[]
+       IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[] THEN
+      IF current_setting('transaction_isolation') = 'read committed' THEN
+        PERFORM pgcron.apply_edit(NEW.id);
+      ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
+        UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true, next_fire = NULL WHERE schedule_id = NEW.id;
+      END IF;
+    END IF;
+  END IF;
+  IF EXISTS (SELECT FROM pgcron.node WHERE state = 'alive') THEN
+    PERFORM pg_notify(pgcron.channel(), 'schedule');
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_was_written();
+
+-- Deleting: what has not started ends (a fire that is due is cancelled with a reason), what runs finishes into history.
+CREATE FUNCTION pgcron.schedule_is_deleted() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  deletion_time timestamptz;
+BEGIN
+  PERFORM FROM pgcron.cursor WHERE schedule_id = OLD.id FOR UPDATE;
+  PERFORM FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
+  deletion_time := clock_timestamp();
+  WITH gone AS (
+    DELETE FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0
+                             AND scheduled_for > deletion_time AND due_at > deletion_time RETURNING scheduled_for)
+  DELETE FROM pgcron.occurrence o USING gone WHERE o.schedule_id = OLD.id AND o.fire_at = gone.scheduled_for;
+  PERFORM pgcron.end_waiting_runs((SELECT array_agg(r.id) FROM pgcron.run r WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
+                                  'cancelled', 'schedule was deleted');
+  OLD.version := OLD.version + 1;
+  PERFORM pgcron.record_version(OLD, 'delete');
+  RETURN OLD;
+END $$;
+CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();

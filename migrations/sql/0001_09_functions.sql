@@ -1,0 +1,213 @@
+-- The SQL door: stable functions with named, defaulted arguments. The other doors call the same ones.
+
+-- Returns the id of the new run, or of the run that a living idempotency key already named.
+CREATE FUNCTION pgcron.enqueue(
+  handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default', priority int DEFAULT 5, due_at timestamptz DEFAULT NULL,
+  idempotency_key text DEFAULT NULL, key_lifetime interval DEFAULT '1 day', timeout interval DEFAULT '1 hour', max_attempts int DEFAULT NULL,
+  delivery text DEFAULT 'at_least_once', actor text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  new_id bigint;
+  known_id bigint;
+BEGIN
+  IF idempotency_key IS NOT NULL THEN
+    new_id := nextval(pg_get_serial_sequence('pgcron.run', 'id'));
+    INSERT INTO pgcron.idempotency AS known VALUES (idempotency_key, new_id, now() + key_lifetime)
+    ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at WHERE known.expires_at <= now()
+    RETURNING known.run_id INTO known_id;
+    IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile
+      RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
+    END IF;
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
+    VALUES (new_id, handler, coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), coalesce(actor, session_user));
+  ELSE
+    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
+    VALUES (handler, coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), coalesce(actor, session_user))
+    RETURNING id INTO new_id;
+  END IF;
+  RETURN new_id;
+END $$;
+COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval, int, text, text) IS
+  'Enqueues one run in the caller''s transaction; returns its id.';
+
+CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  found_id bigint := (SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_id.name);
+BEGIN
+  IF found_id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('schedule %L does not exist', left(name, 200)), 'A schedule is named exactly as it was created.',
+                          'SELECT name FROM pgcron.schedules lists them; so does `pgcron-ha schedules list`.');
+  END IF;
+  RETURN found_id;
+END $$;
+
+-- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default.
+CREATE FUNCTION pgcron.put_schedule(
+  name text, spec text, handler text, args jsonb DEFAULT NULL, timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
+  priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL, catchup text DEFAULT NULL, catchup_window interval DEFAULT NULL,
+  start_deadline interval DEFAULT NULL, timeout interval DEFAULT NULL, max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
+  retry_cap interval DEFAULT NULL, delivery text DEFAULT NULL, managed_by text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS bigint
+LANGUAGE sql AS $$
+  SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
+  INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, delivery, managed_by)
+  VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
+          coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
+          coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
+          coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
+          put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
+          coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'))
+  ON CONFLICT (name) DO UPDATE SET
+    spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
+    timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
+    queue = coalesce(put_schedule.queue, existing.queue), priority = coalesce(put_schedule.priority, existing.priority),
+    enabled = coalesce(put_schedule.enabled, existing.enabled), overlap = coalesce(put_schedule.overlap, existing.overlap),
+    catchup = coalesce(put_schedule.catchup, existing.catchup), catchup_window = coalesce(put_schedule.catchup_window, existing.catchup_window),
+    start_deadline = coalesce(put_schedule.start_deadline, existing.start_deadline), timeout = coalesce(put_schedule.timeout, existing.timeout),
+    max_attempts = coalesce(put_schedule.max_attempts, existing.max_attempts), retry_base = coalesce(put_schedule.retry_base, existing.retry_base),
+    retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), delivery = coalesce(put_schedule.delivery, existing.delivery),
+    managed_by = coalesce(put_schedule.managed_by, existing.managed_by)
+  RETURNING id $$;
+
+CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.door);
+  UPDATE pgcron.schedule SET enabled = false, paused_note = note WHERE id = pgcron.schedule_id(pause_schedule.name);
+END $$;
+
+CREATE FUNCTION pgcron.resume_schedule(name text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.door);
+  UPDATE pgcron.schedule SET enabled = true WHERE id = pgcron.schedule_id(resume_schedule.name);
+END $$;
+
+CREATE FUNCTION pgcron.delete_schedule(name text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.door);
+  DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.name);
+END $$;
+
+-- A run of the schedule beside its fires, under the same overlap policy; returns its id.
+CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL, actor text DEFAULT NULL) RETURNS bigint
+LANGUAGE sql AS $$
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, overlap, created_by)
+  SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
+         s.retry_base, s.retry_cap, nullif(s.overlap, 'allow'), coalesce(run_now.actor, session_user)
+    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name)
+  RETURNING id $$;
+
+-- What is known of a run that is not alive: raises PC010 when there was none.
+CREATE FUNCTION pgcron.ended_run(run bigint) RETURNS pgcron.history
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  ended pgcron.history;
+BEGIN
+  SELECT * INTO ended FROM pgcron.history h WHERE h.id = run LIMIT 1;
+  IF ended.id IS NULL THEN SELECT * INTO ended FROM pgcron.history_overflow h WHERE h.id = run LIMIT 1; END IF;
+  IF ended.id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('run %s does not exist', run), 'It was never enqueued, its transaction was rolled back, or retention removed it.',
+                          'SELECT id FROM pgcron.runs lists runs; so does `pgcron-ha runs list`.');
+  END IF;
+  RETURN ended;
+END $$;
+
+-- 'cancelled': it had not begun and never will; 'requested': its node was asked to stop it; 'finished': it had ended already.
+CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+  found_state text;
+  why text := concat_ws(': ', 'cancelled by ' || coalesce(actor, session_user), left(reason, 500));
+BEGIN
+  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
+  IF found_state IS NULL THEN
+    PERFORM pgcron.ended_run(run);
+    RETURN 'finished';
+  ELSIF found_state = 'running' THEN
+    UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run;
+    PERFORM pg_notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
+    RETURN 'requested';
+  END IF;
+  PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', why);
+  RETURN 'cancelled';
+END $$;
+
+-- A waiting run becomes due now (same id); an ended one is run again as a new run that names it (new id).
+CREATE FUNCTION pgcron.retry_run(run bigint, actor text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  found_state text;
+  ended pgcron.history;
+  new_id bigint;
+BEGIN
+  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
+  IF found_state = 'ready' THEN
+    UPDATE pgcron.run r SET due_at = least(r.due_at, now()) WHERE r.id = run;
+    RETURN run;
+  ELSIF found_state IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('run %s is %s', run, found_state), 'Only a waiting or an ended run can be retried.', 'Cancel it first, or wait until it has ended.');
+  END IF;
+  ended := pgcron.ended_run(run);
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, created_by)
+  VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
+          ended.args, ended.delivery, ended.max_attempts, coalesce(actor, session_user)) RETURNING id INTO new_id;
+  RETURN new_id;
+END $$;
+
+-- Runs a dead letter again as a new run, once: the letter remembers as what.
+CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  letter pgcron.dead_letter;
+  new_id bigint;
+BEGIN
+  SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = run FOR UPDATE;
+  IF letter.run_id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run), 'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
+  ELSIF letter.requeued_as IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
+                          format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
+  END IF;
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, created_by)
+  VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler, letter.args,
+          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, coalesce(actor, session_user)) RETURNING id INTO new_id;
+  UPDATE pgcron.dead_letter SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user) WHERE run_id = run;
+  RETURN new_id;
+END $$;
+
+CREATE FUNCTION pgcron.pause_queue(name text, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note) VALUES (pause_queue.name, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
+  ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at), paused_by = EXCLUDED.paused_by, paused_note = EXCLUDED.paused_note $$;
+
+CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.name;
+  SELECT pg_notify(pgcron.channel(), 'run') $$;
+
+-- Why a fire time of a schedule did or did not run, from what is stored.
+CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text) RETURNS record
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  known bigint := pgcron.schedule_id(schedule);
+BEGIN
+  SELECT o.decision, o.reason, o.run_id INTO decision, reason, run FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
+  IF decision IS NOT NULL THEN
+    SELECT v.state INTO outcome FROM pgcron.runs v WHERE v.id = run LIMIT 1;
+    RETURN;
+  END IF;
+  SELECT 'missed', concat_ws(': ', m.reason, m.note) INTO decision, reason FROM pgcron.missed m
+   WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at LIMIT 1;
+  IF decision IS NOT NULL THEN RETURN; END IF;
+  SELECT CASE WHEN instant > c.watermark THEN 'not yet' ELSE 'not an instant' END,
+         CASE WHEN instant > c.watermark AND NOT s.enabled THEN concat_ws(': ', 'paused', c.pause_note)
+              WHEN c.status = 'invalid' THEN 'the schedule is invalid: ' || (c.error ->> 'message')
+              WHEN instant > c.watermark THEN 'fires are decided up to ' || c.watermark
+              ELSE 'the schedule, as it stood, did not name this instant' END
+    INTO decision, reason FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id WHERE c.schedule_id = known;
+END $$;

@@ -1,0 +1,54 @@
+-- What readers get: stable columns.
+
+CREATE VIEW pgcron.runs AS
+  SELECT r.id, r.uuid, r.origin, r.schedule, r.schedule_id, r.scheduled_for, r.nominal_for, r.parent_run, r.handler, r.queue, r.priority, r.state, r.hold, r.delivery,
+         r.attempt, coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.due_at, r.claimed_at, r.started_at,
+         NULL::timestamptz AS finished_at, n.name AS node, r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by, r.cancel_at
+    FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+  UNION ALL
+  SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for, h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery,
+         h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.due_at, h.claimed_at, h.started_at,
+         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL
+    FROM pgcron.history h
+  UNION ALL
+  SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for, h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery,
+         h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.due_at, h.claimed_at, h.started_at,
+         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL
+    FROM pgcron.history_overflow h;
+COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
+
+CREATE VIEW pgcron.schedules AS
+  SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup,
+         s.catchup_window, s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version, s.created_at, s.updated_at,
+         c.status, c.error, c.canonical, c.watermark,
+         coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
+                  CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire
+    FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id;
+
+CREATE VIEW pgcron.occurrences AS
+  SELECT s.name AS schedule, o.schedule_id, o.fire_at, o.fire_at AS last_at, o.decision, o.reason, o.run_id, 1 AS fires, o.decided_at
+    FROM pgcron.occurrence o LEFT JOIN pgcron.schedule s ON s.id = o.schedule_id
+  UNION ALL
+  SELECT s.name, m.schedule_id, m.first_at, m.last_at, 'missed', concat_ws(': ', m.reason, m.note), NULL, m.fires, m.decided_at
+    FROM pgcron.missed m LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id;
+COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted).';
+
+CREATE VIEW pgcron.nodes AS
+  SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.lease_until, n.lease_ttl, n.state <> 'dead' AND n.lease_until > now() AS has_lease,
+         n.slots, n.slots_used, n.queues, (SELECT array_agg(o.handler ORDER BY o.handler) FROM pgcron.offer o WHERE o.incarnation = n.incarnation) AS handlers,
+         n.is_idle, n.started_at, n.ended_at, n.ended_because
+    FROM pgcron.node n;
+
+CREATE VIEW pgcron.queues AS
+  SELECT coalesce(q.name, w.queue) AS name, q.paused_at, q.paused_by, q.paused_note, coalesce(w.waiting, 0) AS waiting, coalesce(w.due, 0) AS due,
+         coalesce(w.running, 0) AS running, coalesce(w.held, 0) AS held, w.oldest_due
+    FROM pgcron.queue q FULL JOIN (
+      SELECT r.queue, count(*) FILTER (WHERE r.state = 'ready') AS waiting, count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
+             count(*) FILTER (WHERE r.state = 'running') AS running, count(*) FILTER (WHERE r.hold IS NOT NULL) AS held,
+             min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS oldest_due
+        FROM pgcron.run r GROUP BY r.queue) w ON w.queue = q.name;
+
+CREATE VIEW pgcron.dead_letters AS
+  SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.queue, d.priority, d.args, d.attempts, d.error_class, d.error,
+         d.requeued_as, d.requeued_at, d.requeued_by
+    FROM pgcron.dead_letter d;

@@ -1,0 +1,33 @@
+"""The core: cluster, nodes, schedules, runs, the ledger, partitions, functions and views."""
+
+from pgcron_ha.db.schema import drop_everything, insert_timezones, run_script
+
+revision = "0001"
+down_revision = None
+branch_labels = ("pgcron_ha",)
+depends_on = None
+
+SCRIPTS = (
+    "0001_01_validation",
+    "0001_02_cluster",
+    "0001_03_schedule",
+    "0001_04_run",
+    "0001_05_ledger",
+    "0001_06_partitions",
+    "0001_07_endings",
+    "0001_08_schedule_triggers",
+    "0001_09_functions",
+    "0001_10_views",
+)
+
+
+def upgrade() -> None:
+    """Makes every object of the schema; the schema itself exists already."""
+    for script in SCRIPTS:
+        run_script(script)
+    insert_timezones()
+
+
+def downgrade() -> None:
+    """Drops every object of the schema but alembic's own version table."""
+    drop_everything()

@@ -1,0 +1,106 @@
+"""How a connection is made: session settings, keepalives, and errors that say what now."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, Final
+
+import asyncpg
+
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError, from_sqlstate
+
+OLDEST_SERVER: Final = 140000
+STATEMENT_TIMEOUT_MS: Final = 5_000
+LOCK_TIMEOUT_MS: Final = 2_000
+# SET after connecting, not start-up parameters, which a transaction pooler may refuse.
+_CONTROL_SETTINGS: Final = (
+    "SET default_transaction_isolation = 'read committed'; SET timezone = 'UTC'; SET datestyle = 'ISO'; "
+    f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}; SET lock_timeout = {LOCK_TIMEOUT_MS}; "
+    "SET idle_in_transaction_session_timeout = 10000; SET synchronous_commit = on; "
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET jit = off"
+)
+
+# Raised by asyncpg when the connection, not the statement, is at fault; whatever was under way has an unknown outcome.
+CONNECTION_ERRORS: Final[tuple[type[BaseException], ...]] = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    TimeoutError,
+    EOFError,
+)
+
+# Raised by a statement that may simply be sent again: every statement of ours is guarded by a token or a compare-and-set.
+RETRYABLE_ERRORS: Final[tuple[type[BaseException], ...]] = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+)
+
+
+async def connect(dsn: str, *, timeout: float = 10, is_control: bool = True) -> asyncpg.Connection:
+    """A connection to the database of `dsn`; `timeout` seconds for connecting.
+
+    A control connection gets the engine's session settings. Raises DatabaseUnavailable with a hint.
+    """
+    try:
+        connection = await asyncpg.connect(dsn, timeout=timeout)
+    except Exception as error:
+        raise unavailable(error) from error
+    try:
+        await prepare_connection(connection, is_control=is_control)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+async def prepare_connection(connection: Any, *, is_control: bool = True) -> None:
+    """Checks the server's version and gives a control connection its session settings."""
+    version = connection.get_server_version()
+    if version.major * 10_000 < OLDEST_SERVER:
+        raise DatabaseUnavailable(
+            f"the server is PostgreSQL {version.major}.{version.minor}",
+            "pgcron_ha needs PostgreSQL 14 or newer.",
+            "Upgrade the server, or point the DSN at another one.",
+        )
+    if is_control:
+        await connection.execute(_CONTROL_SETTINGS)
+
+
+def unavailable(error: BaseException) -> PgcronError:
+    """The sentence for a connection that can't be had."""
+    hints: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
+        (
+            (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),
+            "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf.",
+        ),
+        ((asyncpg.InvalidCatalogNameError,), "Create the database, or name another one in the DSN."),
+        ((asyncpg.TooManyConnectionsError,), "Raise max_connections, or close other clients."),
+        ((socket.gaierror,), "Check the host name in the DSN (PGCRON_HA_DSN)."),
+        (
+            (ValueError, asyncpg.ClientConfigurationError),
+            "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
+        ),
+    )
+    hint = "Check that PostgreSQL runs and that host and port of the DSN (PGCRON_HA_DSN) are right."
+    for kinds, text in hints:
+        if isinstance(error, kinds):
+            hint = text
+            break
+    return DatabaseUnavailable("the database can't be reached", f"{type(error).__name__}: {error}", hint)
+
+
+def explained(error: asyncpg.PostgresError) -> PgcronError:
+    """The error of ours for what PostgreSQL answered: class PC as it was raised, others with the server's words."""
+    ours = from_sqlstate(error.sqlstate, str(error), error.detail, error.hint)
+    if ours is not None:
+        return ours
+    return PgcronError(f"{error}", f"PostgreSQL answered with SQLSTATE {error.sqlstate}.", error.hint)

@@ -1,0 +1,177 @@
+"""The schema by alembic, called from Python: migrate, print as SQL, check.
+
+Alembic and SQLAlchemy are imported here and nowhere else, and a node never imports this module: it compares
+`pgcron_ha.db.revision.REQUIRED` with what the database says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from importlib import resources
+from typing import Any
+
+import asyncpg
+from alembic import command, op
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from pgcron_ha.assets import MIGRATIONS
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.revision import read_revision
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
+from pgcron_ha.errors import SchemaError, from_sqlstate
+
+# Migrations of one database wait for each other on this key, whatever the schema is called.
+_ADVISORY_KEY = 0x706763726F6E
+
+
+async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = "head") -> None:
+    """Brings `schema` in the database of `dsn` to `revision`; nothing happens when it is there already.
+
+    Raises DatabaseUnavailable when the server can't be reached or is too old, SchemaError when the role lacks the
+    rights or the schema is newer than this program.
+    """
+
+    async def open_connection() -> Any:
+        return await connect(dsn, timeout=10, is_control=False)
+
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=open_connection, poolclass=NullPool
+    )
+    try:
+        async with engine.connect() as connection:
+            await connection.run_sync(_migrate_on, schema, revision)
+            await connection.commit()
+    except Exception as error:
+        raise _explained(error) from error
+    finally:
+        await engine.dispose()
+
+
+def as_sql(schema: str = DEFAULT_SCHEMA, revision: str = "head") -> str:
+    """What `migrate` would run on an empty database, for a DBA to read and run."""
+    output = io.StringIO()
+    config = _config(schema, output_buffer=output)
+    command.upgrade(config, revision, sql=True)
+    return output.getvalue()
+
+
+async def check(dsn: str, schema: str = DEFAULT_SCHEMA) -> tuple[str | None, str]:
+    """(revision of the database or None, revision of this program)."""
+    connection = await connect(dsn, timeout=10, is_control=False)
+    try:
+        return await read_revision(connection, schema), head()
+    finally:
+        await connection.close(timeout=5)
+
+
+def head() -> str:
+    """The newest revision that this program carries."""
+    newest = ScriptDirectory.from_config(_config(DEFAULT_SCHEMA)).get_current_head()
+    if newest is None:
+        raise SchemaError("the migrations are missing", f"Looked in {MIGRATIONS}.")
+    return newest
+
+
+def run_environment(context: EnvironmentContext) -> None:
+    """What ``migrations/env.py`` does: one connection, one lock, one transaction (or printed SQL)."""
+    schema = context.config.attributes.get("schema", DEFAULT_SCHEMA)
+    if context.is_offline_mode():
+        context.configure(dialect_name="postgresql", version_table_schema=schema, literal_binds=True)
+        with context.begin_transaction():
+            context.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            context.run_migrations()
+        return
+    connection = context.config.attributes.get("connection")
+    if connection is None:
+        asyncio.run(migrate(os.environ["PGCRON_HA_DSN"], schema))
+        return
+    _run_on(context, connection, schema)
+
+
+def run_script(name: str) -> None:
+    """Runs ``migrations/sql/<name>.sql`` in the migration's schema; several statements, or printed when offline."""
+    context = op.get_context()
+    script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    _execute(in_schema(script, context.version_table_schema or DEFAULT_SCHEMA))
+
+
+def insert_timezones() -> None:
+    """Fills the table of zones that schedules may name from the tzdata package."""
+    schema = op.get_context().version_table_schema or DEFAULT_SCHEMA
+    listed = resources.files("tzdata").joinpath("zones").read_text(encoding="ascii").split()
+    values = ", ".join(f"('{name}')" for name in sorted(set(listed)))
+    _execute(f"INSERT INTO {schema}.timezone VALUES {values} ON CONFLICT DO NOTHING;")
+
+
+def drop_everything() -> None:
+    """Drops the objects of the schema, whatever partitions were made since."""
+    run_script("0001_drop")
+
+
+def _execute(script: str) -> None:
+    context = op.get_context()
+    if context.as_sql:
+        context.impl.static_output(script)
+        return
+    # asyncpg prepares what SQLAlchemy sends, and a prepared statement holds one command only.
+    driver: Any = op.get_bind().connection.dbapi_connection
+    driver.run_async(lambda connection: connection.execute(script))
+
+
+def _config(schema: str, **options: Any) -> Config:
+    config = Config(**options)
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["schema"] = schema
+    return config
+
+
+def _migrate_on(connection: Connection, schema: str, revision: str) -> None:
+    config = _config(schema)
+    in_schema("", schema)  # refuses a name that is not plain before it gets into any SQL
+    config.attributes["connection"] = connection
+    if revision.startswith("-") or revision == "base":
+        command.downgrade(config, revision)
+    else:
+        command.upgrade(config, revision)
+
+
+def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:
+    # Nodes start together: the lock comes before alembic reads its version table.
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_KEY})"))
+    exists = connection.execute(
+        text("SELECT 1 FROM pg_namespace WHERE nspname = :name"), {"name": schema}
+    ).first()
+    if exists is None:
+        connection.execute(text(f"CREATE SCHEMA {schema}"))
+    context.configure(connection=connection, version_table_schema=schema)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def _explained(error: Exception) -> Exception:
+    original: Any = error
+    while original is not None and not isinstance(original, asyncpg.PostgresError):
+        original = original.__cause__ or original.__context__
+    if isinstance(original, asyncpg.InsufficientPrivilegeError):
+        return SchemaError(
+            f"this role may not migrate: {original}",
+            "Migrating creates a schema, tables and functions, so the role needs CREATE on the database (or to own the schema).",
+            "Let a DBA run the output of `pgcron-ha migrate --sql`, or GRANT CREATE ON DATABASE … TO the role.",
+        )
+    if isinstance(original, asyncpg.PostgresError):
+        ours = from_sqlstate(original.sqlstate, str(original), original.detail, original.hint)
+        return ours or error
+    if type(error).__module__.startswith("alembic"):
+        return SchemaError(
+            f"the schema can't be migrated: {error}",
+            "The database names a revision that this program does not carry.",
+            "Use the version of pgcron_ha that made it, or a newer one.",
+        )
+    return error

@@ -1,0 +1,121 @@
+"""Every error of ours: what happened (message), the rule behind it (detail), what to do now (hint).
+
+::
+
+    PgcronError
+    ├── InvalidInput        the caller asked for something that can't be     SQLSTATE PC001
+    │   ├── InvalidSpec     a schedule's spec (cron text, interval, …)                PC002
+    │   ├── UnknownZone     a time zone that tzdata does not know                     PC003
+    │   └── TooLarge        args, result or text over their bound                     PC004
+    ├── NotFound            no such schedule, run, queue or node                      PC010
+    ├── Conflict            the state of the thing does not allow it                  PC011
+    ├── Fenced              the caller no longer holds the run                        PC012
+    ├── Refused             a privilege, a mode or a policy forbids it                PC013
+    ├── SchemaError         the schema is missing, too old or too new                 PC020
+    ├── DatabaseUnavailable no connection, or a server that can't be used             PC021
+    └── ConfigError         a setting or the configuration file                       PC030
+
+SQL functions and constraints raise the same SQLSTATEs (class ``PC``), so that Python, SQL and the
+command line say the same sentence. `from_sqlstate` is the way back from the database.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PgcronError(Exception):
+    """An error with a sentence for each question: what (message), why (detail), what now (hint)."""
+
+    sqlstate: ClassVar[str] = "PC000"
+
+    def __init__(self, message: str, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+    def as_json(self) -> dict[str, str | None]:
+        """The three sentences as ``{"message", "detail", "hint"}``; absent ones are None."""
+        return {"message": self.message, "detail": self.detail, "hint": self.hint}
+
+
+class InvalidInput(PgcronError):
+    """The caller asked for something that can't be."""
+
+    sqlstate = "PC001"
+
+
+class InvalidSpec(InvalidInput):
+    """A line of a schedule's spec is not what the grammar allows, or never fires."""
+
+    sqlstate = "PC002"
+
+
+class UnknownZone(InvalidInput):
+    """A time zone that the IANA database of this installation does not contain."""
+
+    sqlstate = "PC003"
+
+
+class TooLarge(InvalidInput):
+    """Args, a result or a text is larger than its bound."""
+
+    sqlstate = "PC004"
+
+
+class NotFound(PgcronError):
+    """No schedule, run, queue or node of that name or id."""
+
+    sqlstate = "PC010"
+
+
+class Conflict(PgcronError):
+    """The thing exists, but its state does not allow what was asked."""
+
+    sqlstate = "PC011"
+
+
+class Fenced(PgcronError):
+    """The caller's token is not (or no longer) the one that holds the run."""
+
+    sqlstate = "PC012"
+
+
+class Refused(PgcronError):
+    """A privilege, a mode or a policy forbids it."""
+
+    sqlstate = "PC013"
+
+
+class SchemaError(PgcronError):
+    """The schema is missing, too old or too new for this program."""
+
+    sqlstate = "PC020"
+
+
+class DatabaseUnavailable(PgcronError):
+    """No connection, or a server that can't be used."""
+
+    sqlstate = "PC021"
+
+
+class ConfigError(PgcronError):
+    """A setting, an environment variable or the configuration file."""
+
+    sqlstate = "PC030"
+
+
+def from_sqlstate(
+    sqlstate: str | None, message: str, detail: str | None, hint: str | None
+) -> PgcronError | None:
+    """The error for an SQLSTATE of ours, or None when the code is not of class ``PC``."""
+    if sqlstate is None or not sqlstate.startswith("PC"):
+        return None
+    pending: list[type[PgcronError]] = [PgcronError]
+    while pending:
+        candidate = pending.pop()
+        if candidate.sqlstate == sqlstate:
+            return candidate(message, detail, hint)
+        pending.extend(candidate.__subclasses__())
+    return PgcronError(message, detail, hint)
