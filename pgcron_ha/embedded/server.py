@@ -1,0 +1,219 @@
+"""The embedded server as its users see it: up, a DSN, down."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+from pgcron_ha.embedded.binaries import Binaries, find_binaries
+from pgcron_ha.embedded.cluster import (
+    SUPERUSER,
+    check_version,
+    hand_over,
+    initialise,
+    readable_binaries,
+)
+from pgcron_ha.embedded.deadline import Deadline
+from pgcron_ha.embedded.directory import DataDirectory
+from pgcron_ha.embedded.identity import Identity, identity_for
+from pgcron_ha.embedded.locks import FileLock
+from pgcron_ha.embedded.postmaster import Postmaster, find_postmaster, remove_stale_pid_file
+from pgcron_ha.errors import ConfigError, DatabaseUnavailable
+
+# A fresh start takes a second and recovery a few; a machine under load needs several times that.
+DEFAULT_TIMEOUT_SECONDS = 60.0
+
+# Part of the socket's name only, so it can be the same for everybody.
+_PORT = 5432
+
+_SHIM = str(Path(__file__).with_name("shim.py"))
+
+# The keeper detaches itself at once.
+_SPAWN_TIMEOUT_SECONDS = 10.0
+
+# Looked at when the server starts: the log can't fill the disk by being kept for years.
+_LARGEST_LOG_BYTES = 10 * 1024 * 1024
+
+# Of the log, what fits on a screen and has the reason.
+_LONGEST_REASON = 800
+
+# What PostgreSQL says while the backends of a killed server are still going away.
+_PASSING_REASONS = ("still in use", "already exists")
+_PASSING_PAUSE_SECONDS = 0.1
+
+
+class EmbeddedPostgres:
+    """The server of one folder, shared with every other process that uses the same folder.
+
+    A handle is for one process, and for one thread at a time; a forked child makes its own.
+    """
+
+    def __init__(self, data_directory: str | os.PathLike[str]) -> None:
+        self.directory = DataDirectory(data_directory)
+        self._users = FileLock(self.directory.users_lock)
+        self._postmaster: Postmaster | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server that the last `up()` found or started."""
+        return self._known_server().pid
+
+    def up(self, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> Self:
+        """Make, start, recover or find the server; return when it takes connections.
+
+        The server stays up until `down()` or the end of this process, and while others use it. If
+        it was killed meanwhile, call `up()` again. Takes at most `timeout` seconds. Raises
+        ConfigError for what somebody must change (no PostgreSQL, the folder, its version) and
+        DatabaseUnavailable for a server that does not start, with the server's own words.
+        """
+        deadline = Deadline(timeout)
+        self.directory.create()
+        was_user = self._users.is_held
+        try:
+            # Held while the server of the last user shuts down.
+            self._users.acquire(deadline, "the server to shut down", shared=True)
+            with FileLock(self.directory.start_lock) as start:
+                start.acquire(deadline, "another process that starts the server")
+                self._postmaster = self._bring_up(start, deadline)
+        except BaseException as error:
+            if not was_user:
+                self._users.release()
+            if isinstance(error, (OSError, subprocess.SubprocessError)):
+                raise self._does_not_start(f"The system says: {error}.") from error
+            raise
+        return self
+
+    def dsn(self, database: str = "postgres") -> str:
+        """A libpq URI for a database of this server, as its superuser, password included."""
+        sockets = self._known_server().socket_directory
+        try:
+            password = self.directory.password_file.read_text()
+        except OSError as error:
+            raise ConfigError(
+                f"The password file '{self.directory.password_file}' can't be read",
+                f"The system says: {error.strerror or error}.",
+                "Restore the file, or remove the whole folder to begin anew.",
+            ) from error
+        return (
+            f"postgresql://{SUPERUSER}:{quote(password, safe='')}@/{quote(database, safe='')}"
+            f"?host={quote(sockets)}&port={_PORT}"
+        )
+
+    def down(self) -> None:
+        """Stop using the server; it stops soon after if nobody else uses it. Does not wait."""
+        if not self._users.is_held:
+            return
+        try:
+            if found := find_postmaster(self.directory.pgdata):
+                self._ensure_keeper(found)
+        except (OSError, subprocess.SubprocessError):
+            pass  # the folder is gone or the system is out of processes: leaving must still work
+        finally:
+            self._postmaster = None
+            self._users.release()
+
+    def __enter__(self) -> Self:
+        return self.up()
+
+    def __exit__(self, *_: object) -> None:
+        self.down()
+
+    def _known_server(self) -> Postmaster:
+        if self._postmaster is None:
+            raise DatabaseUnavailable(
+                "The embedded PostgreSQL is not up",
+                "Its DSN and its process exist from up() to down() only.",
+                "Call up() first.",
+            )
+        return self._postmaster
+
+    def _bring_up(self, start: FileLock, deadline: Deadline) -> Postmaster:
+        """Make the server run and have a keeper; `start` is held."""
+        binaries = find_binaries()
+        if not self.directory.is_initialised:
+            self._initialise(binaries, start, deadline)
+        check_version(self.directory, binaries)
+        keeper = FileLock(self.directory.keeper_lock)
+        log_position: int | None = None
+        while not ((found := find_postmaster(self.directory.pgdata)) and found.is_ready):
+            # No server and no keeper: nobody is about to start one, or our attempt has ended.
+            if found is None and keeper.try_acquire():
+                with keeper:
+                    if log_position is not None:
+                        self._raise_unless_passing(log_position)
+                        deadline.pause("the last server's processes", _PASSING_PAUSE_SECONDS)
+                    log_position = self._start(binaries, keeper)
+            deadline.pause("the server to take connections")
+        self._ensure_keeper(found)
+        return found
+
+    def _initialise(self, binaries: Binaries, start: FileLock, deadline: Deadline) -> None:
+        identity = self._identity()
+        hand_over(self.directory, identity)
+        usable = readable_binaries(self.directory, binaries, identity)
+        initialise(self.directory, usable, identity, start, deadline)
+
+    def _identity(self) -> Identity:
+        return identity_for(self.directory.path, has_data=self.directory.is_initialised)
+
+    def _start(self, binaries: Binaries, keeper: FileLock) -> int:
+        """Start a keeper with a server; returns where the log begins to be about it."""
+        identity = self._identity()
+        usable = readable_binaries(self.directory, binaries, identity)
+        self.directory.create_socket_directory(identity.uid, identity.gid)
+        hand_over(self.directory, identity)
+        remove_stale_pid_file(self.directory.pgdata)
+        log = self.directory.log
+        if log.exists() and log.stat().st_size > _LARGEST_LOG_BYTES:
+            log.replace(self.directory.older_log)
+        position = log.stat().st_size if log.exists() else 0
+        command = identity.command(
+            usable.tool("postgres"),
+            *("-D", self.directory.pgdata, "-k", self.directory.socket_directory),
+            *("-p", str(_PORT), "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"),
+        )
+        self._spawn_keeper(keeper, "start", *command, environment=usable.environment())
+        return position
+
+    def _ensure_keeper(self, found: Postmaster) -> None:
+        """Give a running server a keeper if its own one was killed."""
+        with FileLock(self.directory.keeper_lock) as keeper:
+            if keeper.try_acquire():
+                self._spawn_keeper(keeper, "adopt", str(found.pid))
+
+    def _spawn_keeper(
+        self, keeper: FileLock, *task: str, environment: dict[str, str] | None = None
+    ) -> None:
+        temporary_sockets = self.directory.temporary_socket_directory or ""
+        inherited = (str(keeper.descriptor), str(self.directory.users_lock), str(temporary_sockets))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with open(os.open(self.directory.log, flags, 0o600), "ab") as log:
+            subprocess.run(
+                [sys.executable, "-I", "-S", _SHIM, *inherited, *task],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=environment,
+                pass_fds=(keeper.descriptor,),
+                check=True,
+                timeout=_SPAWN_TIMEOUT_SECONDS,
+            )
+
+    def _raise_unless_passing(self, log_position: int) -> None:
+        with self.directory.log.open("rb") as log:
+            log.seek(log_position)
+            reason = log.read().decode(errors="replace").strip()[-_LONGEST_REASON:]
+        if not any(passing in reason for passing in _PASSING_REASONS):
+            raise self._does_not_start(reason)
+
+    def _does_not_start(self, reason: str) -> DatabaseUnavailable:
+        return DatabaseUnavailable(
+            f"The embedded PostgreSQL in '{self.directory.path}' does not start",
+            reason,
+            f"Look into '{self.directory.log}', or set PGCRON_HA_DSN to another server.",
+        )

@@ -1,0 +1,62 @@
+"""What all tests share: one server for each worker, one migrated template, a copy for each test."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import asyncpg
+import pytest
+
+from tests.servers import ThrowAwayServer, remove_leftovers
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ThrowAwayServer]:
+    """A running server that no test may stop; a test that kills makes a ThrowAwayServer."""
+    remove_leftovers()
+    with ThrowAwayServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def template(server: ThrowAwayServer) -> str:
+    """The name of a migrated database that nobody can connect to: copy it."""
+    from pgcron_ha.db.schema import migrate  # most tests need no database
+
+    name = "migrated"
+    dsn = server.create_database(name)
+    # In a thread: an event loop may already belong to this one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(migrate(dsn))).result()
+    server.seal_template(name)
+    return name
+
+
+@pytest.fixture
+def database(server: ThrowAwayServer, template: str) -> Iterator[str]:
+    """The DSN of a migrated database of this test's own."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    yield server.create_database(name, template)
+    server.drop_database(name)
+
+
+@pytest.fixture
+def empty_database(server: ThrowAwayServer) -> Iterator[str]:
+    """The DSN of a database of this test's own with nothing in it."""
+    name = f"empty_{os.getpid()}_{next(_numbers)}"
+    yield server.create_database(name)
+    server.drop_database(name)
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A superuser's connection to the test's own database."""
+    connection = await asyncpg.connect(database)
+    yield connection
+    await connection.close(timeout=5)

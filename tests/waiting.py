@@ -1,0 +1,65 @@
+"""Waiting for a condition, never for a time. The only place of the tests that sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+# Several times what the slowest machine needed; conditions that take longer say so themselves.
+DEADLINE_SECONDS = 15.0
+PAUSE_SECONDS = 0.02
+
+
+async def until(
+    what: str,
+    condition: Callable[[], T | Awaitable[T]],
+    *,
+    deadline: float = DEADLINE_SECONDS,
+    pause: float = PAUSE_SECONDS,
+    ignoring: tuple[type[Exception], ...] = (),
+) -> T:
+    """Ask until the condition, a function or a coroutine function, answers something true.
+
+    Returns the answer. Fails the test with `what` and the last answer after `deadline` seconds.
+    Errors of the kinds in `ignoring` count as "not yet".
+    """
+    last: object = None
+    for _ in _attempts(deadline):
+        try:
+            asked = condition()
+            answer: T = await asked if inspect.isawaitable(asked) else asked
+        except ignoring as error:
+            last = error
+        else:
+            if answer:
+                return answer
+            last = answer
+        await asyncio.sleep(pause)
+    pytest.fail(f"not within {deadline:g} s: {what}; the last answer: {last!r}")
+
+
+def wait_for(what: str, condition: Callable[[], T], *, deadline: float = DEADLINE_SECONDS) -> T:
+    """As `until`, for fixtures and other places without an event loop."""
+    answer: T | None = None
+    for _ in _attempts(deadline):
+        answer = condition()
+        if answer:
+            return answer
+        time.sleep(PAUSE_SECONDS)
+    pytest.fail(f"not within {deadline:g} s: {what}; the last answer: {answer!r}")
+
+
+def _attempts(deadline: float) -> Iterator[None]:
+    """Once at least, and once after the deadline: a paused machine must not fail a test."""
+    end = time.monotonic() + deadline
+    yield
+    while time.monotonic() < end:
+        yield
+    yield
