@@ -1,0 +1,4 @@
+"""How a handler is executed. Knows nothing of run states, database leases or tables.
+
+`base` is the contract, `python` runs ``py:`` handlers, `shell` runs ``shell:`` templates.
+"""

@@ -1,0 +1,85 @@
+"""The contract between the engine and what executes a handler.
+
+The engine gives an executor `Context` objects and gets one outcome for each of them. A handler's
+author needs `Context`, `Retry`, `Discard` and `Stopped`; the rest is for the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pgcron_ha.executors.context import (
+    Context,
+    Discard,
+    LogSink,
+    Retry,
+    Stopped,
+    StopReason,
+    Stream,
+)
+from pgcron_ha.executors.outcome import (
+    MAX_RESULT_BYTES,
+    SUCCEEDED,
+    Failed,
+    Interrupted,
+    Outcome,
+    Succeeded,
+)
+
+__all__ = [
+    "MAX_RESULT_BYTES",
+    "SUCCEEDED",
+    "Context",
+    "Discard",
+    "Done",
+    "Executor",
+    "Failed",
+    "Feed",
+    "Interrupted",
+    "LogSink",
+    "Outcome",
+    "Retry",
+    "StopReason",
+    "Stopped",
+    "Stream",
+    "Succeeded",
+]
+
+Done = Callable[[Context, Outcome], None]
+"""Called exactly once for each started context, from any thread, after the handler has stopped."""
+
+Feed = Callable[[], "Context | None"]
+"""Gives the next waiting context for this executor, or None. Called from any thread."""
+
+
+class Executor(Protocol):
+    """Executes runs of one kind of handler.
+
+    An executor works from its construction until `close`. `done` is called once for each context
+    given to `start` or taken from `feed`, and only after its handler has really stopped: the task
+    is finished, the function has returned, the process group is empty. Right after `done` the
+    executor asks `feed` for the next context of the slot that became free.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The word before the colon in the names of its handlers: ``py``, ``shell``."""
+
+    def handlers(self) -> frozenset[str]:
+        """The full names of the handlers it executes, such as ``py:report``."""
+
+    def start(self, contexts: Sequence[Context]) -> None:
+        """Begin all of them. Never blocks; a refusal, too, is told through `done`."""
+
+    def stop(self, context: Context, reason: StopReason) -> None:
+        """Ask a run to stop. Thread-safe; the first reason stays, later calls do nothing."""
+
+    def kill(self, context: Context) -> bool:
+        """End a run by force. Thread-safe; False where that is impossible (thread, event loop)."""
+
+    def renew_lease(self, deadline: float) -> None:
+        """Everything must be dead at this CLOCK_BOOTTIME instant, unless renewed before it."""
+
+    async def close(self, grace: float) -> None:
+        """Stop all runs, wait at most ``grace`` seconds, kill the rest, leave nothing behind."""

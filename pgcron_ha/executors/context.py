@@ -1,0 +1,226 @@
+"""`Context`: what a handler is told about its run, and what it may do with it."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from uuid import UUID
+
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.operating_system import boottime
+
+if TYPE_CHECKING:
+    from pgcron_ha.executors.lines import RunLog
+
+Stream: TypeAlias = Literal["stdout", "stderr", "log"]
+
+PROGRESS_INTERVAL = 1.0
+"""Seconds between two progress lines of a run: a loop may report each step without harm."""
+
+_log_creation = threading.Lock()
+
+
+class Context:
+    """One attempt of one run, as its handler sees it.
+
+    ``run_id`` and ``run_uuid`` name the run, ``handler`` is its full name (``py:report``),
+    ``attempt`` counts from 1 to ``max_attempts``. ``schedule`` is the schedule's name and
+    ``fire_time`` the aware UTC instant of the occurrence; both are None for enqueued runs.
+    ``token`` is this claim's fence in the database; ``fence`` is a number that only grows, for
+    outside stores that must refuse an older holder. ``idempotency_key`` is the same for every
+    attempt. ``timeout`` is in seconds, None means no limit. ``delivery`` is ``at_least_once``,
+    ``at_most_once`` or ``transactional``. ``started_monotonic`` is the `time.monotonic` instant
+    at which the handler began, ``stop_reason`` why it was asked to stop; both are None before.
+    """
+
+    __slots__ = (
+        "_args",
+        "_idempotency_key",
+        "_lease",
+        "_log",
+        "_next_progress",
+        "_sink",
+        "_work",
+        "attempt",
+        "delivery",
+        "fence",
+        "fire_time",
+        "handler",
+        "max_attempts",
+        "priority",
+        "queue",
+        "run_id",
+        "run_uuid",
+        "schedule",
+        "started_monotonic",
+        "stop_reason",
+        "timeout",
+        "token",
+    )
+
+    def __init__(
+        self,
+        run_id: int,
+        run_uuid: UUID | str,
+        handler: str,
+        args: dict[str, Any] | str,
+        attempt: int,
+        max_attempts: int,
+        queue: str,
+        priority: int,
+        schedule: str | None,
+        fire_time: datetime | None,
+        token: UUID,
+        fence: int,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+        delivery: str = "at_least_once",
+    ) -> None:
+        """``args`` may be JSON text: it is parsed when it is first read."""
+        self.run_id = run_id
+        self.run_uuid = run_uuid
+        self.handler = handler
+        self._args = args
+        self.attempt = attempt
+        self.max_attempts = max_attempts
+        self.queue = queue
+        self.priority = priority
+        self.schedule = schedule
+        self.fire_time = fire_time
+        self.token = token
+        self.fence = fence
+        self._idempotency_key = idempotency_key
+        self.timeout = timeout
+        self.delivery = delivery
+        self.started_monotonic: float | None = None
+        self.stop_reason: StopReason | None = None
+        self._sink: LogSink | None = None
+        self._lease: Lease | None = None
+        self._log: RunLog | None = None
+        self._work: Any = None
+        self._next_progress = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Context run={self.run_id} handler={self.handler!r} attempt={self.attempt}>"
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The run's arguments, a JSON object. Raises `InvalidInput` when they are none."""
+        if isinstance(self._args, str):
+            self._args = _parse_args(self._args)
+        return self._args
+
+    @property
+    def idempotency_key(self) -> str:
+        """``<schedule uuid>/<fire time>`` of an occurrence, else the run's uuid."""
+        return self._idempotency_key or str(self.run_uuid)
+
+    def check(self) -> None:
+        """Raise `Stopped` if the run was asked to stop or its lease is over.
+
+        Call it before each outside effect: between two calls a paused machine may have lost
+        the run to another node.
+        """
+        if self.stop_reason is not None:
+            raise Stopped(self.stop_reason)
+        if self._lease is not None and boottime() >= self._lease.deadline:
+            raise Stopped(StopReason.LEASE_LOST)
+
+    def log(self, line: str, stream: Stream = "log") -> None:
+        """Add to the run's log; a text of several lines becomes several. Thread-safe."""
+        log = self._open_log()
+        if log is not None:
+            for part in str(line).split("\n"):
+                log.write_line(stream, part)
+
+    def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
+        """Say how far the run is. At most one line a second is kept, and always the last step."""
+        now = time.monotonic()
+        if now < self._next_progress and (total is None or done < total):
+            return
+        self._next_progress = now + PROGRESS_INTERVAL
+        amount = f"progress: {done:g}" if total is None else f"progress: {done:g} of {total:g}"
+        self.log(amount if note is None else f"{amount} ({note})")
+
+    def _open_log(self) -> RunLog | None:
+        """The run's log, made when it is first written to; None outside an executor."""
+        if self._log is None and self._sink is not None:
+            from pgcron_ha.executors.lines import RunLog
+
+            with _log_creation:
+                if self._log is None:
+                    self._log = RunLog(self, self._sink)
+        return self._log
+
+
+class StopReason(StrEnum):
+    """Why a run was asked to stop."""
+
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    LEASE_LOST = "lease_lost"
+    SHUTDOWN = "shutdown"
+
+
+class Stopped(BaseException):
+    """Raised by `Context.check`. Like `asyncio.CancelledError` no `Exception`, so that a handler's
+    ``except Exception`` around one step does not swallow it.
+    """
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(f"the run was asked to stop: {reason}")
+        self.reason = reason
+
+
+class Retry(Exception):
+    """Raised by a handler that wants another attempt, ``after`` a delay or as its policy says."""
+
+    def __init__(self, after: timedelta | None = None, message: str = "retry asked for") -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Discard(Exception):
+    """Raised by a handler that knows that no further attempt can help."""
+
+    def __init__(self, message: str = "discarded by the handler") -> None:
+        super().__init__(message)
+
+
+class LogSink(Protocol):
+    """Takes the lines of runs. The engine's recorder is one."""
+
+    def write(self, context: Context, stream: Stream, line: str) -> None:
+        """Keep one line, without its line end. Thread-safe; never blocks, never raises."""
+
+
+class Lease:
+    """The CLOCK_BOOTTIME instant at which the node's lease is over, shared by its runs."""
+
+    __slots__ = ("deadline",)
+
+    def __init__(self) -> None:
+        self.deadline = math.inf
+
+
+def _parse_args(text: str) -> dict[str, Any]:
+    if text == "{}":
+        return {}
+    try:
+        args = json.loads(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"the args {text[:80]!r} are not JSON", str(error), "args must be a JSON object"
+        ) from None
+    if not isinstance(args, dict):
+        raise InvalidInput(
+            f"the args {text[:80]!r} are no JSON object",
+            "the keys of args are the names of the handler's parameters",
+            'write {"name": value}',
+        )
+    return args

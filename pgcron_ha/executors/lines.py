@@ -1,0 +1,96 @@
+"""The log lines of one run: cut, cleaned, counted, never more than a bound."""
+
+from __future__ import annotations
+
+import threading
+
+from pgcron_ha.executors.context import Context, LogSink, Stream
+
+MAX_LINE_BYTES = 8 * 1024
+"""A longer line is cut: a log is read by people, and a row of the log table stays small."""
+
+MAX_LINES = 10_000
+"""Lines of one attempt; the rest is counted, so that a loop that prints can't fill the database."""
+
+CUT_MARK = " … [cut]"
+_KEPT_BYTES = MAX_LINE_BYTES - len(CUT_MARK.encode())
+
+
+class RunLog:
+    """Makes lines of what a run writes and passes them to the sink. Thread-safe."""
+
+    __slots__ = ("_context", "_dropped", "_finished", "_lines", "_lock", "_partial", "_sink")
+
+    def __init__(self, context: Context, sink: LogSink) -> None:
+        self._context = context
+        self._sink = sink
+        self._lock = threading.Lock()
+        self._partial: dict[Stream, str] = {}
+        self._lines = 0
+        self._dropped = 0
+        self._finished = False
+
+    def write_line(self, stream: Stream, line: str) -> None:
+        """Add one line; nothing happens after `finish`."""
+        with self._lock:
+            if not self._finished:
+                self._emit(stream, line)
+
+    def feed(self, stream: Stream, text: str) -> bool:
+        """Add text in which lines end with a newline; False, and nothing done, after `finish`."""
+        with self._lock:
+            if self._finished:
+                return False
+            if "\n" not in text:
+                self._keep_partial(stream, text)
+            elif self._lines >= MAX_LINES:
+                self._dropped += text.count("\n")
+                self._partial[stream] = ""
+                self._keep_partial(stream, text[text.rindex("\n") + 1 :])
+            else:
+                self._emit_lines(stream, text)
+            return True
+
+    def finish(self) -> None:
+        """Write the unended lines and, if any were dropped, a last line that says how many."""
+        with self._lock:
+            if self._finished:
+                return
+            for stream, rest in self._partial.items():
+                if rest:
+                    self._emit(stream, rest)
+            self._finished = True
+            if self._dropped:
+                message = f"{self._dropped} more lines were dropped: a run keeps {MAX_LINES}"
+                self._sink.write(self._context, "log", message)
+
+    def _emit_lines(self, stream: Stream, text: str) -> None:
+        first, *others = text.split("\n")
+        self._keep_partial(stream, first)
+        for following in others:
+            self._emit(stream, self._partial[stream])
+            self._partial[stream] = ""
+            self._keep_partial(stream, following)
+
+    def _keep_partial(self, stream: Stream, text: str) -> None:
+        # One character over the bound is enough to know later that the line must be cut.
+        rest = self._partial.get(stream, "")
+        self._partial[stream] = rest + text[: MAX_LINE_BYTES + 1 - len(rest)]
+
+    def _emit(self, stream: Stream, line: str) -> None:
+        if self._lines >= MAX_LINES:
+            self._dropped += 1
+            return
+        self._lines += 1
+        self._sink.write(self._context, stream, clean_line(line))
+
+
+def clean_line(line: str) -> str:
+    """A line PostgreSQL can keep: no NUL, no lone surrogate, at most `MAX_LINE_BYTES` of UTF-8."""
+    line = line.removesuffix("\r").replace("\0", "\ufffd")
+    if line.isascii() and len(line) <= MAX_LINE_BYTES:
+        return line
+    encoded = line.encode("utf-8", "replace")
+    if len(encoded) <= MAX_LINE_BYTES:
+        return encoded.decode()
+    return encoded[:_KEPT_BYTES].decode("utf-8", "ignore") + CUT_MARK

@@ -1,0 +1,83 @@
+"""What differs between Linux and macOS: a clock that counts suspend, bonds between processes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+# CLOCK_MONOTONIC stands still during suspend on Linux; on macOS it is the one that goes on.
+_BOOTTIME_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def boottime() -> float:
+    """Seconds on a clock that goes on while the machine is suspended; the same in all processes."""
+    return time.clock_gettime(_BOOTTIME_CLOCK)
+
+
+def set_parent_death_signal(number: int) -> bool:
+    """Have the kernel send this signal when the parent dies. False where there is no such thing.
+
+    Lost at a change of user: call it after that.
+    """
+    return _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def set_child_subreaper() -> bool:
+    """Become the parent of orphaned descendants. False where there is no such thing."""
+    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def child_processes() -> list[int]:
+    """The ids of this process's children, adopted orphans and zombies included.
+
+    For a process with one thread. Empty where there is no ``/proc``.
+    """
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as listing:
+            return [int(pid) for pid in listing.read().split()]
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        return _children_by_scan(me)
+
+
+def process_started(pid: int) -> float | None:
+    """The boottime instant at which a process was forked; None if it is gone or can't be known."""
+    fields = _stat_fields(pid)
+    return None if fields is None else int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def environment_contains(pid: int, entry: bytes) -> bool:
+    """Whether the environment a process was started with has this ``NAME=value``."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environment:
+            return entry in environment.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def _prctl(option: int, value: int) -> bool:
+    return _libc is not None and _libc.prctl(option, value, 0, 0, 0) == 0
+
+
+def _children_by_scan(parent: int) -> list[int]:
+    try:
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+    return [pid for pid in numbers if (_stat_fields(pid) or ["", "-1"])[1] == str(parent)]
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    """The fields of ``/proc/PID/stat`` after the name (proc(5): index 0 is the state)."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            return stat.read().rpartition(")")[2].split()
+    except OSError:
+        return None

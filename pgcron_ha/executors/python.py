@@ -1,0 +1,269 @@
+"""Executes ``py:`` handlers: async ones on an event loop of their own, plain ones in threads.
+
+Neither shares a thread with the engine, so a handler that blocks can't delay a heartbeat. A run
+costs a few microseconds here: contexts are handed over in batches, and each run that ends takes its
+follower from the engine without a change of thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from time import monotonic
+from typing import Any, ClassVar
+
+from pgcron_ha.executors.base import Done, Feed
+from pgcron_ha.executors.capture import capture, current_run
+from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
+from pgcron_ha.executors.failures import outcome_of_error, outcome_of_result
+from pgcron_ha.executors.handler_threads import HandlerThreads
+from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Interrupted, Outcome
+from pgcron_ha.executors.python_handler import PythonHandler
+
+MAX_THREADS = 64
+"""Plain functions that run at the same time; the engine's slots are usually fewer."""
+
+_END_SECONDS = 1.0
+"""How long `close` waits for threads that have nothing left to do."""
+
+
+class PythonExecutor:
+    """An `Executor` for Python functions.
+
+    ``done``, ``feed`` and the sink are called from the handlers' threads. An exception that
+    ``done`` or ``feed`` raises is an error of the engine and ends only that chain of runs.
+    """
+
+    kind: ClassVar[str] = "py"
+
+    def __init__(
+        self,
+        registry: Mapping[str, PythonHandler],
+        done: Done,
+        feed: Feed,
+        sink: LogSink,
+        max_threads: int = MAX_THREADS,
+    ) -> None:
+        self._handlers = {handler.full_name: handler for handler in registry.values()}
+        self._done = done
+        self._feed = feed
+        self._sink = sink
+        self._lease = Lease()
+        self._live: set[Context] = set()
+        self._inbox: deque[Context] = deque()
+        self._awake = False
+        self._closing = False
+        self._nothing_left: Future[None] = Future()
+        self._loop_ended: Future[None] = Future()
+        self._variables = contextvars.copy_context()
+        self._threads = HandlerThreads(self._execute_plain, max_threads)
+        self._loop = _new_event_loop()
+        self._loop_thread = threading.Thread(
+            target=self._run_loop, name="pgcron-handlers", daemon=True
+        )
+        capture.install()
+        self._loop_thread.start()
+
+    def handlers(self) -> frozenset[str]:
+        """The full names of the registered functions."""
+        return frozenset(self._handlers)
+
+    def start(self, contexts: Sequence[Context]) -> None:
+        """Hand all over to the loop in one hop, and each plain one to a thread."""
+        asynchronous: list[Context] = []
+        for context in contexts:
+            if self._prepare(context):
+                if context._work.is_async:
+                    asynchronous.append(context)
+                else:
+                    self._threads.submit(context)
+        if asynchronous:
+            self._hand_to_loop(asynchronous)
+
+    def stop(self, context: Context, reason: StopReason) -> None:
+        """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
+        if context.stop_reason is None:
+            context.stop_reason = reason
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs any more
+                self._loop.call_soon_threadsafe(self._cancel, context)
+
+    def kill(self, context: Context) -> bool:
+        """False: nothing can end a thread or a task that does not want to."""
+        return False
+
+    def renew_lease(self, deadline: float) -> None:
+        """From this instant on `Context.check` raises."""
+        self._lease.deadline = deadline
+
+    async def close(self, grace: float) -> None:
+        """Stop all; after ``grace`` abandon what remains.
+
+        A task that ignores its cancellation never runs again, since its loop ends; a plain function
+        that does not return keeps its (daemon) thread, and its `done` is called if it ever ends.
+        """
+        if self._closing:
+            return
+        self._closing = True
+        for context in list(self._live):
+            self.stop(context, StopReason.SHUTDOWN)
+        if self._live:
+            await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await asyncio.wait({asyncio.wrap_future(self._loop_ended)}, timeout=_END_SECONDS)
+        for thread in self._threads.close():
+            thread.join(0 if self._live else _END_SECONDS)
+        capture.uninstall()
+
+    def _prepare(self, context: Context) -> bool:
+        """Make a context ready to be executed; False if it is refused, and done with."""
+        context._sink = self._sink
+        context._lease = self._lease
+        self._live.add(context)
+        context._work = self._handlers.get(context.handler)
+        if self._closing:
+            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+            self._finish(context, _stopped_early(context.stop_reason))
+        elif context._work is None:
+            message = f"this node does not offer the handler {context.handler!r}"
+            self._finish(context, Failed("NotFound", message))
+        else:
+            return True
+        return False
+
+    def _finish(self, context: Context, outcome: Outcome) -> None:
+        if context._log is not None:
+            context._log.finish()
+        context._work = None
+        self._live.discard(context)
+        self._done(context, outcome)
+        if self._closing and not self._live and not self._nothing_left.done():
+            self._nothing_left.set_result(None)
+
+    def _next(self) -> Context | None:
+        """What the slot that became free does now."""
+        while not self._closing:
+            context = self._feed()
+            if context is None or self._prepare(context):
+                return context
+        return None
+
+    # The loop's side.
+
+    def _hand_to_loop(self, contexts: Iterable[Context]) -> None:
+        self._inbox.extend(contexts)
+        if not self._awake:
+            self._awake = True
+            self._loop.call_soon_threadsafe(self._take_inbox)
+
+    def _take_inbox(self) -> None:
+        self._awake = False  # before the inbox is read, so that no hand-over can be missed
+        while self._inbox:
+            self._start_task(self._inbox.popleft())
+
+    def _start_task(self, context: Context) -> None:
+        handler = context._work
+        # A fresh copy of the variables: nothing a run sets is seen by the next one. The constant
+        # name saves asyncio the making of a new one.
+        context._work = asyncio.Task(
+            self._execute(context, handler),
+            loop=self._loop,
+            name="pgcron-run",
+            context=self._variables.copy(),
+        )
+
+    async def _execute(self, context: Context, handler: PythonHandler) -> None:
+        outcome: Outcome | None = _refusal(context, handler)
+        if outcome is None:
+            current_run.set(context)
+            context.started_monotonic = monotonic()
+            try:
+                result = await handler.call(context)
+                outcome = SUCCEEDED if result is None else outcome_of_result(result)
+            except BaseException as error:
+                outcome = outcome_of_error(error, context)
+        self._finish(context, outcome)
+        following = self._next()
+        if following is None:
+            return
+        if following._work.is_async:
+            self._start_task(following)
+        else:
+            self._threads.submit(following)
+
+    def _cancel(self, context: Context) -> None:
+        # A task that has not begun sees the reason itself; cancelled now it would never begin.
+        if context.started_monotonic is not None and isinstance(context._work, asyncio.Task):
+            context._work.cancel()
+
+    def _run_loop(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except BaseException:  # SystemExit of a task a handler left behind: the loop goes on
+                continue
+        self._abandon_tasks()
+        self._loop.close()
+        self._loop_ended.set_result(None)
+
+    def _abandon_tasks(self) -> None:
+        """End what ignored its cancellation: no code of it runs after this."""
+        self._take_inbox()
+        for task in asyncio.all_tasks(self._loop):
+            coroutine: Any = task.get_coro()
+            # The loop's end is no failure of the task; its outcome is told by us.
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            with contextlib.suppress(BaseException):
+                coroutine.close()
+        for context in list(self._live):
+            if isinstance(context._work, asyncio.Task):  # one that had not begun
+                self._finish(context, _stopped_early(StopReason.SHUTDOWN))
+
+    # The threads' side.
+
+    def _execute_plain(self, context: Context) -> Context | None:
+        handler: PythonHandler = context._work
+        outcome: Outcome | None = _refusal(context, handler)
+        if outcome is None:
+            outcome = self._variables.copy().run(_call_plain, context, handler)
+        self._finish(context, outcome)
+        following = self._next()
+        if following is not None and following._work.is_async:
+            self._hand_to_loop((following,))
+            return None
+        return following
+
+
+def _call_plain(context: Context, handler: PythonHandler) -> Outcome:
+    current_run.set(context)
+    context.started_monotonic = monotonic()
+    try:
+        result = handler.call(context)
+        return SUCCEEDED if result is None else outcome_of_result(result)
+    except BaseException as error:
+        return outcome_of_error(error, context)
+
+
+def _refusal(context: Context, handler: PythonHandler) -> Outcome | None:
+    """Why the handler is not even begun; None in the usual case."""
+    if context.stop_reason is not None:
+        return _stopped_early(context.stop_reason)
+    return handler.refusal(context)
+
+
+def _stopped_early(reason: StopReason) -> Interrupted:
+    return Interrupted(reason, "stopped before it began")
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
