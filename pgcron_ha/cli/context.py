@@ -32,7 +32,8 @@ class CommandContext:
 
     def read(self, flags: Mapping[str, object] | None = None) -> SourcedSettings:
         """Every raw value and where it comes from; raises `ConfigError` for the file."""
-        given = {**self.flags, **(flags or {})}
+        own = {key: value for key, value in (flags or {}).items() if value is not None}
+        given = {**self.flags, **own}
         return read_sources(file=self.config_file, environment=os.environ, flags=given)
 
 

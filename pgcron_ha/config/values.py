@@ -13,7 +13,7 @@ from typing import Any
 
 SECONDS_BY_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
-_PART = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(ms|s|m|h|d|w)")
+_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)")
 # A list comes from one line of a file or one variable; beyond this it is a mistake.
 MAX_LIST_ITEMS = 200
 
@@ -70,7 +70,7 @@ class Integer:
     def __call__(self, raw: object) -> int:
         """Read ``16`` or ``"16"``."""
         is_number = isinstance(raw, int) and not isinstance(raw, bool)
-        if isinstance(raw, str) and re.fullmatch(r"[+-]?\d{1,18}", raw.strip()):
+        if isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", raw.strip()):
             raw, is_number = int(raw), True
         if not is_number or not self.least <= int(str(raw)) <= self.most:
             raise ValueError(f"a whole number from {self.least:,} to {self.most:,}")

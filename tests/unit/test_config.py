@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pgcron_ha.config import SETTINGS, Settings, load_settings, read_sources
+from pgcron_ha.config.loading import shown
+from pgcron_ha.config.settings import BY_KEY
+from pgcron_ha.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(
+    toml: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Settings:
+    if toml is not None:
+        Path("pgcron-ha.toml").write_text(toml)
+    return load_settings(read_sources(environment=environment or {}, flags=flags))
+
+
+def refusal(
+    toml: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        load(toml, environment, flags)
+    return caught.value
+
+
+def test_without_any_source_the_defaults_hold() -> None:
+    settings = load()
+
+    assert (settings.dsn, settings.schema) == (None, "pgcron")
+    assert settings.node.queues == ("default",)
+    assert (settings.node.slots, settings.node.lease_ttl, settings.node.grace) == (16, 15.0, 30.0)
+    assert settings.retention.history == 30 * 86400
+    assert settings.node.name
+    assert settings.node.state_directory.is_absolute()
+
+
+def test_a_flag_beats_a_variable_and_a_variable_beats_the_file() -> None:
+    toml = 'schema = "from_file"\n[node]\nslots = 2\nlease_ttl = "7s"\n'
+    environment = {"PGCRON_HA_NODE_SLOTS": "3", "PGCRON_HA_SCHEMA": "from_variable"}
+
+    settings = load(toml, environment, {"schema": "from_flag", "node.slots": None})
+
+    assert settings.schema == "from_flag"
+    assert settings.node.slots == 3
+    assert settings.node.lease_ttl == 7.0
+
+
+def test_an_empty_variable_is_not_given() -> None:
+    assert load('schema = "from_file"', {"PGCRON_HA_SCHEMA": ""}).schema == "from_file"
+
+
+def test_the_winning_value_remembers_where_it_came_from() -> None:
+    Path("pgcron-ha.toml").write_text("[node]\nslots = 2\nprefetch = 5\n")
+
+    sources = read_sources(environment={"PGCRON_HA_NODE_SLOTS": "3"}, flags={"dsn": "x"})
+
+    origins = {key: value.origin for key, value in sources.values.items()}
+    assert origins["node.slots"] == "environment"
+    assert origins["node.prefetch"] == "pgcron-ha.toml"
+    assert origins["dsn"] == "flag"
+    assert origins["schema"] == "default"
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    error = refusal(
+        '[node]\nslots = 0\nslotz = 3\n[shell.backup]\nargs = ["x"]\n',
+        {"PGCRON_HA_NODE_LEASE_TTL": "abc"},
+        {"schema": "Has Blanks"},
+    )
+
+    assert error.message == "6 problems in the configuration"
+    assert error.detail is not None
+    assert "'node.slotz' (pgcron-ha.toml): unknown setting; did you mean 'node.slots'?" in (
+        error.detail
+    )
+    assert "node.slots='0' (pgcron-ha.toml): expected a whole number from 1" in error.detail
+    assert "PGCRON_HA_NODE_LEASE_TTL='abc' (environment): expected a duration" in error.detail
+    assert "--schema='Has Blanks' (flag): expected 1 to 48 lower-case letters" in error.detail
+    assert "shell.backup.args: unknown key; did you mean 'argv'?" in error.detail
+    assert "shell.backup.argv: expected a list whose first string" in error.detail
+
+
+def test_a_single_problem_is_the_message_itself() -> None:
+    error = refusal(environment={"PGCRON_HA_NODE_SLOTS": "many"})
+
+    assert error.message.startswith("PGCRON_HA_NODE_SLOTS='many' (environment): expected")
+    assert error.detail is None
+    assert error.hint is not None
+
+
+def test_a_misspelt_variable_is_refused_and_an_unlike_one_is_left_to_others() -> None:
+    error = refusal(environment={"PGCRON_HA_NODE_SLOT": "3"})
+    assert "did you mean 'PGCRON_HA_NODE_SLOTS'?" in error.message
+
+    # What an orchestrator sets for a service called pgcron-ha.
+    load(environment={"PGCRON_HA_PORT": "tcp://10.0.0.1:80", "PGCRON_HA_SERVICE_HOST": "10.0.0.1"})
+
+
+def test_a_named_file_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"missing\.toml' can't be read"):
+        read_sources(file=tmp_path / "missing.toml", environment={})
+
+
+@pytest.mark.parametrize("content", [b"schema = ", b"\xff\xfe", b"a" * (1 << 20) + b"a"])
+def test_a_file_that_is_not_toml_is_refused(content: bytes) -> None:
+    Path("pgcron-ha.toml").write_bytes(content)
+
+    with pytest.raises(ConfigError, match=r"pgcron-ha\.toml"):
+        read_sources(environment={})
+
+
+@pytest.mark.parametrize("toml", ["node = 5", "[dsn]\nurl = 'x'", "shell = 5", "[http.x]\ny = 1"])
+def test_a_table_of_the_wrong_shape_is_a_problem_and_not_a_crash(toml: str) -> None:
+    assert refusal(toml).message
+
+
+def test_a_password_is_never_shown() -> None:
+    for dsn in ("postgresql://ann:s3cr@et@h/db", "ann:s3cret@h", "host=h password=s3cret"):
+        assert "s3cr" not in shown(BY_KEY["dsn"], dsn)
+        assert "et@" not in shown(BY_KEY["dsn"], dsn)
+    assert "s3cret" not in repr(load(environment={"PGCRON_HA_DSN": "postgresql://a:s3cret@h/d"}))
+    assert "s3cret" not in refusal(environment={"PGCRON_HA_DSN": "mysql://a:s3cret@h/d"}).message
+
+
+def test_a_missing_dsn_says_where_to_give_one() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load().required_dsn()
+
+    assert "PGCRON_HA_DSN" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", ["pgcron", "_x", "a" * 48])
+def test_a_schema_is_a_plain_identifier(name: str) -> None:
+    assert load(flags={"schema": name}).schema == name
+
+
+@pytest.mark.parametrize("name", ["", "pg_x", "Pgcron", "1a", 'a"b', "a.b", "ä", "a" * 49, "a\n"])
+def test_another_schema_name_is_refused(name: str) -> None:
+    assert "expected 1 to 48 lower-case" in refusal(flags={"schema": name}).message
+
+
+def test_every_line_of_the_table_is_a_field_and_every_field_a_line() -> None:
+    settings = load()
+    fields = {"dsn", "schema"}
+    for table in ("node", "retention", "log"):
+        section = getattr(settings, table)
+        fields |= {f"{table}.{field.name}" for field in dataclasses.fields(section)}
+
+    assert [setting.key for setting in SETTINGS if setting.key not in fields] == []
+    assert fields == {setting.key for setting in SETTINGS}

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from pgcron_ha.config.capabilities import (
+    DEFAULT_PATTERN,
+    ShellTemplate,
+    read_shell_templates,
+)
+
+BACKUP = """
+[backup]
+argv = ["/usr/local/bin/backup", "--db", "{db}", "--label={label}"]
+placeholders = { db = "[a-z_]{1,63}", label = true }
+timeout = "30m"
+user = "backup"
+environment = ["LANG", "TZ"]
+working_directory = "/var/backups"
+grace = "5s"
+"""
+
+
+def problems_of(toml: str) -> str:
+    templates, problems = read_shell_templates(tomllib.loads(toml))
+    assert templates == {}
+    return "\n".join(problems)
+
+
+def test_a_whole_template_is_read() -> None:
+    templates, problems = read_shell_templates(tomllib.loads(BACKUP))
+
+    assert problems == []
+    assert templates["backup"] == ShellTemplate(
+        name="backup",
+        argv=("/usr/local/bin/backup", "--db", "{db}", "--label={label}"),
+        placeholders={"db": "[a-z_]{1,63}", "label": DEFAULT_PATTERN},
+        timeout=1800.0,
+        user="backup",
+        environment=("LANG", "TZ"),
+        working_directory="/var/backups",
+        grace=5.0,
+    )
+
+
+def test_only_argv_must_be_given() -> None:
+    templates, problems = read_shell_templates({"vacuum": {"argv": ["/usr/bin/vacuumdb"]}})
+
+    assert problems == []
+    assert (templates["vacuum"].timeout, templates["vacuum"].grace) == (None, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("toml", "sentence"),
+    [
+        ("[a]", "shell.a.argv: expected a list whose first string is the program"),
+        ('[a]\nargv = "ls -l"', "shell.a.argv: expected a list of strings"),
+        ("[a]\nargv = ['ls', 1]", "shell.a.argv: expected a list of strings"),
+        ("[a]\nargv = ['']", "whose first string is the program"),
+        ("[a]\nargv = ['ls', '{path}']", "'{path}' is not declared in placeholders"),
+        ("[a]\nargv = ['{p}']\nplaceholders = {p = '.'}", "the program itself can't come"),
+        ("[a]\nargv = ['ls']\nplaceholders = {p = '['}", "'[' is no regular expression"),
+        ("[a]\nargv = ['ls']\nplaceholders = {p = 5}", "expected a regular expression, or true"),
+        ("[a]\nargv = ['ls']\nplaceholders = {P = '.'}", "expected a name of lower-case"),
+        ("[a]\nargv = ['ls']\nplaceholders = ['p']", "expected a table such as"),
+        ("[a]\nargv = ['ls']\ntimeout = 30", "shell.a.timeout: '30': expected a duration"),
+        ("[a]\nargv = ['ls']\ntimeout = '0s'", "more than 0s and at most 7d"),
+        ("[a]\nargv = ['ls']\nuser = 0", "shell.a.user: expected a string"),
+        ("[a]\nargv = ['ls']\nenvironment = ['A=B']", "'A=B' is no name of a variable"),
+        ("[a]\nargv = ['ls']\nworking_directory = 'x'", "expected an absolute path"),
+        ("[a]\nargv = ['ls']\ntimeuot = '5s'", "unknown key; did you mean 'timeout'?"),
+        ("['A b']\nargv = ['ls']", "expected a name of 1 to 63 lower-case letters"),
+        ("a = 5", "shell.a: expected a table [shell.a]"),
+    ],
+)
+def test_a_wrong_template_is_refused_with_a_sentence(toml: str, sentence: str) -> None:
+    assert sentence in problems_of(toml)
+
+
+def test_one_wrong_template_leaves_the_others() -> None:
+    templates, problems = read_shell_templates({"good": {"argv": ["ls"]}, "bad": {}})
+
+    assert list(templates) == ["good"]
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize("value", ["a", "2026-11-21", "user@host:/path,x=1+2"])
+def test_the_default_pattern_takes_plain_values(value: str) -> None:
+    assert re.fullmatch(DEFAULT_PATTERN, value)
+
+
+@pytest.mark.parametrize("value", ["", "-rf", "a b", "a;b", "$(x)", "a\n", "é", "a" * 201])
+def test_the_default_pattern_refuses_what_a_program_could_take_for_more(value: str) -> None:
+    assert not re.fullmatch(DEFAULT_PATTERN, value)
