@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import re
+
+from pgcron_ha.cli.main import COMMANDS
+from pgcron_ha.config import SETTINGS
+from tests.house.checkout import ROOT
+
+README = (ROOT / "README.md").read_text()
+# A newcomer reads it in one sitting; what is longer belongs into docstrings.
+MAX_LINES = 350
+
+
+def test_every_setting_is_explained_with_its_default() -> None:
+    missing = [
+        s.key for s in SETTINGS if not re.search(rf"^\| `{re.escape(s.key)}` \|", README, re.M)
+    ]
+
+    assert missing == []
+
+
+def test_the_table_names_no_setting_that_does_not_exist() -> None:
+    known = {setting.key for setting in SETTINGS} | set(COMMANDS)
+    table = README.partition("## Settings")[2].partition("\n## ")[0]
+
+    assert set(re.findall(r"^\| `([\w.]+)` \|", table, re.M)) - known == set()
+
+
+def test_the_default_in_the_table_is_the_real_one() -> None:
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]*) \|", README, re.M))
+    for setting in SETTINGS:
+        if isinstance(setting.default, str | int | float):
+            assert f"`{setting.default}`" in rows[setting.key], setting.key
+
+
+def test_every_command_is_named() -> None:
+    assert [c for c in COMMANDS if not re.search(rf"`(pgcron-ha )?{c}\b", README)] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert README.count("\n") <= MAX_LINES
+
+
+def test_what_the_readme_points_at_is_there() -> None:
+    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", README)
+
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_the_make_targets_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"\bmake ([a-z]+)", README))
+
+    assert [t for t in targets if not re.search(rf"^{t}:", makefile, re.M)] == []

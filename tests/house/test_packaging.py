@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.house.checkout import ROOT
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> set[str]:
+    (path,) = built.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        return set(archive.namelist())
+
+
+def test_the_wheel_has_the_files_of_the_checkout_and_no_others(wheel: set[str]) -> None:
+    expected = {f"pgcron_ha/{name}" for name in _files("pgcron_ha")}
+    expected |= {f"pgcron_ha/migrations/{name}" for name in _files("migrations")}
+
+    assert {name for name in wheel if ".dist-info/" not in name} == expected
+
+
+def test_the_wheel_has_one_package_and_the_licence(wheel: set[str]) -> None:
+    assert {name.partition("/")[0] for name in wheel if ".dist-info/" not in name} == {"pgcron_ha"}
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in wheel)
+
+
+def test_migrations_are_data_and_no_package(wheel: set[str]) -> None:
+    # An __init__.py there would make a second `migrations` to import.
+    assert not (ROOT / "migrations" / "__init__.py").exists()
+    assert not (ROOT / "pgcron_ha" / "migrations").exists()
+    assert "pgcron_ha/migrations/env.py" in wheel
+
+
+def test_the_sdist_can_run_its_own_tests(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+
+    needed = {"Makefile", "pyproject.toml", ".ci/environment", ".requirements/dev.txt"}
+    assert needed | {"tests/house/no_skips.py", "docker-compose.yml"} <= names
+
+
+def _files(folder: str) -> set[str]:
+    root = ROOT / folder
+    return {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.checkout import ROOT, files, name
+
+CODE = ("pgcron_ha", "migrations")
+EVERYTHING = (*CODE, "tests")
+
+MAX_LINES_OF_A_FILE = 400
+MAX_LINES_OF_A_TEST_FILE = 600
+MAX_LINES_OF_A_FUNCTION = 70
+
+TOP_LEVEL = {
+    "CHANGELOG.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "docker-compose.yml",
+    "migrations",
+    "pgcron_ha",
+    "pyproject.toml",
+    "tests",
+    "web",
+}
+# What a build or a run leaves in a checkout; .gitignore knows them too.
+LEFT_BEHIND = {"build", "dist", "pgcron-ha.toml"}
+
+# Such a module is named after nothing, so everything ends up in it.
+NAMELESS_MODULES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "shared"}
+NAMELESS_CLASSES = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Impl)$")
+ABBREVIATIONS = {
+    "arr",
+    "buf",
+    "cfg",
+    "cnt",
+    "idx",
+    "mgr",
+    "msg",
+    "num",
+    "ret",
+    "stmt",
+    "tmp",
+    "txn",
+}
+# Written with a gap so that this file does not contain them.
+UNFINISHED = [re.compile(rf"\b{word}\b") for word in ("TO" + "DO", "FIX" + "ME", "X" + "XX")]
+
+LOCK = re.compile(r"\bfor\s+(no\s+key\s+update|update|key\s+share|share)\b", re.IGNORECASE)
+LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
+BOUNDED = re.compile(r"(\bas\s+materialized|\barray)\s*$", re.IGNORECASE)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def parametrize_files(*suffixes: str, under: tuple[str, ...]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("path", files(*suffixes, under=under), ids=name)
+
+
+def test_the_top_level_is_what_was_agreed() -> None:
+    found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+
+    assert found - LEFT_BEHIND - TOP_LEVEL == set()
+
+
+@parametrize_files(".py", ".sql", ".mako", under=EVERYTHING)
+def test_a_file_is_short_enough_to_be_read_at_once(path: Path) -> None:
+    is_test = name(path).startswith("tests/")
+    # The reviewed dump of the schema is written by pg_dump.
+    if name(path) == "tests/schema.sql":
+        return
+    lines = path.read_text().count("\n")
+
+    assert lines <= (MAX_LINES_OF_A_TEST_FILE if is_test else MAX_LINES_OF_A_FILE)
+
+
+@parametrize_files(".py", under=EVERYTHING)
+def test_functions_are_short_and_names_are_words(path: Path) -> None:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    functions = [node for node in nodes if isinstance(node, Function)]
+    classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
+
+    assert path.stem.lower() not in NAMELESS_MODULES
+    assert path.parent.name.lower() not in NAMELESS_MODULES
+    assert [c for c in classes if NAMELESS_CLASSES.search(c)] == []
+    assert [
+        f"{f.name}: {_length(f)}" for f in functions if _length(f) > MAX_LINES_OF_A_FUNCTION
+    ] == []
+    assert ABBREVIATIONS & set(_names(nodes)) == set()
+
+
+@parametrize_files(".py", ".sql", ".toml", ".md", ".yml", ".mako", under=EVERYTHING)
+def test_nothing_is_left_for_later(path: Path) -> None:
+    text = path.read_text()
+
+    assert [word.pattern for word in UNFINISHED if word.search(text)] == []
+
+
+@parametrize_files(".py", under=("tests",))
+def test_no_test_sleeps_to_wait(path: Path) -> None:
+    """Waiting is `until` of tests/waiting.py; what runs do meanwhile stands in other files."""
+    if not (path.name.startswith("test_") or path.name == "conftest.py"):
+        return
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+
+    assert [call.lineno for call in calls if _called(call) == "sleep" and not _is_yield(call)] == []
+
+
+@parametrize_files(".py", under=("tests",))
+def test_no_test_is_skipped_or_mocked(path: Path) -> None:
+    # This sentence is about test files; the plugin that finds skips speaks of them.
+    text = path.read_text()
+    words = ("pytest." + "skip", "mark." + "skip", "mark." + "xfail", "unittest." + "mock")
+
+    assert [word for word in words if word in text] == []
+
+
+@parametrize_files(".sql", under=("pgcron_ha/db/sql", "migrations/sql"))
+def test_a_limit_that_locks_can_not_be_exceeded(path: Path) -> None:
+    """A plain subquery may be run again for each row; a materialized one and an array run once."""
+    assert list(_unbounded_locks(path.read_text())) == []
+
+
+def test_the_rule_about_limits_sees_what_it_should() -> None:
+    query = "select id from run order by due_at limit 5 for update skip locked"
+
+    assert list(_unbounded_locks(f"update run set x = 1 where id in ({query});"))
+    assert list(_unbounded_locks(f"with due as ({query}) update run set x = 1 from due"))
+    assert not list(_unbounded_locks(f"with due as materialized ({query}) update run set x = 1"))
+    assert not list(_unbounded_locks(f"update run set x = 1 where id = any (array({query}))"))
+    assert not list(_unbounded_locks(f"-- where id in ({query})\n{query};"))
+
+
+def _length(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def _names(nodes: list[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, Function | ast.ClassDef):
+            yield node.name
+
+
+def _called(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _is_yield(call: ast.Call) -> bool:
+    """``sleep(0)`` lets others run and waits for nothing."""
+    return [ast.dump(argument) for argument in call.args] == [ast.dump(ast.Constant(0))]
+
+
+def _unbounded_locks(script: str) -> Iterator[str]:
+    """Every parenthesized query that locks and limits, and is neither materialized nor an array."""
+    script = re.sub(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", " ", script, flags=re.DOTALL)
+    opened: list[int] = []
+    for position, character in enumerate(script):
+        if character == "(":
+            opened.append(position)
+        elif character == ")" and opened:
+            start = opened.pop()
+            query = _own_text(script[start + 1 : position])
+            if LOCK.search(query) and LIMIT.search(query) and not BOUNDED.search(script[:start]):
+                yield query.strip()
+
+
+def _own_text(query: str) -> str:
+    """The query without what stands in its own parentheses."""
+    depth = 0
+    kept = []
+    for character in query:
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            kept.append(character)
+    return "".join(kept)
