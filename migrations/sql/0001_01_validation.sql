@@ -3,8 +3,9 @@
 -- A CHECK constraint is written `CHECK (fine OR pgcron.refuse(…))`, so that a raw INSERT, too, is answered
 -- with a message (the fact), a detail (the rule), a hint (what now) and an SQLSTATE of class PC.
 
+-- Volatile on purpose: a call with constant arguments in a CHECK must not be evaluated when the statement is planned.
 CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
 END $$;
@@ -16,13 +17,13 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$' $$;
 
 CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
     'A handler is written kind:name; the kinds are py, shell, http and sql, the name has letters, digits, "_", "." and "-".',
     'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
 
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql VOLATILE AS $$
   SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
     pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
                   'Write for example ''{"day": 1}''.')

@@ -26,7 +26,7 @@ CREATE TABLE pgcron.run (
   due_at timestamptz NOT NULL DEFAULT now(),
   expire_at timestamptz,
   attempt int NOT NULL DEFAULT 0,
-  max_attempts int CONSTRAINT run_attempts_are_1_to_100 CHECK (max_attempts BETWEEN 1 AND 100 OR pgcron.refuse('PC001',
+  max_attempts int CONSTRAINT run_attempts_are_1_to_100 CHECK (max_attempts IS NULL OR max_attempts BETWEEN 1 AND 100 OR pgcron.refuse('PC001',
     format('max_attempts %s is out of range', max_attempts), 'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).')),
   timeout interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_run_timeout_is_positive CHECK ((timeout > '0' AND timeout <= '30 days') OR pgcron.refuse('PC001',
     format('timeout %s is out of range', timeout), 'A timeout is longer than nothing and at most 30 days.', 'Write for example ''10 minutes''.')),
@@ -34,7 +34,7 @@ CREATE TABLE pgcron.run (
     format('retry_base %s is out of range', retry_base), 'The first retry waits up to this long; it doubles with each attempt.', 'Write for example ''2 seconds''.')),
   retry_cap interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_run_retry_cap_is_positive CHECK ((retry_cap > '0' AND retry_cap <= '30 days') OR pgcron.refuse('PC001',
     format('retry_cap %s is out of range', retry_cap), 'No retry waits longer than this.', 'Write for example ''1 hour''.')),
-  overlap text CONSTRAINT a_run_overlap_policy_is_known CHECK (overlap IN ('skip')),
+  overlap text CONSTRAINT a_run_overlap_policy_is_known CHECK (overlap IS NULL OR overlap = 'skip'),
   overlap_slot smallint,
   lane text CONSTRAINT lanes_are_not_known_to_this_version CHECK (lane IS NULL OR pgcron.refuse('PC013',
     'lanes are not known to this version', 'A lane limits how many runs with one key execute at once.', 'Leave lane out, or use a schedule with overlap ''skip''.')),
@@ -73,8 +73,9 @@ COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_on
 CREATE UNIQUE INDEX run_fire ON pgcron.run (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL;
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run (schedule_id, overlap_slot) WHERE overlap_slot IS NOT NULL;
 -- The ways of the claim: one index descent for each queue and priority, so future rows of a high priority are never walked.
-CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NULL;
-CREATE INDEX run_claim_overlap ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NOT NULL;
+CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NULL AND delivery = 'at_least_once';
+-- Apart: runs that are never claimed ahead of a free slot, because a lane must be decided or because they may start only once.
+CREATE INDEX run_claim_careful ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND (overlap IS NOT NULL OR delivery <> 'at_least_once');
 CREATE INDEX run_owner ON pgcron.run (owner) WHERE state = 'running';
 CREATE INDEX run_held ON pgcron.run (handler, queue) WHERE hold IS NOT NULL;
 CREATE INDEX run_schedule ON pgcron.run (schedule_id, state) WHERE schedule_id IS NOT NULL;

@@ -46,3 +46,118 @@ BEGIN
   RETURN QUERY SELECT unnest(ending);
 END $$;
 COMMENT ON FUNCTION pgcron.end_waiting_runs(bigint[], text, text) IS 'Ends runs that are not running; writes history and the ledger in the same transaction.';
+
+-- Exponential with full jitter: anything from nothing up to base * 2^(attempt - 1), at most cap. The exponent is bounded so that
+-- the interval can't overflow.
+CREATE FUNCTION pgcron.retry_delay(attempt int, base interval, cap interval) RETURNS interval
+LANGUAGE sql VOLATILE AS $$ SELECT random() * least(cap, base * power(2, least(attempt, 20) - 1)) $$;
+
+-- What becomes of an attempt that did not succeed.
+CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
+              WHEN run.delivery = 'at_most_once' THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
+              WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
+              ELSE 'dead' END $$;
+
+-- running -> ready, dead, lost, cancelled
+-- Ends attempts of rows that the caller has locked. kinds: failed, timed_out, lease_lost, cancelled. Returns what became of each run.
+CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[], retry_afters float8[], error_classes text[], errors text[],
+                                    tracebacks text[], node_names text[]) RETURNS TABLE (run_id bigint, verdict text)
+LANGUAGE plpgsql AS $$
+DECLARE
+  given record;
+  ending pgcron.run;
+BEGIN
+  FOR given IN
+    SELECT u.* FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks, node_names)
+                    u(id, kind, retryable, retry_after, error_class, error, traceback, node_name) ORDER BY u.id LOOP
+    SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.id;
+    run_id := given.id;
+    verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
+    INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at, error_class, error, traceback)
+    VALUES (ending.id, ending.attempt, CASE WHEN verdict = 'cancelled' THEN 'cancelled' ELSE given.kind END, ending.owner, given.node_name, ending.fence,
+            ending.claimed_at, ending.started_at, given.error_class, given.error, given.traceback);
+    IF verdict = 'retry' THEN
+      -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is retried at once the first time.
+      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, last_error = given.error,
+             due_at = now() + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
+                                   WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
+                                   ELSE pgcron.retry_delay(ending.attempt, ending.retry_base, ending.retry_cap) END
+       WHERE r.id = ending.id;
+    ELSE
+      PERFORM pgcron.end_run(ending, verdict, given.error_class, given.error, given.node_name);
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+END $$;
+
+-- One running row into history, and into the dead letters when it ended dead or lost.
+CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, node_name text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF outcome IN ('dead', 'lost') THEN
+    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, max_attempts,
+                                    timeout, retry_base, retry_cap, attempts, error_class, error)
+    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.priority, ending.handler,
+            ending.args, ending.delivery, ending.max_attempts, ending.timeout, ending.retry_base, ending.retry_cap, ending.attempt, end_run.error_class, end_run.error)
+    ON CONFLICT DO NOTHING;
+  END IF;
+  BEGIN
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+                                attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
+            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts, ending.due_at, ending.created_at,
+            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
+  EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+                                attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
+            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts, ending.due_at, ending.created_at,
+            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
+  END;
+  DELETE FROM pgcron.run r WHERE r.id = ending.id;
+END $$;
+
+-- running -> ready, dead, lost, cancelled
+-- By the owner, fenced by the token: what is not returned was not the caller's any more.
+CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[], retryables boolean[], retry_afters float8[], elapsed_seconds float8[],
+                                 error_classes text[], errors text[], tracebacks text[], node_name text) RETURNS TABLE (run_id bigint, verdict text)
+LANGUAGE plpgsql AS $$
+DECLARE
+  held bigint[];
+BEGIN
+  SELECT array_agg(locked.id) INTO held FROM (
+    SELECT r.id FROM unnest(run_ids, tokens) u(id, token) JOIN pgcron.run r ON r.id = u.id AND r.token = u.token
+     WHERE r.id = ANY(run_ids) AND r.state = 'running' ORDER BY r.id FOR UPDATE OF r) locked;
+  IF held IS NULL THEN RETURN; END IF;
+  UPDATE pgcron.run r SET started_at = coalesce(r.started_at, clock_timestamp() - make_interval(secs => u.elapsed))
+    FROM unnest(run_ids, elapsed_seconds) u(id, elapsed) WHERE r.id = ANY(held) AND r.id = u.id AND u.elapsed IS NOT NULL;
+  RETURN QUERY
+    SELECT e.run_id, e.verdict FROM (
+      SELECT array_agg(u.id) ids, array_agg(u.kind) kinds, array_agg(u.retryable) retryables, array_agg(u.retry_after) retry_afters,
+             array_agg(u.error_class) error_classes, array_agg(u.error) errors, array_agg(u.traceback) tracebacks, array_agg(node_name) node_names
+        FROM unnest(run_ids, fail_runs.kinds, fail_runs.retryables, fail_runs.retry_afters, fail_runs.error_classes, fail_runs.errors, fail_runs.tracebacks)
+             u(id, kind, retryable, retry_after, error_class, error, traceback) WHERE u.id = ANY(held)) g,
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e;
+END $$;
+
+-- running -> ready, dead, lost, cancelled
+-- By anybody, level-triggered: whatever runs under a session that is not alive. Rows somebody else is ending are skipped.
+CREATE FUNCTION pgcron.reap_runs(at_most int) RETURNS TABLE (run_id bigint, verdict text)
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN QUERY
+    SELECT e.run_id, e.verdict FROM (
+      SELECT array_agg(o.id) ids, array_agg('lease_lost'::text) kinds, array_agg(true) retryables, array_agg(NULL::float8) retry_afters,
+             array_agg('LeaseLost'::text) error_classes,
+             array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
+             array_agg(NULL::text) tracebacks, array_agg(o.node_name) node_names
+        FROM (SELECT r.id, coalesce(n.name, r.owner::text) AS node_name, coalesce(n.ended_because, 'its session is gone') AS ended_because
+                FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+               WHERE r.state = 'running' AND (n.incarnation IS NULL OR n.state = 'dead')
+               ORDER BY r.id LIMIT at_most FOR UPDATE OF r SKIP LOCKED) o) g,
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e
+     WHERE g.ids IS NOT NULL;
+END $$;
+COMMENT ON FUNCTION pgcron.reap_runs(int) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once) or cancelled.';

@@ -17,7 +17,7 @@ _CONTROL_SETTINGS: Final = (
     "SET default_transaction_isolation = 'read committed'; SET timezone = 'UTC'; SET datestyle = 'ISO'; "
     f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}; SET lock_timeout = {LOCK_TIMEOUT_MS}; "
     "SET idle_in_transaction_session_timeout = 10000; SET synchronous_commit = on; "
-    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET jit = off"
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET jit = off"
 )
 
 # Raised by asyncpg when the connection, not the statement, is at fault; whatever was under way has an unknown outcome.

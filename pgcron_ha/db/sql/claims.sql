@@ -1,0 +1,149 @@
+-- name: claim_runs
+-- ready -> running
+-- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path (queue, priority) from a
+-- lower bound that the node moves, so that neither future rows of a high priority nor dead index entries are walked. The
+-- sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the checks on node and cluster stand inside it so
+-- that nothing is locked for a session that is not alive.
+UPDATE pgcron.run r
+SET state = 'running', owner = :incarnation::uuid, token = gen_random_uuid(), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+    claimed_at = now()
+WHERE r.id = ANY(ARRAY(
+  SELECT due.id
+  FROM unnest(:queues::text[], :priorities::smallint[], :bound_dues::timestamptz[], :bound_ids::bigint[]) WITH ORDINALITY
+       AS path(queue, priority, bound_due, bound_id, position)
+  CROSS JOIN LATERAL (
+    SELECT c.id FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+      AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
+      AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
+    ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
+  WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
+    AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+    AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
+  LIMIT :limit))
+RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
+          r.token, r.fence, extract(epoch FROM r.timeout)::float8 AS timeout, r.delivery, r.due_at;
+
+-- name: claim_at_most_once
+-- ready -> running
+-- As claim_runs, for runs that may start only once: never more than there are free slots.
+UPDATE pgcron.run r
+SET state = 'running', owner = :incarnation::uuid, token = gen_random_uuid(), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+    claimed_at = now()
+WHERE r.id = ANY(ARRAY(
+  SELECT due.id
+  FROM unnest(:queues::text[], :priorities::smallint[]) WITH ORDINALITY AS path(queue, priority, position)
+  CROSS JOIN LATERAL (
+    SELECT c.id FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.hold IS NULL AND (c.overlap IS NOT NULL OR c.delivery <> 'at_least_once') AND c.overlap IS NULL
+      AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
+      AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
+    ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
+  WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
+    AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+    AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
+  LIMIT :limit))
+RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
+          r.token, r.fence, extract(epoch FROM r.timeout)::float8 AS timeout, r.delivery, r.due_at;
+
+-- name: lock_lanes
+-- Lanes (schedules whose runs must not overlap) with due runs, as far as their lock could be had without waiting. The lock
+-- lives until the transaction ends. What is known of the lane must be read by a later statement, with a fresh snapshot.
+WITH due AS MATERIALIZED (
+  SELECT DISTINCT head.schedule_id
+  FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
+  CROSS JOIN LATERAL (
+    SELECT c.schedule_id FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.hold IS NULL AND (c.overlap IS NOT NULL OR c.delivery <> 'at_least_once') AND c.overlap IS NOT NULL
+      AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
+    ORDER BY c.due_at, c.id LIMIT :look) head)
+SELECT due.schedule_id FROM due
+WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id));
+
+-- name: decide_lanes
+-- For lanes that this transaction has locked: which due run is to be claimed, and which find the lane held and are skipped. A
+-- run that waits for its retry holds the lane and goes first. A lane nobody holds keeps its runs when none can be claimed here.
+WITH waiting AS MATERIALIZED (
+  SELECT r.id, r.schedule_id, r.overlap_slot, r.priority, r.due_at,
+         r.handler = ANY(:handlers::text[]) AND r.queue = ANY(:queues::text[]) AND (r.expire_at IS NULL OR r.expire_at > now())
+         AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = r.queue AND q.paused_at IS NOT NULL)
+         AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
+         AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL) AS is_mine
+  FROM pgcron.run r
+  WHERE r.schedule_id = ANY(:lanes::bigint[]) AND r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL AND r.due_at <= now()
+  ORDER BY r.id FOR UPDATE OF r SKIP LOCKED),
+holder AS MATERIALIZED (
+  SELECT r.schedule_id, r.id FROM pgcron.run r WHERE r.schedule_id = ANY(:lanes) AND r.overlap_slot IS NOT NULL),
+chosen AS MATERIALIZED (
+  SELECT first_of_lane.id, first_of_lane.schedule_id FROM (
+    SELECT DISTINCT ON (w.schedule_id) w.id, w.schedule_id, w.priority, w.due_at FROM waiting w LEFT JOIN holder h USING (schedule_id)
+    WHERE w.is_mine AND (h.id IS NULL OR h.id = w.id)
+    ORDER BY w.schedule_id, w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id) first_of_lane
+  ORDER BY first_of_lane.priority, first_of_lane.due_at, first_of_lane.id LIMIT :limit)
+SELECT chosen.id, 'claim' AS verdict FROM chosen
+UNION ALL
+SELECT w.id, 'skip' FROM waiting w
+WHERE w.overlap_slot IS NULL AND w.id NOT IN (SELECT chosen.id FROM chosen)
+  AND (EXISTS (SELECT FROM holder h WHERE h.schedule_id = w.schedule_id) OR EXISTS (SELECT FROM chosen c WHERE c.schedule_id = w.schedule_id));
+
+-- name: claim_chosen
+-- ready -> running
+-- Rows that decide_lanes has locked in this transaction.
+UPDATE pgcron.run r
+SET state = 'running', owner = :incarnation::uuid, token = gen_random_uuid(), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+    claimed_at = now(), overlap_slot = 1
+WHERE r.id = ANY(:run_ids::bigint[]) AND r.state = 'ready'
+RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
+          r.token, r.fence, extract(epoch FROM r.timeout)::float8 AS timeout, r.delivery, r.due_at;
+
+-- name: end_waiting_runs
+-- ready -> skipped
+-- ready -> superseded
+-- ready -> expired
+-- ready -> cancelled
+-- blocked -> cancelled
+SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
+
+-- name: next_due
+-- The head of every path that has waiting runs, future ones included: where to claim, and how long to sleep.
+SELECT path.queue, path.priority, head.is_careful, head.due_at, head.due_at <= now() AS is_due, extract(epoch FROM head.due_at - clock_timestamp())::float8 AS seconds
+FROM unnest(:queues::text[]) AS path_queue(queue)
+CROSS JOIN generate_series(0, 9) AS path_priority(priority)
+CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority) path
+CROSS JOIN LATERAL (
+  (SELECT false AS is_careful, c.due_at FROM pgcron.run c
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
+   ORDER BY c.due_at, c.id LIMIT 1)
+  UNION ALL
+  (SELECT true, c.due_at FROM pgcron.run c
+   WHERE c.state = 'ready' AND c.hold IS NULL AND (c.overlap IS NOT NULL OR c.delivery <> 'at_least_once') AND c.queue = path.queue AND c.priority = path.priority
+   ORDER BY c.due_at, c.id LIMIT 1)) head
+ORDER BY path.priority, path.queue;
+
+-- name: park_unserved
+-- Due runs whose handler no live node offers for their queue leave the claim index, so that they clog nobody.
+UPDATE pgcron.run r SET hold = 'unserved'
+WHERE r.state = 'ready' AND r.hold IS NULL AND r.id = ANY(ARRAY(
+  SELECT head.id
+  FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
+  CROSS JOIN LATERAL (
+    (SELECT c.id, c.handler FROM pgcron.run c
+     WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
+    UNION ALL
+    (SELECT c.id, c.handler FROM pgcron.run c
+     WHERE c.state = 'ready' AND c.hold IS NULL AND (c.overlap IS NOT NULL OR c.delivery <> 'at_least_once')
+       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)) head
+  WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+                    WHERE o.handler = head.handler AND n.state = 'alive' AND path.queue = ANY(n.queues))))
+RETURNING r.id;
+
+-- name: unpark_served
+-- The other way round, level-triggered: a run whose handler somebody offers does not stay parked.
+UPDATE pgcron.run r SET hold = NULL
+WHERE r.id = ANY(ARRAY(
+  SELECT h.id FROM pgcron.run h
+  WHERE h.hold IS NOT NULL AND EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+                                       WHERE o.handler = h.handler AND n.state = 'alive' AND h.queue = ANY(n.queues))
+  LIMIT :at_most FOR UPDATE OF h SKIP LOCKED))
+RETURNING r.id;

@@ -1,0 +1,47 @@
+-- name: finish_runs
+-- running -> succeeded
+-- The token is the fence: what is not returned belongs to somebody else, or has ended. One statement moves the row from the hot
+-- table to history, so a run that has ended can't be found alive again.
+WITH ended AS (
+  DELETE FROM pgcron.run r USING unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[], :results::text[]) given(id, token, elapsed, result)
+  WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.state = 'running'
+  RETURNING r.*, given.elapsed, given.result)
+INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+                            attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
+SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, 'succeeded',
+       attempt, max_attempts, due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
+       cancel_reason, result::jsonb
+FROM ended
+RETURNING id;
+
+-- name: fail_runs
+-- running -> ready
+-- running -> dead
+-- running -> lost
+-- running -> cancelled
+SELECT run_id, verdict FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds, :error_classes, :errors, :tracebacks, :node);
+
+-- name: release_runs
+-- running -> ready
+-- By the living owner: the handler never began, so the attempt is given back.
+UPDATE pgcron.run r
+SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, attempt = r.attempt - 1,
+    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL
+FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
+WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.state = 'running' AND r.cancel_at IS NULL
+RETURNING r.id;
+
+-- name: mark_started
+-- Only runs that last are marked while they run; short ones say it when they end.
+UPDATE pgcron.run r SET started_at = now() - given.elapsed * interval '1 second'
+FROM unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[]) given(id, token, elapsed)
+WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.state = 'running' AND r.started_at IS NULL
+RETURNING r.id;
+
+-- name: ended_by_fence
+-- After an answer that got lost: did this claim's completion arrive? The fence number names the claim.
+SELECT h.id FROM pgcron.history h JOIN unnest(:run_ids::bigint[], :fences::bigint[]) given(id, fence) ON h.id = given.id AND h.fence = given.fence
+WHERE h.id = ANY(:run_ids)
+UNION ALL
+SELECT a.run_id FROM pgcron.attempt a JOIN unnest(:run_ids::bigint[], :fences::bigint[]) given(id, fence) ON a.run_id = given.id AND a.fence = given.fence
+WHERE a.run_id = ANY(:run_ids);

@@ -1,0 +1,71 @@
+-- name: due_cursors
+-- Schedules with something to decide: fires before the horizon, or a new generation. No lock: the decision is a compare-and-set.
+SELECT c.schedule_id, c.generation, c.watermark, c.status, s.spec, s.timezone, s.dst, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
+       now() AS now
+FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
+WHERE c.status <> 'invalid' AND s.enabled AND NOT c.edit_is_pending
+  AND (c.next_fire IS NULL OR c.next_fire <= now() + make_interval(secs => :refill::float8))
+ORDER BY c.next_fire NULLS FIRST LIMIT :at_most;
+
+-- name: materialize
+-- One statement for many schedules. A schedule whose generation or watermark has moved (an edit, another node) decides nothing
+-- here; a row that somebody has locked is left to them. The ledger's primary key makes each fire one row for ever, and only
+-- rows that are new there get a run.
+WITH planned AS (
+  SELECT * FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :watermarks::timestamptz[], :new_watermarks::timestamptz[], :next_fires::timestamptz[], :canonicals::text[])
+                p(schedule_id, generation, watermark, new_watermark, next_fire, canonical)),
+held AS MATERIALIZED (
+  SELECT c.schedule_id FROM pgcron.cursor c JOIN planned p ON p.schedule_id = c.schedule_id
+  WHERE c.schedule_id = ANY(:schedule_ids) AND c.generation = p.generation AND c.watermark = p.watermark AND NOT c.edit_is_pending
+  ORDER BY c.schedule_id FOR UPDATE OF c SKIP LOCKED),
+moved AS (
+  UPDATE pgcron.cursor c SET watermark = p.new_watermark, next_fire = p.next_fire, status = 'valid', canonical = p.canonical
+  FROM planned p
+  WHERE c.schedule_id = ANY(:schedule_ids) AND p.schedule_id = c.schedule_id AND c.schedule_id IN (SELECT schedule_id FROM held)
+    AND c.generation = p.generation AND c.watermark = p.watermark AND p.new_watermark >= p.watermark
+  RETURNING c.schedule_id, c.generation),
+dropped AS (
+  INSERT INTO pgcron.missed (schedule_id, first_at, last_at, fires, reason)
+  SELECT d.schedule_id, d.first_at, d.last_at, d.fires, d.reason
+  FROM unnest(:dropped_ids::bigint[], :dropped_firsts::timestamptz[], :dropped_lasts::timestamptz[], :dropped_counts::int[], :dropped_reasons::text[])
+       d(schedule_id, first_at, last_at, fires, reason)
+  JOIN moved ON moved.schedule_id = d.schedule_id
+  ON CONFLICT (schedule_id, first_at) DO UPDATE SET last_at = greatest(missed.last_at, EXCLUDED.last_at)),
+ledger AS (
+  INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)
+  SELECT f.schedule_id, f.fire_at, CASE WHEN o.action = 'skip' THEN 'skipped' ELSE 'run' END,
+         CASE WHEN o.action = 'skip' THEN concat_ws(': ', 'skipped by ' || o.actor, o.note) END,
+         CASE WHEN o.action IS DISTINCT FROM 'skip' THEN nextval(pg_get_serial_sequence('pgcron.run', 'id')) END
+  FROM unnest(:fire_ids::bigint[], :fires::timestamptz[]) f(schedule_id, fire_at)
+  JOIN moved ON moved.schedule_id = f.schedule_id
+  LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at
+  ON CONFLICT (schedule_id, fire_at) DO NOTHING
+  RETURNING schedule_id, fire_at, run_id),
+fresh AS (
+  INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+                          overlap, due_at, expire_at, created_by)
+  SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid, 'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
+         coalesce(o.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base, s.retry_cap, nullif(s.overlap, 'allow'),
+         greatest(coalesce(o.due_at, l.fire_at), now()), l.fire_at + s.start_deadline, 'schedule'
+  FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id
+  LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = l.schedule_id AND o.fire_at = l.fire_at
+  WHERE l.run_id IS NOT NULL
+  ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING
+  RETURNING id)
+SELECT (SELECT count(*) FROM moved) AS schedules, (SELECT count(*) FROM fresh) AS runs;
+
+-- name: mark_invalid
+-- A schedule that this node can't read (another version wrote it, a zone vanished) is marked and shown; it stops no other.
+UPDATE pgcron.cursor SET status = 'invalid', error = :error::jsonb
+WHERE schedule_id = :schedule_id AND generation = :generation AND status <> 'invalid'
+RETURNING schedule_id;
+
+-- name: recheck_invalid
+-- Another version, or newer zones, may read what this one could not: an invalid schedule is looked at again.
+UPDATE pgcron.cursor SET status = 'unchecked', error = NULL, next_fire = NULL WHERE status = 'invalid' RETURNING schedule_id;
+
+-- name: pending_edits
+SELECT schedule_id FROM pgcron.cursor WHERE edit_is_pending ORDER BY schedule_id LIMIT :at_most;
+
+-- name: apply_edit
+SELECT pgcron.apply_edit(:schedule_id);

@@ -1,0 +1,70 @@
+-- name: join_node
+-- A new incarnation; its row is its lease.
+INSERT INTO pgcron.node (incarnation, name, host, process_id, version, home, lease_ttl, lease_until, slots, queues)
+VALUES (:incarnation, :name, :host, :process_id, :version, :home, make_interval(secs => :lease_ttl::float8),
+        now() + make_interval(secs => :lease_ttl::float8), :slots, :queues)
+RETURNING now() AS now;
+
+-- name: bury_predecessors
+-- The caller holds the exclusive lock of this home, so every earlier incarnation of it, and its children, are gone.
+UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'restarted: its successor holds the lock of its state directory'
+WHERE home = :home::text AND incarnation <> :incarnation::uuid AND state <> 'dead'
+RETURNING incarnation;
+
+-- name: offer_handlers
+INSERT INTO pgcron.offer (incarnation, handler)
+SELECT :incarnation::uuid, unnest(:handlers::text[]) ON CONFLICT DO NOTHING;
+
+-- name: learn_timezones
+-- Nodes may carry newer zones than the migration that made the table.
+INSERT INTO pgcron.timezone (name) SELECT unnest(:names::text[]) ON CONFLICT DO NOTHING;
+
+-- name: note_timeline
+-- A promoted server has another timeline. After it nobody claims for the longest lease: a node that still executes what the
+-- old server gave it stops itself in that time. A server that is new to us, or the first start, changes nothing but the record.
+UPDATE pgcron.cluster SET timeline = found.timeline, system_identifier = found.system_identifier,
+       epoch = epoch + (cluster.timeline IS NOT NULL)::int,
+       quarantine_until = CASE WHEN cluster.timeline IS NULL OR found.is_synchronous THEN quarantine_until
+                               ELSE now() + coalesce((SELECT max(lease_ttl) FROM pgcron.node WHERE state <> 'dead'), interval '15 seconds') END
+FROM (SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int AS timeline,
+             current_setting('synchronous_standby_names') <> '' AS is_synchronous,
+             (SELECT system_identifier FROM pg_control_system()) AS system_identifier) found
+WHERE cluster.timeline IS DISTINCT FROM found.timeline OR cluster.system_identifier IS DISTINCT FROM found.system_identifier
+RETURNING epoch, quarantine_until;
+
+-- name: beat
+-- One statement answers: is my lease renewed (no row: this incarnation is dead for ever), which runs are mine and which of
+-- them are to stop, and how the peers' leases stand.
+WITH renewed AS (
+  UPDATE pgcron.node SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
+         state = CASE WHEN :is_draining THEN 'draining' ELSE state END
+  WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation)
+SELECT now() AS now,
+       ARRAY(SELECT r.id FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS run_ids,
+       ARRAY(SELECT r.token FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS tokens,
+       ARRAY(SELECT r.id FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' AND r.cancel_at IS NOT NULL) AS cancelled_ids,
+       ARRAY(SELECT n.incarnation FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peers,
+       ARRAY(SELECT n.beat_sequence FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_sequences,
+       ARRAY(SELECT extract(epoch FROM n.lease_ttl)::float8 FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_ttls
+FROM renewed;
+
+-- name: say_idle
+-- An idle node is woken by NOTIFY; a busy one looks by itself and spares the enqueuers the notification.
+UPDATE pgcron.node SET is_idle = :is_idle WHERE incarnation = :incarnation AND state <> 'dead' AND is_idle <> :is_idle;
+
+-- name: declare_dead
+-- Compare-and-set on the beat that the observer has seen for a whole lease: a renewal that gets there first wins.
+UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'its lease ran out'
+WHERE incarnation = :incarnation AND beat_sequence = :beat_sequence AND lease_until < now() AND state <> 'dead'
+RETURNING incarnation;
+
+-- name: leave
+UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = :reason, is_idle = false, slots_used = 0
+WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation;
+
+-- name: reap_runs
+-- running -> ready
+-- running -> dead
+-- running -> lost
+-- running -> cancelled
+SELECT run_id, verdict FROM pgcron.reap_runs(:at_most);

@@ -1,0 +1,48 @@
+-- name: ensure_partitions
+SELECT pgcron.ensure_partitions() AS made;
+
+-- name: outlived_partitions
+SELECT relation, partition FROM pgcron.outlived_partitions();
+
+-- name: expired_runs
+-- Runs whose start deadline has passed; end_waiting_runs ends those that are still waiting.
+SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() ORDER BY r.expire_at LIMIT :at_most;
+
+-- name: ask_overdue_to_stop
+-- The owner enforces the time limit; this asks again, as a cancel, when a run is far over it. Nothing is ever taken away.
+UPDATE pgcron.run r SET cancel_at = now(), cancel_reason = 'far over its time limit'
+WHERE r.id = ANY(ARRAY(SELECT o.id FROM pgcron.run o WHERE o.state = 'running' AND o.owner IS NOT NULL AND o.cancel_at IS NULL
+                        AND o.started_at + o.timeout + interval '2 minutes' < now() LIMIT :at_most FOR UPDATE SKIP LOCKED))
+RETURNING r.id;
+
+-- name: forget_keys
+DELETE FROM pgcron.idempotency k WHERE k.key = ANY(ARRAY(SELECT e.key FROM pgcron.idempotency e WHERE e.expires_at <= now() ORDER BY e.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED));
+
+-- name: forget_nodes
+-- Dead for a day and owner of nothing.
+DELETE FROM pgcron.node n WHERE n.state = 'dead' AND n.ended_at < now() - interval '1 day' AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.owner = n.incarnation AND r.state = 'running');
+
+-- name: forget_missed
+DELETE FROM pgcron.missed m USING pgcron.retention kept WHERE kept.relation = 'occurrence' AND m.last_at < now() - kept.keep;
+
+-- name: drain_overflow
+-- What found no partition goes where it belongs, once there is one.
+WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(ARRAY(SELECT e.id FROM pgcron.history_overflow e ORDER BY e.id LIMIT :at_most)) RETURNING o.*)
+INSERT INTO pgcron.history SELECT * FROM moved;
+
+-- name: append_lines
+-- Lines of a run that is no longer the caller's are refused.
+INSERT INTO pgcron.log (run_id, attempt, sequence, at, stream, line)
+SELECT r.id, r.attempt, l.sequence, l.at, l.stream, l.line
+FROM unnest(:run_ids::bigint[], :tokens::uuid[], :sequences::int[], :times::timestamptz[], :streams::text[], :lines::text[])
+     l(run_id, token, sequence, at, stream, line)
+JOIN pgcron.run r ON r.id = l.run_id AND r.token = l.token AND r.state = 'running'
+WHERE r.id = ANY(:run_ids);
+
+-- name: unaccounted
+-- The invariant of the ledger, as far as rows can tell: a decided fire whose run is neither alive nor in history, twice alive, or missing.
+SELECT o.schedule_id, o.fire_at, o.run_id FROM pgcron.occurrence o
+WHERE o.decision = 'run' AND o.fire_at <= now() AND o.fire_at > now() - interval '1 day'
+  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.id = o.run_id)
+  AND NOT EXISTS (SELECT FROM pgcron.history_overflow h WHERE h.id = o.run_id)
+LIMIT :at_most;
