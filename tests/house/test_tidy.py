@@ -133,6 +133,8 @@ def test_the_rule_about_limits_sees_what_it_should() -> None:
     assert list(_unbounded_locks(f"with due as ({query}) update run set x = 1 from due"))
     assert not list(_unbounded_locks(f"with due as materialized ({query}) update run set x = 1"))
     assert not list(_unbounded_locks(f"update run set x = 1 where id = any (array({query}))"))
+    nested = f"select due.id from path cross join lateral ({query}) due limit 5"
+    assert not list(_unbounded_locks(f"update run set x = 1 where id = any (array({nested}))"))
     assert not list(_unbounded_locks(f"-- where id in ({query})\n{query};"))
 
 
@@ -162,7 +164,7 @@ def _is_yield(call: ast.Call) -> bool:
 
 
 def _unbounded_locks(script: str) -> Iterator[str]:
-    """Every parenthesized query that locks and limits, and is neither materialized nor an array."""
+    """Every parenthesized query that locks and limits outside of any materialized one or array."""
     script = re.sub(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", " ", script, flags=re.DOTALL)
     opened: list[int] = []
     for position, character in enumerate(script):
@@ -171,7 +173,9 @@ def _unbounded_locks(script: str) -> Iterator[str]:
         elif character == ")" and opened:
             start = opened.pop()
             query = _own_text(script[start + 1 : position])
-            if LOCK.search(query) and LIMIT.search(query) and not BOUNDED.search(script[:start]):
+            around = (*opened, start)
+            is_bounded = any(BOUNDED.search(script[max(0, at - 40) : at]) for at in around)
+            if LOCK.search(query) and LIMIT.search(query) and not is_bounded:
                 yield query.strip()
 
 
