@@ -1,0 +1,207 @@
+"""When a cron expression fires: instants, in a zone, under a policy for changes of the clock.
+
+`next_fire` is the only definition. `fires_between` repeats it and `previous_fire` searches with it,
+so looking back can neither invent nor lose an instant. Between two changes of its zone's offset a
+schedule is plain wall time; only the two days around "now" and around the next named wall time can
+hold a change that matters, since no clock ever jumped by more than a day and a few hours.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.model.cron_expression import CronExpression, parse_cron
+from pgcron_ha.model.zones import Change, first_change, last_change, load_zone, wall_clock
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "CronExpression",
+    "DstPolicy",
+    "fires_between",
+    "load_zone",
+    "next_fire",
+    "parse_cron",
+    "previous_fire",
+]
+
+# Nothing fires outside these: cron began in 1970, and datetime ends with the year 9999.
+EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
+LATEST = datetime(9998, 12, 31, tzinfo=UTC)
+# vixie cron corrects for jumps of the clock up to three hours.
+LARGEST_CORRECTED_JUMP = timedelta(hours=3)
+# An expression whose wall times all fall into gaps ("30 2 * 3 sun#2" in New York under robfig) is
+# given up after about as many years; each turn passes one change or one stretch without a match.
+MOST_TURNS = 64
+
+_NEAR = timedelta(days=2)  # more than the largest jump of any zone (24 h)
+_SECOND = timedelta(seconds=1)
+
+
+class DstPolicy(StrEnum):
+    """What a fixed job does when the clock is changed; wildcard jobs follow the wall clock.
+
+    A job is *wildcard* when its second, minute or hour field begins with ``*``, else *fixed*.
+
+    - ``vixie``: a wall time that is skipped fires at the first instant after the gap, one that is
+      repeated fires on the first pass; for jumps of at most three hours, as Debian's cron.
+    - ``robfig``: the wall clock alone, as Kubernetes: skipped times are lost, repeated ones fire
+      twice.
+    - ``skip``: skipped times are lost, repeated ones fire on the first pass, as AWS.
+    """
+
+    VIXIE = "vixie"
+    ROBFIG = "robfig"
+    SKIP = "skip"
+
+    @classmethod
+    def parse(cls, text: str) -> DstPolicy:
+        """The policy of that name, any case; ``kubernetes`` is robfig. Raises `InvalidInput`."""
+        name = text.strip().lower()
+        try:
+            return cls.ROBFIG if name == "kubernetes" else cls(name)
+        except ValueError:
+            raise InvalidInput(
+                f'"{text[:40]}" is not a DST policy',
+                "the policies are vixie, robfig (alias kubernetes) and skip",
+                "leave it out for vixie, which runs each daily job once on every day",
+            ) from None
+
+
+def next_fire(
+    expression: CronExpression, zone: str, after: datetime, dst: DstPolicy = DstPolicy.VIXIE
+) -> datetime | None:
+    """The first fire later than ``after`` (aware; the result is UTC), or None: never again.
+
+    Raises `UnknownZone`. The answer is the same for every ``after`` from one fire up to the next.
+    """
+    found = _search(expression, zone, _naive_utc(after).replace(microsecond=0), dst)
+    fire = None if found is None else found.replace(tzinfo=UTC)
+    return None if fire is None or fire > LATEST else fire
+
+
+def previous_fire(
+    expression: CronExpression, zone: str, before: datetime, dst: DstPolicy = DstPolicy.VIXIE
+) -> datetime | None:
+    """The last fire earlier than ``before``, or None when there was none since `EARLIEST`.
+
+    Found with `next_fire` alone: a fire is searched for further and further back, then the empty
+    stretch between it and ``before`` is halved.
+    """
+    bound = _whole_seconds(before)
+    last = _some_fire_before(expression, zone, bound, dst)
+    if last is None:
+        return None
+    end = bound  # no fire lies between end and bound
+    while last < end:
+        middle = last + (end - last) // _SECOND // 2 * _SECOND
+        fire = next_fire(expression, zone, middle, dst)
+        if fire is not None and fire < bound:
+            last = fire
+        else:
+            end = middle
+    return last
+
+
+def fires_between(
+    expression: CronExpression,
+    zone: str,
+    after: datetime,
+    until: datetime,
+    dst: DstPolicy,
+    limit: int,
+) -> list[datetime]:
+    """The first ``limit`` fires with after < fire <= until, ascending."""
+    fires: list[datetime] = []
+    fire = next_fire(expression, zone, after, dst)
+    while fire is not None and fire <= until and len(fires) < limit:
+        fires.append(fire)
+        fire = next_fire(expression, zone, fire, dst)
+    return fires
+
+
+def _search(
+    expression: CronExpression, name: str, since: datetime, dst: DstPolicy
+) -> datetime | None:
+    """`next_fire` in naive UTC, segment by segment: in each, instant = wall time - offset."""
+    zone = load_zone(name)
+    fixed = dst is not DstPolicy.ROBFIG and not expression.wildcard
+    wall = wall_clock(zone, since)
+    offset = wall - since
+    if fixed:
+        wall = _past_repeated_time(name, wall, since, dst)
+    for _ in range(MOST_TURNS):
+        match = expression.wall_after(wall)
+        if match is None:
+            return None
+        fire = match - offset
+        change = first_change(name, since, min(fire, since + _NEAR))
+        if change is None and fire <= since + _NEAR:
+            return fire
+        if change is None:  # nothing can fire, whatever the clock does, until near the match
+            since = fire - _NEAR
+            wall = wall_clock(zone, since)
+            offset = wall - since
+            continue
+        if fixed and dst is DstPolicy.VIXIE and match < change.at + change.after and _late(change):
+            return change.at
+        since, offset = change.at, change.after
+        wall = since + offset - _SECOND  # the change's own wall time is still to come
+        if fixed and _first_pass_only(change, dst):
+            wall = since + change.before - _SECOND
+    return None
+
+
+def _past_repeated_time(name: str, wall: datetime, since: datetime, dst: DstPolicy) -> datetime:
+    """``wall``, or the last repeated wall time when ``since`` lies in the second pass."""
+    change = last_change(name, since - _NEAR, since)
+    if change is None or not _first_pass_only(change, dst):
+        return wall
+    return max(wall, change.at + change.before - _SECOND)
+
+
+def _late(change: Change) -> bool:
+    """Whether a fixed job of the skipped wall time runs late, at the change (vixie)."""
+    return timedelta(0) < change.size <= LARGEST_CORRECTED_JUMP
+
+
+def _first_pass_only(change: Change, dst: DstPolicy) -> bool:
+    """Whether a fixed job ignores the second pass of the repeated wall time."""
+    if change.size >= timedelta(0):
+        return False
+    return dst is DstPolicy.SKIP or -change.size <= LARGEST_CORRECTED_JUMP
+
+
+def _some_fire_before(
+    expression: CronExpression, zone: str, end: datetime, dst: DstPolicy
+) -> datetime | None:
+    distance = timedelta(minutes=1)
+    while True:
+        reaches_start = end - EARLIEST <= distance
+        start = EARLIEST if reaches_start else end - distance
+        fire = next_fire(expression, zone, start, dst)
+        if fire is not None and fire < end:
+            return fire
+        if reaches_start:
+            return None
+        distance *= 8
+
+
+def _whole_seconds(before: datetime) -> datetime:
+    """The first whole second that is not earlier; a fire is earlier than both or neither."""
+    moment = _naive_utc(before)
+    if moment.microsecond:
+        moment = moment.replace(microsecond=0) + _SECOND
+    return moment.replace(tzinfo=UTC)
+
+
+def _naive_utc(instant: datetime) -> datetime:
+    if instant.tzinfo is None:
+        raise ValueError("an instant needs an offset; naive datetimes are wall times")
+    if instant <= EARLIEST:
+        return EARLIEST.replace(tzinfo=None)
+    if instant >= LATEST:
+        return LATEST.replace(tzinfo=None)
+    return instant.astimezone(UTC).replace(tzinfo=None)

@@ -1,0 +1,220 @@
+"""The grammar of one cron field, strict: what is not written here is refused.
+
+::
+
+    field   = item { "," item }                         at most 64 items
+    item    = "*" [step] | value [step] | value "-" value [step] | mark
+    step    = "/" number                                1 to 4 digits, at least 1
+    mark    = "L" | "LW" | "L-" n | n "W"               in the day field
+            | weekday "#" n | weekday "L" | "L" n       in the weekday field
+
+``?`` may stand alone in a day or weekday field and means ``*``. ``9/15`` is ``9-59/15``. Ranges
+don't wrap, but a weekday range may end with Sunday (``5-0``, ``fri-sun``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from pgcron_ha.errors import InvalidSpec
+
+# Longer lists say nothing that a range or a step does not say; 60 values is the largest field.
+MOST_ITEMS = 64
+
+_ITEM = re.compile(r"(\*|[A-Z]{3}|\d{1,2})(?:-([A-Z]{3}|\d{1,2}))?(?:/(\d{1,4}))?", re.ASCII)
+_FROM_THE_END = re.compile(r"L(?:W|-(\d{1,2}))?", re.ASCII)
+_NEAREST_WEEKDAY = re.compile(r"(\d{1,2})W", re.ASCII)
+_NTH_WEEKDAY = re.compile(r"([A-Z]{3}|\d)#(\d)", re.ASCII)
+_LAST_WEEKDAY = re.compile(r"(?:([A-Z]{3}|\d)L|L(\d))", re.ASCII)
+
+_MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+_WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
+
+
+@dataclass(frozen=True)
+class FieldRule:
+    """What one field allows: its name, its bounds (both included), names, and a fitting example."""
+
+    name: str
+    low: int
+    high: int
+    example: str
+    names: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def refuse(self, token: str, reason: str) -> InvalidSpec:
+        """The error for ``token`` of this field; the hint is an expression that would do."""
+        return InvalidSpec(
+            f'the {self.name} field does not allow "{token}"',
+            reason,
+            f'for example "{self.example}"',
+        )
+
+
+SECOND = FieldRule("second", 0, 59, "*/10 * * * * *")
+MINUTE = FieldRule("minute", 0, 59, "*/15 * * * *")
+HOUR = FieldRule("hour", 0, 23, "0 9-17 * * *")
+DAY = FieldRule("day", 1, 31, "0 9 1,15,L * *")
+MONTH = FieldRule(
+    "month", 1, 12, "0 9 1 jan,jul *", {name: n for n, name in enumerate(_MONTHS, start=1)}
+)
+WEEKDAY = FieldRule(
+    "weekday", 0, 6, "0 9 * * mon-fri", {name: n for n, name in enumerate(_WEEKDAYS)}
+)
+
+
+@dataclass(frozen=True)
+class CronField:
+    """One field, understood.
+
+    ``values`` are the plain numbers (Sunday is 0), ascending; ``marks`` the days that depend on the
+    month (``L``, ``LW``, ``L-3``, ``15W``; ``5#2``, ``L5``), sorted; ``starred`` says that the text
+    began with ``*`` (or was ``?``), on which cron's day rule and job class depend.
+    """
+
+    values: tuple[int, ...]
+    marks: tuple[str, ...]
+    starred: bool
+    canonical: str
+
+    @property
+    def everything(self) -> bool:
+        """Whether the field was written as ``*`` or something that means the same."""
+        return self.canonical == "*"
+
+
+def parse_field(rule: FieldRule, text: str) -> CronField:
+    """Read one field; raises `InvalidSpec` that names the field and the token."""
+    if text == "?":
+        if rule is not DAY and rule is not WEEKDAY:
+            raise rule.refuse(text, "? stands alone in a day or weekday field, for any day")
+        text = "*"
+    items = text.upper().split(",")
+    if len(items) > MOST_ITEMS:
+        raise rule.refuse(f"{text[:20]}…", f"a field has at most {MOST_ITEMS} items")
+    values: set[int] = set()
+    marks: set[str] = set()
+    for item, written in zip(items, text.split(","), strict=True):
+        mark = _mark(rule, item, written)
+        if mark is not None:
+            marks.add(mark)
+        else:
+            values.update(_values(rule, item, written))
+    return _field(rule, values, marks, starred=text.startswith("*"))
+
+
+def _field(rule: FieldRule, values: set[int], marks: set[str], starred: bool) -> CronField:
+    full = len(values) == rule.high - rule.low + 1
+    if full:
+        marks = set()  # nothing to add to every day
+    if rule is MONTH:
+        starred = full  # no rule of cron asks how a month field begins
+    numbers = tuple(sorted(values))
+    ordered = tuple(sorted(marks))
+    if starred and full:
+        canonical = "*"
+    elif starred:
+        canonical = ",".join([*_stepped(rule, values), *ordered])
+    else:
+        canonical = ",".join([*_runs(numbers), *ordered])
+    return CronField(numbers, ordered, starred, canonical)
+
+
+def _values(rule: FieldRule, item: str, written: str) -> Iterable[int]:
+    match = _ITEM.fullmatch(item)
+    if match is None:
+        raise rule.refuse(written, _reason(rule, item))
+    first, last, step_text = match.groups()
+    step = int(step_text or 1)
+    if step < 1:
+        raise rule.refuse(written, "a step is at least 1")
+    if first == "*":
+        if last is not None:
+            raise rule.refuse(written, "a range has numbers on both sides")
+        return range(rule.low, rule.high + 1, step)
+    low = _number(rule, first, written)
+    if last is None:
+        high = low if step_text is None else rule.high
+    else:
+        high = _number(rule, last, written)
+        if rule is WEEKDAY and high == 0 and low > 0:
+            high = 7
+    if last is None and low > rule.high:  # weekday 7, with a step or without
+        low = high = 0
+    if low > high:
+        raise rule.refuse(written, "a range begins with its smaller end; ranges don't wrap")
+    return (_wrapped(rule, value) for value in range(low, high + 1, step))
+
+
+def _mark(rule: FieldRule, item: str, written: str) -> str | None:
+    """The canonical text of a day that depends on the month, or None if the item is plain."""
+    if rule is DAY:
+        if match := _FROM_THE_END.fullmatch(item):
+            if match[1] is None:
+                return item
+            if not 1 <= int(match[1]) <= 30:
+                raise rule.refuse(written, "L-n counts 1 to 30 days back from a month's last day")
+            return f"L-{int(match[1])}"
+        if match := _NEAREST_WEEKDAY.fullmatch(item):
+            return f"{_number(rule, match[1], written)}W"
+    if rule is WEEKDAY:
+        if match := _NTH_WEEKDAY.fullmatch(item):
+            if not 1 <= int(match[2]) <= 5:
+                raise rule.refuse(written, "the number after # is 1 to 5: a month's first to fifth")
+            return f"{_wrapped(rule, _number(rule, match[1], written))}#{match[2]}"
+        if match := _LAST_WEEKDAY.fullmatch(item):
+            return f"L{_wrapped(rule, _number(rule, match[1] or match[2], written))}"
+    return None
+
+
+def _number(rule: FieldRule, text: str, written: str) -> int:
+    if not text.isdigit():
+        if text not in rule.names:
+            raise rule.refuse(written, _reason(rule, text))
+        return rule.names[text]
+    highest = 7 if rule is WEEKDAY else rule.high
+    if not rule.low <= int(text) <= highest:
+        raise rule.refuse(written, f"its numbers go from {rule.low} to {highest}")
+    return int(text)
+
+
+def _wrapped(rule: FieldRule, value: int) -> int:
+    return 0 if rule is WEEKDAY and value == 7 else value
+
+
+def _reason(rule: FieldRule, item: str) -> str:
+    if item[:1] in ("H", "R") and item[1:2] in ("", "/", "("):
+        return "random and hashed times (R, H, ~) would differ from node to node"
+    allowed = "*, numbers, ranges a-b, steps /n and lists a,b"
+    if rule is DAY:
+        allowed += "; L, LW, L-n and nW"
+    if rule.names:
+        allowed += "; names of three letters"
+    if rule is WEEKDAY:
+        allowed += "; fri#2 and friL"
+    return f"allowed are {allowed}"
+
+
+def _runs(numbers: tuple[int, ...]) -> list[str]:
+    """The numbers as text, three or more neighbours as a range."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts: list[str] = []
+    for run in runs:
+        texts += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(number) for number in run]
+    return texts
+
+
+def _stepped(rule: FieldRule, values: set[int]) -> list[str]:
+    """A field that begins with ``*``: its smallest step, then what that step leaves out."""
+    for step in range(2, rule.high - rule.low + 2):
+        covered = set(range(rule.low, rule.high + 1, step))
+        if covered <= values:
+            return [f"*/{step}", *_runs(tuple(sorted(values - covered)))]
+    raise AssertionError("a field that begins with * has its lowest value")

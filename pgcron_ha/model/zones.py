@@ -1,0 +1,127 @@
+"""Time zones: strict IANA names, and the instants at which a zone changes its offset.
+
+Zones are read from the ``tzdata`` package, never from the host, so that nodes that run the same
+packages agree on every fire time.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib import resources
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from pgcron_ha.errors import UnknownZone
+
+# The longest name has 32 characters; longer text is not worth a search for neighbours.
+MOST_CHARACTERS = 64
+# Two changes of one zone are further apart, so no pair of them hides between two probes.
+PROBE = timedelta(hours=18)
+# All zones, each with a dozen years: what a cluster with schedules everywhere needs.
+CACHED_ZONE_YEARS = 8192
+
+_SECOND = timedelta(seconds=1)
+
+
+class Change(NamedTuple):
+    """At the instant ``at`` (naive UTC) the offset goes from ``before`` to ``after``."""
+
+    at: datetime
+    before: timedelta
+    after: timedelta
+
+    @property
+    def size(self) -> timedelta:
+        """How much wall time is skipped (positive) or repeated (negative)."""
+        return self.after - self.before
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """All names that `load_zone` takes."""
+    listed = resources.files("tzdata").joinpath("zones").read_text(encoding="utf-8").split()
+    return frozenset(listed) - {"Factory"}  # tzdata's "no zone was configured"
+
+
+@lru_cache(maxsize=1024)
+def load_zone(name: str) -> ZoneInfo:
+    """The zone of an IANA name, spelled exactly; raises `UnknownZone` with the nearest names."""
+    if name not in zone_names():
+        raise _unknown(name)
+    with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
+
+
+def wall_clock(zone: ZoneInfo, instant: datetime) -> datetime:
+    """What the zone's clocks show (naive) at a naive UTC instant."""
+    return zone.fromutc(instant.replace(tzinfo=zone)).replace(tzinfo=None)
+
+
+def first_change(name: str, since: datetime, until: datetime) -> Change | None:
+    """The first change of the zone with since < at <= until (naive UTC), or None."""
+    for year in range(since.year, until.year + 1):
+        for change in changes_of_year(name, year):
+            if change.at > since:
+                return change if change.at <= until else None
+    return None
+
+
+def last_change(name: str, since: datetime, until: datetime) -> Change | None:
+    """The last change of the zone with since < at <= until (naive UTC), or None."""
+    for year in range(until.year, since.year - 1, -1):
+        for change in reversed(changes_of_year(name, year)):
+            if change.at <= until:
+                return change if change.at > since else None
+    return None
+
+
+@lru_cache(maxsize=CACHED_ZONE_YEARS)
+def changes_of_year(name: str, year: int) -> tuple[Change, ...]:
+    """The zone's changes after the year's first instant (UTC), up to that of the next year."""
+    zone = load_zone(name)
+    # Naive UTC in the zone's clothes: what `fromutc` takes; differences within one zone are naive.
+    low = datetime(year, 1, 1, tzinfo=zone)
+    end = datetime(year + 1, 1, 1, tzinfo=zone)
+    before = zone.fromutc(low) - low
+    changes: list[Change] = []
+    while low < end:
+        high = min(low + PROBE, end)
+        after = zone.fromutc(high) - high
+        if after != before:
+            at = _moment_of_change(zone, low, high, before)
+            changes.append(Change(at.replace(tzinfo=None), before, after))
+        low, before = high, after
+    return tuple(changes)
+
+
+def _moment_of_change(zone: ZoneInfo, low: datetime, high: datetime, before: timedelta) -> datetime:
+    """The first second whose offset is no longer that of ``low``."""
+    while high - low > _SECOND:
+        middle = low + timedelta(seconds=(high - low) // _SECOND // 2)
+        if zone.fromutc(middle) - middle == before:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _unknown(name: str) -> UnknownZone:
+    nearest = _nearest(name) if len(name) <= MOST_CHARACTERS else []
+    shown = name if len(name) <= MOST_CHARACTERS else f"{name[:MOST_CHARACTERS]}…"
+    hint = (
+        "did you mean " + " or ".join(nearest) + "?" if nearest else 'for example "Europe/Berlin"'
+    )
+    return UnknownZone(
+        f'"{shown}" is not a time zone', "zones are IANA names, spelled exactly", hint
+    )
+
+
+def _nearest(name: str) -> list[str]:
+    by_folded = {known.casefold(): known for known in sorted(zone_names())}
+    by_city = {known.casefold().rpartition("/")[2]: known for known in sorted(zone_names())}
+    wanted = name.strip().casefold().replace(" ", "_")
+    found = [by_folded[match] for match in get_close_matches(wanted, by_folded, n=2, cutoff=0.7)]
+    cities = get_close_matches(wanted.rpartition("/")[2], by_city, n=2, cutoff=0.8)
+    return list(dict.fromkeys([*found, *(by_city[match] for match in cities)]))[:3]
