@@ -21,7 +21,7 @@ from psycopg import sql
 from pgcron_ha.embedded import Binaries, find_binaries
 from pgcron_ha.embedded.cluster import readable_binaries
 from pgcron_ha.embedded.directory import DataDirectory
-from pgcron_ha.embedded.identity import Identity, identity_for
+from pgcron_ha.embedded.identity import Identity, identity_for, user_namespaces_work
 from pgcron_ha.embedded.locks import FileLock
 from pgcron_ha.embedded.postmaster import find_postmaster
 from tests.waiting import wait_for
@@ -239,7 +239,9 @@ def _make_folder(*, durable: bool) -> tuple[Path, FileLock]:
 
 
 def _root(*, durable: bool) -> Path:
-    if not durable and os.access(_MEMORY, os.W_OK | os.X_OK):
+    # Another user's server may need a copy of the programs, and /dev/shm is often noexec.
+    is_ours = os.geteuid() != 0 or user_namespaces_work()
+    if is_ours and not durable and os.access(_MEMORY, os.W_OK | os.X_OK):
         return _MEMORY
     return Path(tempfile.gettempdir()).resolve()
 

@@ -64,6 +64,27 @@ class Binaries:
             inherited["LD_LIBRARY_PATH"] = str(own_libraries)
         return inherited | {"LC_ALL": "C"}
 
+    def copied_to(self, folder: Path) -> Binaries:
+        """The same installation below `folder`, made if it is not there; complete or not at all.
+
+        For programs that find all they need beside them, such as those of the `embedded` extra.
+        """
+        installation = self.directory.parent
+        package = installation.parent
+        # Wheels keep the libraries of a package beside it, and its programs look for them there.
+        libraries = package.with_name(f"{package.name}.libs")
+        copied = folder / package.name / installation.name / self.directory.name
+        if not folder.exists():
+            unfinished = folder.with_name(f"{folder.name}.new")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            shutil.copytree(
+                installation, unfinished / package.name / installation.name, symlinks=True
+            )
+            if libraries.is_dir():
+                shutil.copytree(libraries, unfinished / libraries.name)
+            unfinished.rename(folder)
+        return Binaries(copied, self.major)
+
 
 def find_binaries(environment: Mapping[str, str] = os.environ) -> Binaries:
     """The PostgreSQL to use: PGCRON_HA_PG_BIN, else the `embedded` extra, else the system's newest.

@@ -92,10 +92,11 @@ def readable_binaries(directory: DataDirectory, binaries: Binaries, identity: Id
     """
     if not identity.changes_user or _can_run(binaries, identity):
         return binaries
-    copied = Binaries(directory.binaries / "bin", binaries.major)
+    copied = binaries.copied_to(directory.binaries)
     if not _can_run(copied, identity):
-        shutil.rmtree(directory.binaries, ignore_errors=True)
-        shutil.copytree(binaries.directory.parent, directory.binaries, symlinks=True)
+        # Of another installation, which was updated or replaced since.
+        shutil.rmtree(directory.binaries)
+        copied = binaries.copied_to(directory.binaries)
     return copied
 
 
@@ -117,7 +118,9 @@ def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
 
 
 def _can_run(binaries: Binaries, identity: Identity) -> bool:
-    return _succeeds(identity.command(binaries.directory / "postgres", "--version"))
+    # Both: they need different libraries, and not every installation has them in the same place.
+    programs = (binaries.directory / name for name in ("postgres", "initdb"))
+    return all(_succeeds(identity.command(program, "--version")) for program in programs)
 
 
 def _succeeds(command: list[str]) -> bool:

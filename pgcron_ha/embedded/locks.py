@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import weakref
 from pathlib import Path
 from typing import Self
 
@@ -75,7 +74,8 @@ class FileLock:
 
 
 # A forked child has its own copy of every descriptor: kept open, it would hold the parent's locks.
-_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+# Strong references: a handle nobody remembers keeps its lock until the end of the process, too.
+_held: set[FileLock] = set()
 
 
 def _forget_in_child() -> None:

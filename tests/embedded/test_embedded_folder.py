@@ -1,0 +1,153 @@
+"""The folder of an embedded server: its paths, its permissions, what it refuses."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from pgcron_ha.embedded import EmbeddedPostgres, default_data_directory
+from pgcron_ha.embedded.directory import DataDirectory
+from pgcron_ha.embedded.identity import user_namespaces_work
+from pgcron_ha.errors import ConfigError
+from tests.embedded.processes import rows, shows, wait_until_down, write_row
+from tests.waiting import wait_for
+
+
+@pytest.mark.parametrize("name", ["n" * 120, "a folder, with 'words' and ünïcode"])
+def test_a_path_that_no_socket_address_can_hold_works(place: Path, name: str) -> None:
+    folder = place / name / "data"
+    with EmbeddedPostgres(folder) as server:
+        sockets = server.directory.temporary_socket_directory
+        assert sockets is not None
+        assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
+
+        write_row(server.dsn(), "kept")
+        with EmbeddedPostgres(folder) as same:
+            assert rows(same.dsn()) == ["kept"]
+
+    wait_until_down(server)
+    wait_for("the socket's folder is gone", lambda: not sockets.exists())
+
+
+def test_a_socket_folder_that_somebody_else_made_is_refused(place: Path) -> None:
+    server = EmbeddedPostgres(place / ("n" * 120))
+    sockets = server.directory.temporary_socket_directory
+    assert sockets is not None
+    sockets.symlink_to(place)
+
+    try:
+        with pytest.raises(ConfigError, match="belongs to somebody else"):
+            server.up()
+    finally:
+        sockets.unlink()
+
+
+def test_permissions_above_the_folder_stay_as_they_are(place: Path) -> None:
+    above = place / "above"
+    above.mkdir()
+    above.chmod(0o711)
+    before = {path: path.stat().st_mode for path in (above, *above.parents)}
+
+    with EmbeddedPostgres(above / "data") as server:
+        shows(server.dsn(), "server_encoding")
+
+    assert {path: path.stat().st_mode for path in (above, *above.parents)} == before
+
+
+def test_missing_folders_above_are_made(place: Path) -> None:
+    with EmbeddedPostgres(place / "one" / "two" / "data") as server:
+        assert shows(server.dsn(), "server_encoding") == "UTF8"
+
+
+def test_two_names_of_one_folder_are_one_server(server: EmbeddedPostgres, place: Path) -> None:
+    server.up()
+    (place / "alias").symlink_to(server.directory.path)
+
+    with EmbeddedPostgres(place / "alias") as same:
+        assert same.pid == server.pid
+
+
+def test_data_of_another_version_are_refused_with_a_way_out(server: EmbeddedPostgres) -> None:
+    with server:
+        pass
+    wait_until_down(server)
+    (server.directory.pgdata / "PG_VERSION").write_text("13\n")
+
+    with pytest.raises(ConfigError, match="is of PostgreSQL '13'") as caught:
+        server.up()
+
+    assert "major version" in str(caught.value.detail)
+    assert "PGCRON_HA_PG_BIN" in str(caught.value.hint)
+
+
+def test_data_without_a_version_are_refused_and_kept(server: EmbeddedPostgres) -> None:
+    with server:
+        pass
+    wait_until_down(server)
+    (server.directory.pgdata / "PG_VERSION").unlink()
+
+    with pytest.raises(ConfigError, match="damaged"):
+        server.up()
+
+    assert (server.directory.pgdata / "base").is_dir()
+
+
+def test_a_folder_with_files_of_something_else_is_refused_untouched(place: Path) -> None:
+    place.joinpath("letter.txt").write_text("mine")
+
+    with pytest.raises(ConfigError, match=str(place)) as caught:
+        EmbeddedPostgres(place).up()
+
+    assert "letter.txt" in str(caught.value.detail)
+    assert os.listdir(place) == ["letter.txt"]
+
+
+def test_a_file_in_the_way_is_refused(place: Path) -> None:
+    place.joinpath("file").write_text("")
+
+    with pytest.raises(ConfigError, match="can't hold"):
+        EmbeddedPostgres(place / "file").up()
+    with pytest.raises(ConfigError, match="can't hold"):
+        EmbeddedPostgres(place / "file" / "data").up()
+
+
+def test_a_log_that_grew_large_is_put_aside(server: EmbeddedPostgres) -> None:
+    with server:
+        pass
+    wait_until_down(server)
+    with server.directory.log.open("ab") as log:
+        log.truncate(10 * 1024 * 1024 + 1)
+
+    server.up()
+
+    assert server.directory.log.stat().st_size < 10_000
+    assert server.directory.older_log.stat().st_size > 10 * 1024 * 1024
+    server.up()
+
+
+def test_the_default_folder_follows_xdg_then_home() -> None:
+    chosen = default_data_directory({"XDG_STATE_HOME": "/state", "HOME": "/home/ann"})
+    assert chosen == Path("/state/pgcron_ha/embedded")
+
+    if os.geteuid() == 0 and not user_namespaces_work():
+        expected = Path("/var/lib/pgcron_ha/embedded")
+    else:
+        expected = Path("/home/ann/.local/state/pgcron_ha/embedded")
+    for environment in ({"HOME": "/home/ann"}, {"XDG_STATE_HOME": "state", "HOME": "/home/ann"}):
+        assert default_data_directory(environment) == expected
+
+
+def test_the_default_folder_of_a_user_without_home_variable_is_below_the_systems_one() -> None:
+    chosen = default_data_directory({})
+
+    assert chosen.is_absolute()
+    assert chosen.parts[-2:] == ("pgcron_ha", "embedded")
+
+
+def test_socket_paths_stay_within_an_address_for_every_length() -> None:
+    for length in range(1, 200):
+        sockets = DataDirectory("/" + "d" * length).socket_directory
+        assert len(f"{sockets}/.s.PGSQL.5432") < 104
