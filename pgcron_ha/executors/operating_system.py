@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import time
 
@@ -47,10 +48,34 @@ def child_processes() -> list[int]:
         return _children_by_scan(me)
 
 
+def next_ended_child() -> int | None:
+    """A child that has ended and waits to be reaped by `os.waitpid`; None if there is none."""
+    try:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if ended is None else ended.si_pid
+
+
 def process_started(pid: int) -> float | None:
     """The boottime instant at which a process was forked; None if it is gone or can't be known."""
     fields = _stat_fields(pid)
     return None if fields is None else int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def kill_group(group: int) -> bool:
+    """SIGKILL to a group of processes that need not be ours; True if one still lives.
+
+    A zombie does not: its parent may be an init process that is slow to reap, or never does.
+    """
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # members that changed their user
+        return True
+    members = _living_members(group)
+    return members is None or members > 0
 
 
 def environment_contains(pid: int, entry: bytes) -> bool:
@@ -60,6 +85,15 @@ def environment_contains(pid: int, entry: bytes) -> bool:
             return entry in environment.read().split(b"\0")
     except OSError:
         return False
+
+
+def _living_members(group: int) -> int | None:
+    """How many processes of a group are no zombies; None where there is no ``/proc``."""
+    try:
+        found = [_stat_fields(int(name)) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return None
+    return sum(1 for each in found if each and each[2] == str(group) and each[0] not in "ZX")
 
 
 def _prctl(option: int, value: int) -> bool:

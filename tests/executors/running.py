@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import threading
 import time
 import uuid
@@ -11,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.executors.base import Context, Outcome, Stream
 
 _DEADLINE = 20.0
@@ -112,3 +115,10 @@ def alive(pid: int) -> bool:
 def readable_pid(path: Path) -> bool:
     """Whether a process has written its id there, completely."""
     return path.exists() and path.read_text().endswith("\n")
+
+
+def template(*argv: str, name: str = "t", **settings: Any) -> ShellTemplate:
+    """One that runs as the tests' own user, who may be root."""
+    settings.setdefault("user", pwd.getpwuid(os.geteuid()).pw_name)
+    settings.setdefault("placeholders", {})
+    return ShellTemplate(name, argv, **settings)

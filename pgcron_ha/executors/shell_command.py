@@ -1,0 +1,160 @@
+"""From a template and a run to what execve gets: argv, environment, user, and the args file."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from pgcron_ha.config.capabilities import PLACEHOLDER, ShellTemplate
+from pgcron_ha.errors import ConfigError, InvalidInput
+from pgcron_ha.executors.context import Context
+
+MAX_VALUE_CHARACTERS = 4 * 1024
+"""Of one placeholder. Longer input belongs into the args file."""
+
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class Account(NamedTuple):
+    """The user and the group a run gets; it gets no other groups."""
+
+    user: int
+    group: int
+
+
+def render_argv(template: ShellTemplate, context: Context) -> list[str]:
+    """The argument vector with the run's args in the template's placeholders.
+
+    Raises `InvalidInput` for an arg the template has no placeholder for, a placeholder without arg,
+    and a value that is no scalar or does not match its pattern from end to end.
+    """
+    args = context.args
+    unknown = sorted(set(args) - set(template.placeholders))
+    if unknown:
+        known = ", ".join(sorted(template.placeholders)) or "none"
+        raise InvalidInput(
+            f"the template has no placeholder for the arg {unknown[0]!r}",
+            f"the placeholders of {context.handler} are: {known}",
+            "leave the arg out, or add the placeholder to the node's configuration",
+        )
+    values = {name: _placeholder_text(template, name, args) for name in template.placeholders}
+    return [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
+
+
+def run_environment(
+    template: ShellTemplate, context: Context, args_file: Path, node: Mapping[str, str]
+) -> dict[str, str]:
+    """All variables of a run. ``node`` is the node's environment; only allowed names are taken."""
+    fire_time = context.fire_time
+    environment = {name: node[name] for name in template.environment if name in node}
+    environment.setdefault("PATH", node.get("PATH", DEFAULT_PATH))
+    return environment | {
+        "PGCRON_RUN_ID": str(context.run_id),
+        "PGCRON_ATTEMPT": str(context.attempt),
+        "PGCRON_TOKEN": str(context.token),
+        "PGCRON_FENCE": str(context.fence),
+        "PGCRON_IDEMPOTENCY_KEY": context.idempotency_key,
+        "PGCRON_SCHEDULE": context.schedule or "",
+        "PGCRON_FIRE_TIME": "" if fire_time is None else _rfc3339(fire_time),
+        "PGCRON_ARGS_FILE": str(args_file),
+    }
+
+
+def account_of(template: ShellTemplate) -> Account | None:
+    """Whom a run becomes; None to stay who the node is. Raises `ConfigError`."""
+    root = os.geteuid() == 0
+    if template.user is None:
+        if root:
+            raise ConfigError(
+                f"the shell template {template.name!r} names no user, and the node runs as root",
+                "a node that runs as root starts no program as root unless it is told to",
+                f'set user = "…" in [shell.{template.name}]',
+            )
+        return None
+    try:
+        entry = pwd.getpwnam(template.user)
+    except KeyError:
+        raise ConfigError(
+            f"the shell template {template.name!r} names the unknown user {template.user!r}",
+            "the user must exist on the node's host",
+            f"create it, or correct user in [shell.{template.name}]",
+        ) from None
+    if root:
+        return Account(entry.pw_uid, entry.pw_gid)
+    if entry.pw_uid != os.geteuid():
+        raise ConfigError(
+            f"the shell template {template.name!r} names the user {template.user!r}, "
+            "but the node is another one",
+            "only a node that runs as root can start programs as somebody else",
+            f"run the node as {template.user} or as root, or leave user out",
+        )
+    return None
+
+
+def write_args_file(path: Path, context: Context, account: Account | None) -> None:
+    """Write the run's args as JSON into a new file that only the run's user can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        if account is not None:
+            os.fchown(descriptor, account.user, account.group)
+        json.dump(context.args, file, ensure_ascii=False)
+
+
+def can_reach(directory: Path, account: Account) -> bool:
+    """Whether that user may open a file of its own below this directory."""
+    for each in (directory, *directory.parents):
+        status = each.stat()
+        if status.st_uid == account.user:
+            bit = 0o100
+        elif status.st_gid == account.group:
+            bit = 0o010
+        else:
+            bit = 0o001
+        if account.user != 0 and not status.st_mode & bit:
+            return False
+    return True
+
+
+def _placeholder_text(template: ShellTemplate, name: str, args: Mapping[str, object]) -> str:
+    pattern = template.placeholders[name]
+    if name not in args:
+        raise InvalidInput(
+            f"the arg {name!r} is missing",
+            f"the template {template.name!r} has a placeholder for it",
+            f'give {{"{name}": …}} in args',
+        )
+    value = args[name]
+    if not isinstance(value, (str, int, float)):
+        raise InvalidInput(
+            f"the arg {name!r} is of type {type(value).__name__!r}",
+            "a placeholder takes text, a number, true or false",
+            "read structured args from the file PGCRON_ARGS_FILE",
+        )
+    # As in JSON, where the value came from.
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    fits = len(text) <= MAX_VALUE_CHARACTERS and "\0" not in text and _encodable(text)
+    if not fits or not re.fullmatch(pattern, text):
+        raise InvalidInput(
+            f"the arg {name!r} has the value {text[:100]!r}",
+            f"it must match {pattern} from end to end, in {MAX_VALUE_CHARACTERS} characters",
+            "give another value, or widen the pattern in the node's configuration",
+        )
+    return text
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _rfc3339(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

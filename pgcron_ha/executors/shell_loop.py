@@ -1,0 +1,309 @@
+"""The thread of `ShellExecutor`: output of runs, supervisor's messages, node's requests."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.base import Done, Feed
+from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
+from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.shell_command import (
+    Account,
+    render_argv,
+    run_environment,
+    write_args_file,
+)
+from pgcron_ha.executors.shell_run import OutputPipe, ShellRun
+from pgcron_ha.executors.supervisor_client import SupervisorClient
+
+Request: TypeAlias = tuple[
+    Literal["start", "stop", "kill", "close", "kill all", "end"], Sequence[Context]
+]
+
+FLOOD_BYTES = 2 * 1024 * 1024
+"""What one pipe may give in a `FLOOD_SECONDS`; then the program waits until the next one, so that a
+flood takes little of the node's processor."""
+
+FLOOD_SECONDS = 0.1
+_ORPHAN_SECONDS = 0.05  # between two looks at groups whose supervisor died
+
+
+class ShellLoop:
+    """Everything but `tell` and `renew_lease` belongs to the thread that calls `serve`."""
+
+    def __init__(
+        self,
+        offered: Mapping[str, tuple[ShellTemplate, Account | None]],
+        done: Done,
+        feed: Feed,
+        sink: LogSink,
+        inherit: tuple[int, ...],
+        directory: Path,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.nothing_left: Future[None] = Future()
+        self._offered = offered
+        self._done = done
+        self._feed = feed
+        self._sink = sink
+        self._inherit = inherit
+        self._directory = directory
+        self._environment = environment
+        self._lease = Lease()
+        self._lease_sent = math.inf
+        self._requests: deque[Request] = deque()
+        self._runs: dict[int, ShellRun] = {}
+        self._orphans: list[ShellRun] = []
+        self._last_number = 0
+        self._paused: list[OutputPipe] = []
+        self._resume_at = 0.0
+        self._closing = False
+        self._serving = True
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._waker = socket.socketpair()
+        self._woken.setblocking(False)
+        self._waker.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._supervisor: SupervisorClient | None = None
+        self._open_supervisor()
+
+    def tell(self, request: Request) -> None:
+        """Thread-safe and without waiting: what the thread shall do next."""
+        self._requests.append(request)
+        self._wake()
+
+    def renew_lease(self, deadline: float) -> None:
+        """Thread-safe and without waiting: only the last deadline counts."""
+        self._lease.deadline = deadline
+        self._wake()
+
+    def serve(self) -> None:
+        """Work until told to end."""
+        while self._serving:
+            for key, _ in self._selector.select(self._pause()):
+                if isinstance(key.data, OutputPipe):
+                    self._read(key.data)
+            # After the output: the end of a run closes its pipes.
+            self._drain_woken()
+            self._listen()
+            self._resume_paused()
+            self._send_lease()
+            while self._requests:
+                self._obey(*self._requests.popleft())
+            self._end_orphans()
+            self._flush()
+        self._close()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):  # full: it is awake already; closed: nothing to do
+            self._waker.send(b"\0")
+
+    def _drain_woken(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._woken.recv(4096)
+
+    def _pause(self) -> float | None:
+        if self._orphans:
+            return _ORPHAN_SECONDS
+        return FLOOD_SECONDS if self._paused else None
+
+    # Requests.
+
+    def _obey(self, what: str, contexts: Sequence[Context]) -> None:
+        for context in contexts:
+            run: ShellRun | None = context._work
+            if what == "start":
+                self._start_chain(context)
+            elif run is not None and run.number in self._runs:
+                self._send({"do": what, "run": run.number})
+        if what == "close":
+            self._closing = True
+            for run in self._runs.values():
+                run.context.stop_reason = run.context.stop_reason or StopReason.SHUTDOWN
+                self._send({"do": "stop", "run": run.number})
+        elif what == "kill all":
+            for number in self._runs:
+                self._send({"do": "kill", "run": number})
+        elif what == "end":
+            self._serving = False
+        self._note_nothing_left()
+
+    def _start_chain(self, context: Context | None) -> None:
+        """Start it; when it is refused, the slot takes the next one."""
+        while context is not None:
+            refused = self._start(context)
+            if refused is None:
+                return
+            self._done(context, refused)
+            context = None if self._closing else self._feed()
+
+    def _start(self, context: Context) -> Outcome | None:
+        if self._closing and context.stop_reason is None:
+            context.stop_reason = StopReason.SHUTDOWN
+        if context.stop_reason is not None:
+            return Interrupted(context.stop_reason, "stopped before it began")
+        if context.handler not in self._offered:
+            message = f"this node does not offer the handler {context.handler!r}"
+            return Failed("NotFound", message)
+        template, account = self._offered[context.handler]
+        self._last_number += 1
+        run = ShellRun(self._last_number, context, template)
+        context._sink, context._lease = self._sink, self._lease
+        try:
+            self._send_run(run, account)
+        except PgcronError as error:
+            message = bounded_text(error.message)
+            return Failed("InvalidInput", message, error.detail, retry=False)
+        except OSError as error:
+            return Failed("CouldNotStart", bounded_text(str(error)))
+        context._work = run
+        self._runs[run.number] = run
+        for pipe in run.pipes:
+            self._watch(pipe)
+        return None
+
+    def _send_run(self, run: ShellRun, account: Account | None) -> None:
+        """Raises `InvalidInput` for args that don't fit, OSError when the system has no room."""
+        context, template = run.context, run.template
+        args_file = self._directory / f"{context.token}.json"
+        limits = [each for each in (context.timeout, template.timeout) if each is not None]
+        message = {
+            "do": "run",
+            "run": run.number,
+            "argv": render_argv(template, context),
+            "environment": run_environment(template, context, args_file, self._environment),
+            "directory": template.working_directory,
+            "account": account,
+            "timeout": min(limits, default=None),
+            "grace": template.grace,
+        }
+        if self._supervisor is None:
+            self._open_supervisor()
+        write_args_file(args_file, context, account)
+        try:
+            descriptors = run.open_pipes(self._sink)
+        except OSError:
+            args_file.unlink(missing_ok=True)
+            raise
+        self._send(message, descriptors)
+
+    # Output.
+
+    def _watch(self, pipe: OutputPipe) -> None:
+        pipe.allowance = FLOOD_BYTES
+        self._selector.register(pipe.descriptor, selectors.EVENT_READ, pipe)
+
+    def _read(self, pipe: OutputPipe) -> None:
+        count = pipe.read()
+        pipe.allowance -= max(0, count)
+        if count == 0:
+            self._selector.unregister(pipe.descriptor)
+        elif pipe.allowance <= 0:
+            self._selector.unregister(pipe.descriptor)
+            self._paused.append(pipe)
+
+    def _resume_paused(self) -> None:
+        if self._paused and time.monotonic() >= self._resume_at:
+            for pipe in self._paused:
+                self._watch(pipe)
+            self._paused.clear()
+            self._resume_at = time.monotonic() + FLOOD_SECONDS
+
+    # The supervisor.
+
+    def _open_supervisor(self) -> None:
+        self._supervisor = SupervisorClient(self._inherit, self._directory)
+        self._selector.register(self._supervisor.socket, selectors.EVENT_READ)
+        self._lease_sent = math.inf
+
+    def _send(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
+        if self._supervisor is not None:
+            self._supervisor.send(message, descriptors)
+
+    def _send_lease(self) -> None:
+        deadline = self._lease.deadline
+        if deadline != self._lease_sent and self._supervisor is not None:
+            self._lease_sent = deadline
+            self._send({"do": "lease", "deadline": deadline})
+
+    def _flush(self) -> None:
+        if self._supervisor is None:
+            return
+        self._supervisor.flush()
+        writing = selectors.EVENT_WRITE if self._supervisor.writing else 0
+        self._selector.modify(self._supervisor.socket, selectors.EVENT_READ | writing)
+
+    def _listen(self) -> None:
+        if self._supervisor is None:
+            return
+        messages = self._supervisor.receive()
+        if messages is None:
+            self._lose_supervisor(self._supervisor)
+            return
+        for message in messages:
+            run = self._runs[message["run"]]
+            if message["event"] == "started":
+                run.pid = message["pid"]
+                run.context.started_monotonic = message["at"]
+            else:
+                self._close_output(run)
+                self._finish(run, run.outcome(message))
+
+    def _lose_supervisor(self, supervisor: SupervisorClient) -> None:
+        """Somebody killed it. Its children die with it; the next start makes a new one."""
+        self._selector.unregister(supervisor.socket)
+        supervisor.close()
+        self._supervisor = None
+        self._orphans = list(self._runs.values())
+
+    def _end_orphans(self) -> None:
+        for run in [each for each in self._orphans if each.group_is_gone()]:
+            self._orphans.remove(run)
+            self._close_output(run)
+            message = "the supervisor of this node's programs was killed, and the program with it"
+            self._finish(run, Failed("SupervisorLost", message))
+
+    # Ends.
+
+    def _close_output(self, run: ShellRun) -> None:
+        for pipe in run.pipes:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(pipe.descriptor)
+            if pipe in self._paused:
+                self._paused.remove(pipe)
+        run.close()
+
+    def _finish(self, run: ShellRun, outcome: Outcome) -> None:
+        del self._runs[run.number]
+        run.context._work = None
+        self._done(run.context, outcome)
+        self._note_nothing_left()
+        if not self._closing:
+            self._start_chain(self._feed())
+
+    def _note_nothing_left(self) -> None:
+        if self._closing and not self._runs and not self.nothing_left.done():
+            self.nothing_left.set_result(None)
+
+    def _close(self) -> None:
+        gone = self._supervisor is None or self._supervisor.close()
+        for run in list(self._runs.values()):
+            self._close_output(run)
+            if gone:
+                reason = run.context.stop_reason or StopReason.SHUTDOWN
+                self._finish(run, Interrupted(reason, "killed at the end of the node"))
+        self._selector.close()
+        self._woken.close()
+        self._waker.close()

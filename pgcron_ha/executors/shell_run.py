@@ -1,0 +1,133 @@
+"""One run of a template as the node sees it: its output, its process, its outcome."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import signal
+from typing import Any, Literal
+
+from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.executors.context import Context, LogSink, StopReason
+from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.lines import RunLog
+from pgcron_ha.executors.operating_system import kill_group
+from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Interrupted, Outcome
+
+READ_BYTES = 65536
+"""Of one read; also what a pipe holds by default."""
+
+MAX_TAIL_BYTES = 2048
+"""The end of stderr that is kept with the error of a run."""
+
+_MAX_LAST_READS = 32  # what a pipe may hold after its last writer is gone (1 MiB, enlarged), twice
+
+
+class OutputPipe:
+    """The reading end of stdout or stderr."""
+
+    def __init__(self, descriptor: int, stream: Literal["stdout", "stderr"], log: RunLog) -> None:
+        self.descriptor = descriptor
+        self.tail = b""
+        self.allowance = 0
+        self._stream: Literal["stdout", "stderr"] = stream
+        self._log = log
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        os.set_blocking(descriptor, False)
+
+    def read(self) -> int:
+        """Pass on at most `READ_BYTES`; gives their number, 0 at the end, -1 for nothing yet."""
+        try:
+            data = os.read(self.descriptor, READ_BYTES)
+        except BlockingIOError:
+            return -1
+        except OSError:
+            data = b""
+        self._log.feed(self._stream, self._decoder.decode(data, final=not data))
+        self.tail = (self.tail + data)[-MAX_TAIL_BYTES:]
+        return len(data)
+
+    def close(self) -> None:
+        """Read what the ended processes left in the pipe, and close it."""
+        for _ in range(_MAX_LAST_READS):
+            if self.read() <= 0:
+                break
+        os.close(self.descriptor)
+
+
+class ShellRun:
+    """A run between its start and its end. ``pid`` is 0 until the supervisor has told it."""
+
+    def __init__(self, number: int, context: Context, template: ShellTemplate) -> None:
+        self.number = number
+        self.context = context
+        self.template = template
+        self.pid = 0
+        self.pipes: tuple[OutputPipe, ...] = ()
+        self._log: RunLog | None = None
+
+    def open_pipes(self, sink: LogSink) -> tuple[int, int]:
+        """Make the pipes; gives the writing ends of stdout and stderr. Raises OSError."""
+        self._log = log = RunLog(self.context, sink)
+        output, their_output = os.pipe()
+        try:
+            errors, their_errors = os.pipe()
+        except OSError:
+            os.close(output)
+            os.close(their_output)
+            raise
+        self.pipes = OutputPipe(output, "stdout", log), OutputPipe(errors, "stderr", log)
+        return their_output, their_errors
+
+    def close(self) -> None:
+        """Take the rest of the output."""
+        for pipe in self.pipes:
+            pipe.close()
+        if self._log is not None:
+            self._log.finish()
+
+    def outcome(self, ended: dict[str, Any]) -> Outcome:
+        """What became of it, after `close`. ``ended`` is the supervisor's message."""
+        cause, status = ended["cause"], ended["status"]
+        if cause is not None:
+            return self._interrupted(cause, status)
+        if ended["error"] is not None:
+            return Failed("CouldNotStart", bounded_text(ended["error"]))
+        if status == 0:
+            return SUCCEEDED
+        return Failed(
+            "ExitStatus" if status > 0 else "KilledBySignal",
+            _how(status),
+            self._last_of_stderr(),
+            exit_status=status,
+        )
+
+    def group_is_gone(self) -> bool:
+        """Kill the process group from here (its supervisor died); True when none of it lives."""
+        return self.pid == 0 or not kill_group(self.pid)
+
+    def _interrupted(self, cause: str, status: int | None) -> Interrupted:
+        if cause == "lease":
+            reason = StopReason.LEASE_LOST
+        elif cause == "timeout":
+            reason = StopReason.TIMED_OUT
+        else:
+            reason = self.context.stop_reason or StopReason.CANCELLED
+        if self.context.stop_reason is None:
+            self.context.stop_reason = reason
+        how = "it had not begun" if status is None else _how(status)
+        return Interrupted(reason, f"stopped ({reason}): {how}")
+
+    def _last_of_stderr(self) -> str | None:
+        tail = self.pipes[1].tail if self.pipes else b""
+        return bounded_text(tail.decode("utf-8", "replace")) or None
+
+
+def _how(status: int) -> str:
+    if status >= 0:
+        return f"exited with status {status}"
+    name = ""
+    with contextlib.suppress(ValueError):  # a real-time signal has no name
+        name = f" ({signal.Signals(-status).name})"
+    return f"killed by signal {-status}{name}"

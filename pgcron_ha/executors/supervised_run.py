@@ -1,0 +1,145 @@
+"""One process group as its supervisor sees it: how it is started, its limits and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import time
+from typing import Any, Literal
+
+from pgcron_ha.executors.operating_system import boottime, set_parent_death_signal
+
+Cause = Literal["asked", "timeout", "lease"]
+
+_DEFAULT_AGAIN = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGCHLD,
+    signal.SIGUSR1,
+    signal.SIGPIPE,  # Python ignores it, and what is ignored stays so across exec
+    signal.SIGXFSZ,
+)
+
+
+class SupervisedRun:
+    """``cause`` is why it was signalled, ``error`` why its program could not be started.
+
+    ``status`` is None while its first process lives, then its exit status, or -N after signal N.
+    """
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        self.number: int = message["run"]
+        self.argv: list[str] = message["argv"]
+        self.environment: dict[str, str] = message["environment"]
+        self.directory: str | None = message["directory"]
+        self.account: list[int] | None = message["account"]
+        self.args_file: str = message["environment"]["PGCRON_ARGS_FILE"]
+        self.mark = f"PGCRON_TOKEN={message['environment']['PGCRON_TOKEN']}".encode()
+        self.grace: float = message["grace"]
+        self.born = boottime()
+        self.started_at = time.monotonic()
+        self.pid = 0
+        self.start_pipe = -1
+        self.status: int | None = None
+        self.cause: Cause | None = None
+        self.error: str | None = None
+        timeout: float | None = message["timeout"]
+        self._stop_at = None if timeout is None else self.born + timeout
+        self._kill_at: float | None = None
+
+    def next_limit(self) -> float | None:
+        """The boottime instant of its next limit."""
+        return self._stop_at if self._kill_at is None else self._kill_at
+
+    def keep_limits(self, now: float) -> None:
+        """Stop it at its timeout; kill it when its grace is over."""
+        if self._stop_at is not None and now >= self._stop_at:
+            self.stop("timeout")
+        if self._kill_at is not None and now >= self._kill_at:
+            self.kill(self.cause or "asked")
+
+    def stop(self, cause: Cause) -> None:
+        """SIGTERM now, SIGKILL after the grace."""
+        if self.status is not None or self._kill_at is not None:
+            return
+        self.cause = self.cause or cause
+        self._stop_at = None
+        self._kill_at = boottime() + self.grace
+        if self.start_pipe < 0:  # else `program_started` does: before exec SIGTERM is ignored
+            self.signal_group(signal.SIGTERM)
+
+    def program_started(self) -> None:
+        """The program's own code begins now; a stop that came before reaches it now."""
+        if self._kill_at is not None:
+            self.signal_group(signal.SIGTERM)
+
+    def kill(self, cause: Cause) -> None:
+        """SIGKILL now."""
+        if self.status is None:
+            self.cause = self.cause or cause
+            self._stop_at = None
+            self._kill_at = math.inf  # done; what can die is dead soon
+            self.signal_group(signal.SIGKILL)
+
+    def signal_group(self, number: signal.Signals) -> bool:
+        """Whether the group still has a member."""
+        if self.status is None and self.start_pipe >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)  # it may not have made its group yet
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # members that changed their user: there, but not ours to kill
+            return True
+        return True
+
+
+def spawn(run: SupervisedRun, output: int, errors: int) -> None:
+    """Fork; sets ``pid`` and ``start_pipe``. Raises OSError when no process can be made."""
+    run.start_pipe, failure = os.pipe()
+    supervisor = os.getpid()
+    try:
+        run.pid = os.fork()
+    except OSError:
+        os.close(run.start_pipe)
+        os.close(failure)
+        run.start_pipe = -1
+        raise
+    if run.pid == 0:
+        try:
+            _become(run, output, errors, failure, supervisor)
+        except BaseException as error:
+            os.write(failure, f"{run.argv[0]!r} could not be started: {error}".encode()[:4096])
+        finally:
+            os._exit(127)
+    os.close(failure)
+
+
+def _become(run: SupervisedRun, output: int, errors: int, failure: int, supervisor: int) -> None:
+    """In the child: leave everything of the node behind, then be the program."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in _DEFAULT_AGAIN:
+        signal.signal(number, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (errors, 2)):
+        os.dup2(source, target)
+    # Nothing else is inherited, above all not the lock. `failure` is closed by exec.
+    os.closerange(3, failure)
+    os.closerange(failure + 1, os.sysconf("SC_OPEN_MAX"))
+    if run.account is not None:
+        user, group = run.account
+        os.setgroups([])
+        os.setgid(group)
+        os.setuid(user)
+    set_parent_death_signal(signal.SIGKILL)  # after the change of user, which clears it
+    if os.getppid() != supervisor:
+        os._exit(127)
+    if run.directory is not None:
+        os.chdir(run.directory)
+    os.execvpe(run.argv[0], run.argv, run.environment)

@@ -1,0 +1,409 @@
+import asyncio
+import json
+import os
+import pwd
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.base import SUCCEEDED, Context, Failed, Interrupted, StopReason
+from pgcron_ha.executors.lines import MAX_LINE_BYTES, MAX_LINES
+from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.executors.shell import ShellExecutor
+from tests.executors.family import KINDS
+from tests.executors.running import Record, alive, context, readable_pid, template, until
+
+FAMILY = str(Path(__file__).with_name("family.py"))
+IGNORES_SIGTERM = "trap '' TERM; echo ready; while :; do sleep 1; done"
+
+
+@asynccontextmanager
+async def executor(
+    *templates: ShellTemplate, **settings: Any
+) -> AsyncIterator[tuple[ShellExecutor, Record]]:
+    record = Record()
+    by_name = {each.name: each for each in templates}
+    running = ShellExecutor(by_name, record.done, record.feed, record, **settings)
+    try:
+        yield running, record
+    finally:
+        await running.close(5)
+
+
+async def run_once(offered: ShellTemplate, args: Any = "{}", **settings: Any) -> tuple[Any, Record]:
+    async with executor(offered, **settings) as (running, record):
+        run = context(1, f"shell:{offered.name}", args)
+        running.start([run])
+        return await asyncio.to_thread(record.outcome, run), record
+
+
+def shell(script: str, **settings: Any) -> ShellTemplate:
+    return template("sh", "-c", script, **settings)
+
+
+def lines(record: Record, stream: str) -> list[str]:
+    return [line for _, name, line in record.lines if name == stream]
+
+
+async def test_exit_0_succeeds_and_the_output_is_its_log() -> None:
+    outcome, record = await run_once(shell("echo one; echo two >&2; printf 'no end'"))
+    assert outcome is SUCCEEDED
+    assert lines(record, "stdout") == ["one", "no end"]
+    assert lines(record, "stderr") == ["two"]
+
+
+async def test_another_status_fails_with_the_last_lines_of_stderr() -> None:
+    script = "i=0; while [ $i -lt 999 ]; do echo line $i >&2; i=$((i+1)); done; exit 3"
+    outcome, _ = await run_once(shell(script))
+    assert (outcome.error_class, outcome.message) == ("ExitStatus", "exited with status 3")
+    assert (outcome.exit_status, outcome.retry) == (3, True)
+    assert outcome.traceback.endswith("line 998\n")
+    assert len(outcome.traceback) <= 2048
+
+
+async def test_a_death_by_signal_says_which() -> None:
+    outcome, _ = await run_once(shell("kill -SEGV $$"))
+    assert outcome.message == "killed by signal 11 (SIGSEGV)"
+    assert outcome.exit_status == -11
+
+
+async def test_a_program_that_is_missing_could_not_start() -> None:
+    outcome, _ = await run_once(template("no-such-program"))
+    assert isinstance(outcome, Failed)
+    assert outcome.error_class == "CouldNotStart"
+    assert "'no-such-program' could not be started" in outcome.message
+
+
+async def test_a_run_has_exactly_the_documented_environment() -> None:
+    fire = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
+    node = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "SECRET": "s", "PGCRON_HA_DSN": "d"}
+    offered = template("env", environment=("LANG", "ABSENT"))
+    async with executor(offered, environment=node) as (running, record):
+        run = context(7, "shell:t", schedule="nightly", fire_time=fire)
+        running.start([run])
+        assert record.outcome(run) is SUCCEEDED
+        variables = dict(line.split("=", 1) for line in record.lines_of(run))
+    args_file = variables.pop("PGCRON_ARGS_FILE")
+    assert variables == {
+        "PATH": node["PATH"],
+        "LANG": "C.UTF-8",
+        "PGCRON_RUN_ID": "7",
+        "PGCRON_ATTEMPT": "1",
+        "PGCRON_TOKEN": str(run.token),
+        "PGCRON_FENCE": "14",
+        "PGCRON_IDEMPOTENCY_KEY": str(run.run_uuid),
+        "PGCRON_SCHEDULE": "nightly",
+        "PGCRON_FIRE_TIME": "2026-11-21T02:00:00Z",
+    }
+    assert not Path(args_file).exists()
+
+
+async def test_a_program_inherits_no_descriptor_and_ignores_no_signal(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock:
+        script = "ls /proc/$$/fd; grep SigIgn /proc/$$/status; grep SigBlk /proc/$$/status"
+        _, record = await run_once(shell(script), inherit=[lock.fileno()])
+    *descriptors, ignored, blocked = lines(record, "stdout")
+    assert descriptors == ["0", "1", "2"]
+    assert int(ignored.split()[1], 16) == 0
+    assert int(blocked.split()[1], 16) == 0
+
+
+async def test_the_args_file_is_for_the_runs_user_only_and_is_removed(tmp_path: Path) -> None:
+    script = 'cat "$PGCRON_ARGS_FILE"; echo; stat -c "%a %u" "$PGCRON_ARGS_FILE"'
+    offered = shell(script, placeholders={"who": "[^\0]+"})
+    args = {"who": 'Zoë "the" cat'}
+    async with executor(offered, directory=tmp_path) as (running, record):
+        run = context(1, "shell:t", args)
+        running.start([run])
+        assert record.outcome(run) is SUCCEEDED
+        assert list(tmp_path.glob("*/*")) == []
+    text, mode = record.lines_of(run)
+    assert json.loads(text) == args
+    assert mode == f"600 {os.geteuid()}"
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_node_that_is_root_runs_a_template_as_its_user_and_another_node_refuses() -> None:
+    script = 'id -un; id -G; cat "$PGCRON_ARGS_FILE"; echo; stat -c "%a %U" "$PGCRON_ARGS_FILE"'
+    offered = shell(script, user="nobody")
+    nobody = pwd.getpwnam("nobody")
+    if os.geteuid() != 0:
+        with pytest.raises(ConfigError, match="the node is another one"):
+            await run_once(offered)
+        return
+    outcome, record = await run_once(offered, directory=Path("/root"))
+    assert outcome is SUCCEEDED
+    assert lines(record, "stdout") == ["nobody", str(nobody.pw_gid), "{}", "600 nobody"]
+
+
+async def test_a_node_that_is_root_needs_a_user_for_each_template() -> None:
+    offered = shell("id -u", user=None)
+    if os.geteuid() == 0:
+        with pytest.raises(ConfigError, match="names no user, and the node runs as root"):
+            await run_once(offered)
+    else:
+        _, record = await run_once(offered)
+        assert lines(record, "stdout") == [str(os.geteuid())]
+
+
+async def test_a_user_that_does_not_exist_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigError, match="unknown user 'no-such-user'"):
+        await run_once(shell("true", user="no-such-user"))
+
+
+async def test_values_become_parts_of_single_arguments_and_no_shell_reads_them() -> None:
+    placeholders = {"db": "[^\0]+", "n": r"\d+", "b": "true|false", "f": r"[\d.]+"}
+    offered = template(
+        "printf", "%s\n", "--db={db}", "{n}{n}", "{b}", "{f}", "{{db}}", placeholders=placeholders
+    )
+    args = {"db": "a b; rm -rf $HOME {n} *", "n": 42, "b": True, "f": 1.5}
+    outcome, record = await run_once(offered, args)
+    assert outcome is SUCCEEDED
+    value = args["db"]
+    assert lines(record, "stdout") == [
+        f"--db={value}",
+        "4242",
+        "true",
+        "1.5",
+        "{" + f"{value}" + "}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ({}, "the arg 'db' is missing"),
+        ({"db": "shop", "extra": 1}, "no placeholder for the arg 'extra'"),
+        ({"db": "Shop"}, "has the value 'Shop'"),
+        ({"db": "shop\n"}, "has the value"),
+        ({"db": "--help"}, "has the value '--help'"),
+        ({"db": "a\0b"}, "has the value"),
+        ({"db": ""}, "has the value ''"),
+        ({"db": "a" * 5000}, "has the value"),
+        ({"db": "\ud800"}, "has the value"),
+        ({"db": ["shop"]}, "is of type 'list'"),
+        ({"db": None}, "is of type 'NoneType'"),
+        ("[]", "no JSON object"),
+    ],
+)
+async def test_args_that_do_not_fit_the_template_are_refused(args: Any, sentence: str) -> None:
+    pattern = ".*" if args == {"db": "\ud800"} else "[a-z][a-z\0]*"
+    outcome, record = await run_once(template("echo", "{db}", placeholders={"db": pattern}), args)
+    assert isinstance(outcome, Failed)
+    assert (outcome.error_class, outcome.retry) == ("InvalidInput", False)
+    assert sentence in outcome.message
+    assert not record.lines
+
+
+async def test_output_is_seen_line_by_line_while_the_program_runs(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go on")
+    async with executor(shell(f"echo one; read x < '{tmp_path}/go on'; echo $x")) as (
+        running,
+        record,
+    ):
+        run = context(1, "shell:t")
+        running.start([run])
+        record.wait_for_line(run, "one")
+        assert run.run_id not in record.outcomes
+        assert run.started_monotonic is not None
+        (tmp_path / "go on").write_text("two\n")
+        assert record.outcome(run) is SUCCEEDED
+        assert record.lines_of(run) == ["one", "two"]
+
+
+async def test_a_flood_of_lines_is_bounded_and_counted() -> None:
+    outcome, record = await run_once(
+        shell("head -c 20000000 /dev/zero | tr '\\0' '\\n'; echo last >&2")
+    )
+    assert outcome is SUCCEEDED
+    assert len(record.lines) == MAX_LINES + 1
+    dropped = 20_000_000 + 1 - MAX_LINES
+    assert record.lines[-1][2] == f"{dropped} more lines were dropped: a run keeps {MAX_LINES}"
+
+
+async def test_output_that_is_no_text_becomes_lines_that_can_be_kept() -> None:
+    outcome, record = await run_once(
+        shell("head -c 5000000 /dev/zero; printf '\\n\\377z\\303\\251\\n'")
+    )
+    assert outcome is SUCCEEDED
+    long, rest = lines(record, "stdout")
+    assert len(long.encode()) <= MAX_LINE_BYTES
+    assert rest == "\ufffdzé"
+
+
+async def test_a_stopped_program_ends_by_sigterm_and_the_first_reason_stays() -> None:
+    script = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
+    async with executor(shell(script)) as (running, record):
+        run = context(1, "shell:t")
+        running.start([run])
+        record.wait_for_line(run, "ready")
+        running.stop(run, StopReason.CANCELLED)
+        running.stop(run, StopReason.SHUTDOWN)
+        outcome = record.outcome(run)
+        assert outcome == Interrupted(
+            StopReason.CANCELLED, "stopped (cancelled): exited with status 0"
+        )
+        assert record.lines_of(run) == ["ready", "bye"]
+
+
+async def test_a_stop_at_any_instant_of_the_start_ends_the_run() -> None:
+    async with executor(template("sleep", "60")) as (running, record):
+        runs = [context(number, "shell:t") for number in range(30)]
+        for run in runs:
+            running.start([run])
+            running.stop(run, StopReason.CANCELLED)
+        for run in runs:
+            outcome = record.outcome(run)
+            assert isinstance(outcome, Interrupted)
+            assert outcome.reason is StopReason.CANCELLED
+
+
+async def test_a_program_that_ignores_sigterm_is_killed_after_its_grace() -> None:
+    async with executor(shell(IGNORES_SIGTERM, grace=0.1)) as (running, record):
+        run = context(1, "shell:t")
+        running.start([run])
+        record.wait_for_line(run, "ready")
+        running.stop(run, StopReason.TIMED_OUT)
+        assert record.outcome(run) == Interrupted(
+            StopReason.TIMED_OUT, "stopped (timed_out): killed by signal 9 (SIGKILL)"
+        )
+
+
+async def test_kill_ends_a_program_at_once() -> None:
+    async with executor(shell(IGNORES_SIGTERM, grace=3600)) as (running, record):
+        run = context(1, "shell:t")
+        running.start([run])
+        record.wait_for_line(run, "ready")
+        assert running.kill(run)
+        assert isinstance(record.outcome(run), Interrupted)
+
+
+@pytest.mark.parametrize(("of_run", "of_template"), [(0.1, None), (None, 0.1), (0.1, 3600)])
+async def test_the_nearer_of_two_timeouts_ends_a_run(
+    of_run: float | None, of_template: float | None
+) -> None:
+    async with executor(shell(IGNORES_SIGTERM, timeout=of_template, grace=0.1)) as (
+        running,
+        record,
+    ):
+        run = context(1, "shell:t", timeout=of_run)
+        running.start([run])
+        outcome = record.outcome(run)
+        assert isinstance(outcome, Interrupted)
+        assert outcome.reason is StopReason.TIMED_OUT
+        assert run.stop_reason is StopReason.TIMED_OUT
+
+
+async def test_the_end_of_the_lease_kills_all_and_refuses_more_until_it_is_renewed() -> None:
+    async with executor(shell(IGNORES_SIGTERM), template("true", name="quick")) as (
+        running,
+        record,
+    ):
+        runs = [context(number, "shell:t") for number in range(3)]
+        running.renew_lease(boottime() + 60)
+        running.start(runs)
+        for run in runs:
+            record.wait_for_line(run, "ready")
+        running.renew_lease(boottime() + 0.1)
+        for run in runs:
+            outcome = record.outcome(run)
+            assert isinstance(outcome, Interrupted)
+            assert outcome.reason is StopReason.LEASE_LOST
+        late = context(10, "shell:quick")
+        running.start([late])
+        outcome = record.outcome(late)
+        assert isinstance(outcome, Interrupted)
+        assert outcome.reason is StopReason.LEASE_LOST
+        running.renew_lease(boottime() + 60)
+        again = context(11, "shell:quick")
+        running.start([again])
+        assert record.outcome(again) is SUCCEEDED
+
+
+async def test_a_run_is_over_only_when_all_it_left_behind_is_gone(tmp_path: Path) -> None:
+    outcome, _ = await run_once(template(sys.executable, FAMILY, str(tmp_path), "leaves"))
+    assert outcome is SUCCEEDED
+    pids = [int((tmp_path / kind).read_text()) for kind in ("main", *KINDS)]
+    assert [pid for pid in pids if alive(pid)] == []
+
+
+async def test_the_end_of_one_run_leaves_the_others_descendants_alone(tmp_path: Path) -> None:
+    family = template(sys.executable, FAMILY, str(tmp_path), "stays", name="family")
+    async with executor(family, template("true")) as (running, record):
+        long = context(1, "shell:family")
+        running.start([long])
+        until("the family is there", lambda: readable_pid(tmp_path / "main"))
+        pids = [int((tmp_path / kind).read_text()) for kind in ("main", *KINDS)]
+        short = context(2, "shell:t")
+        running.start([short])
+        assert record.outcome(short) is SUCCEEDED
+        assert all(alive(pid) for pid in pids)
+        running.kill(long)
+        record.outcome(long)
+        assert [pid for pid in pids if alive(pid)] == []
+
+
+async def test_a_killed_supervisor_takes_its_programs_along_and_is_replaced() -> None:
+    async with executor(shell("echo $PPID $$; sleep 60"), template("true", name="quick")) as (
+        running,
+        record,
+    ):
+        run = context(1, "shell:t")
+        running.start([run])
+        until("its process is known", lambda: record.lines_of(run) != [])
+        supervisor, pid = map(int, record.lines_of(run)[0].split())
+        record.waiting.append(context(2, "shell:quick"))
+        follower = record.waiting[0]
+        os.kill(supervisor, signal.SIGKILL)
+        outcome = record.outcome(run)
+        assert isinstance(outcome, Failed)
+        assert (outcome.error_class, outcome.retry) == ("SupervisorLost", True)
+        assert not alive(pid)
+        assert record.outcome(follower) is SUCCEEDED
+
+
+async def test_a_run_that_ends_takes_the_next_one_and_refusals_do_not_break_the_chain() -> None:
+    placeholders = {"n": r"\d+"}
+    async with executor(template("echo", "{n}", placeholders=placeholders)) as (running, record):
+        runs: list[Context] = []
+        for number in range(30):
+            args: dict[str, Any] = {"n": "x" if number % 5 == 4 else number}
+            runs.append(context(number, "shell:none" if number % 7 == 6 else "shell:t", args))
+        record.waiting.extend(runs[2:])
+        running.start(runs[:2])
+        for run in runs:
+            outcome = record.outcome(run)
+            if run.handler == "shell:none" or run.args["n"] == "x":
+                assert isinstance(outcome, Failed)
+            else:
+                assert outcome is SUCCEEDED
+                assert record.lines_of(run) == [str(run.run_id)]
+
+
+async def test_close_kills_what_does_not_stop_and_leaves_nothing(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    descriptors = set(os.listdir("/proc/self/fd"))
+    script = f"echo $PPID $$; {IGNORES_SIGTERM}"
+    async with executor(shell(script, grace=3600), directory=tmp_path) as (running, record):
+        runs = [context(number, "shell:t") for number in range(3)]
+        running.start(runs)
+        for run in runs:
+            record.wait_for_line(run, "ready")
+        await running.close(0.1)
+    for run in runs:
+        outcome = record.outcome(run)
+        assert isinstance(outcome, Interrupted)
+        assert outcome.reason is StopReason.SHUTDOWN
+        assert not any(alive(int(pid)) for pid in record.lines_of(run)[0].split())
+    assert set(threading.enumerate()) <= before
+    assert set(os.listdir("/proc/self/fd")) <= descriptors
+    assert list(tmp_path.iterdir()) == []
