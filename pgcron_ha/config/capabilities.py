@@ -23,7 +23,8 @@ DEFAULT_GRACE_SECONDS = 10.0
 MAX_TIMEOUT_SECONDS = 7 * 86400.0
 MAX_ARGUMENTS = 100
 
-_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,62}")
+# As in a run's handler, which is "shell:" and this.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -74,7 +75,7 @@ class _TableReader:
         if not isinstance(table, dict):
             self.problems.append(f"shell.{name}: expected a table [shell.{name}]")
         if not _NAME.fullmatch(name):
-            rule = "expected a name of 1 to 63 lower-case letters, digits and _ . -"
+            rule = "expected a name of 1 to 200 letters, digits and _ . -"
             self.problems.append(f"shell.'{name}': {rule}")
 
     def read(self) -> ShellTemplate:

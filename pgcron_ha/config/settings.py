@@ -116,12 +116,13 @@ def _optional_dsn(raw: object) -> str | None:
     return raw
 
 
-_QUEUE = Text(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}", "a name of 1 to 63 letters, digits and _ . : -")
+# The names are those the database allows; its CHECKs say the same.
+_QUEUE = Text(r"[A-Za-z0-9_.-]{1,100}", "a name of 1 to 100 letters, digits and _ . -")
 _SCHEMA = Text(
     r"(?!pg_)[a-z_][a-z0-9_]{0,47}",
     "1 to 48 lower-case letters, digits and _, not beginning with a digit or pg_",
 )
-_NODE = Text(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}", "a name of 1 to 63 letters, digits and _ . -")
+_NODE = Text(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a name of 1 to 100 letters, digits and _ . -")
 _APP = Text(
     r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,100}", "module:attribute, such as shop.jobs:app"
 )

@@ -71,7 +71,7 @@ def test_only_argv_must_be_given() -> None:
         ("[a]\nargv = ['ls']\nenvironment = ['A=B']", "'A=B' is no name of a variable"),
         ("[a]\nargv = ['ls']\nworking_directory = 'x'", "expected an absolute path"),
         ("[a]\nargv = ['ls']\ntimeuot = '5s'", "unknown key; did you mean 'timeout'?"),
-        ("['A b']\nargv = ['ls']", "expected a name of 1 to 63 lower-case letters"),
+        ("['A b']\nargv = ['ls']", "expected a name of 1 to 200 letters"),
         ("a = 5", "shell.a: expected a table [shell.a]"),
     ],
 )
