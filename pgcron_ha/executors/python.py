@@ -115,6 +115,8 @@ class PythonExecutor:
             await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
         self._loop.call_soon_threadsafe(self._loop.stop)
         await asyncio.wait({asyncio.wrap_future(self._loop_ended)}, timeout=_END_SECONDS)
+        if self._loop_ended.done():  # else user code blocks the loop; the thread ends after it
+            self._loop_thread.join()
         for thread in self._threads.close():
             thread.join(0 if self._live else _END_SECONDS)
         capture.uninstall()

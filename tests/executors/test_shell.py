@@ -252,7 +252,7 @@ async def test_a_stopped_program_ends_by_sigterm_and_the_first_reason_stays() ->
         assert outcome == Interrupted(
             StopReason.CANCELLED, "stopped (cancelled): exited with status 0"
         )
-        assert record.lines_of(run) == ["ready", "bye"]
+        assert record.lines_of(run, "stdout") == ["ready", "bye"]
 
 
 async def test_a_stop_at_any_instant_of_the_start_ends_the_run() -> None:
