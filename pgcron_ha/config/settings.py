@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Callable, Mapping
@@ -102,8 +103,10 @@ def _host_name() -> str:
 
 
 def _state_directory() -> Path:
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
     try:
-        return Path.home() / ".local" / "state" / "pgcron_ha" / "nodes"
+        base = base if base.is_absolute() else Path.home() / ".local" / "state"
+        return base / "pgcron_ha" / "nodes"
     except RuntimeError:  # neither HOME nor an entry for this user: a service's place
         return Path("/var/lib/pgcron_ha")
 

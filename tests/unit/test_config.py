@@ -59,6 +59,16 @@ def test_a_flag_beats_a_variable_and_a_variable_beats_the_file() -> None:
     assert settings.node.lease_ttl == 7.0
 
 
+def test_the_state_directory_follows_the_users_convention(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert load().node.state_directory == tmp_path / "pgcron_ha" / "nodes"
+
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert load().node.state_directory == Path.home() / ".local/state/pgcron_ha/nodes"
+
+
 def test_an_empty_variable_is_not_given() -> None:
     assert load('schema = "from_file"', {"PGCRON_HA_SCHEMA": ""}).schema == "from_file"
 
