@@ -143,20 +143,26 @@ BEGIN
 END $$;
 
 -- running -> ready, dead, lost, cancelled
--- By anybody, level-triggered: whatever runs under a session that is not alive. Rows somebody else is ending are skipped.
+-- By anybody, level-triggered: whatever runs under a session that is not alive. Rows somebody else is ending are skipped. The row
+-- is locked by its token: when a row has changed since the snapshot, PostgreSQL re-checks the join's condition but keeps the join's
+-- missing or dead node, so a run that was reaped and claimed anew meanwhile would be taken from its living owner.
 CREATE FUNCTION pgcron.reap_runs(at_most int) RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY
+    WITH orphaned AS MATERIALIZED (
+      SELECT r.id, r.token, coalesce(n.name, r.owner::text) AS node_name, coalesce(n.ended_because, 'its session is gone') AS ended_because
+        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+       WHERE r.state = 'running' AND (n.incarnation IS NULL OR n.state = 'dead')
+       ORDER BY r.id LIMIT at_most),
+    held AS MATERIALIZED (
+      SELECT o.* FROM pgcron.run r JOIN orphaned o ON o.id = r.id AND o.token = r.token ORDER BY r.id FOR UPDATE OF r SKIP LOCKED)
     SELECT e.run_id, e.verdict FROM (
       SELECT array_agg(o.id) ids, array_agg('lease_lost'::text) kinds, array_agg(true) retryables, array_agg(NULL::float8) retry_afters,
              array_agg('LeaseLost'::text) error_classes,
              array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
              array_agg(NULL::text) tracebacks, array_agg(o.node_name) node_names
-        FROM (SELECT r.id, coalesce(n.name, r.owner::text) AS node_name, coalesce(n.ended_because, 'its session is gone') AS ended_because
-                FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-               WHERE r.state = 'running' AND (n.incarnation IS NULL OR n.state = 'dead')
-               ORDER BY r.id LIMIT at_most FOR UPDATE OF r SKIP LOCKED) o) g,
+        FROM held o) g,
       LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e
      WHERE g.ids IS NOT NULL;
 END $$;

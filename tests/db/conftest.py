@@ -1,0 +1,34 @@
+"""Connections with the session settings of a node, and a gate inside statements."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pgcron_ha.db.connecting import connect
+from tests.db.control import Connect, Connection
+from tests.db.gate import Gate
+
+
+@pytest.fixture
+async def another(database: str) -> AsyncIterator[Connect]:
+    """Makes control connections to the test's own database, as many as it is asked for."""
+    made: list[Connection] = []
+
+    async def make() -> Connection:
+        made.append(await connect(database))
+        return made[-1]
+
+    yield make
+    await asyncio.gather(*(one.close(timeout=5) for one in made))
+
+
+@pytest.fixture
+async def gate(connection: Connection, database: str) -> AsyncIterator[Gate]:
+    """Stops statements between their snapshot and their first row lock."""
+    gate = Gate(database, connection)
+    await gate.build()
+    yield gate
+    await gate.remove()

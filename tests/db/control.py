@@ -1,0 +1,309 @@
+"""The control statements as a node sends them, without a node: tests of the protocol play with it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import asyncpg
+
+from pgcron_ha.db.statements import load
+from tests.waiting import until
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Row: TypeAlias = asyncpg.Record
+Connect: TypeAlias = Callable[[], Awaitable[Connection]]
+
+NO_BOUND = datetime(2000, 1, 1, tzinfo=UTC)
+HANDLER = "py:work"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A row of ``node`` that tests act as."""
+
+    incarnation: uuid.UUID
+    handlers: Sequence[str]
+    queues: Sequence[str]
+
+
+async def call(connection: Connection, name: str, /, **values: Any) -> list[Row]:
+    """Send one named statement; every parameter must be given, and no other."""
+    statement = load()[name]
+    assert set(values) == set(statement.parameters), name
+    rows: list[Row] = await connection.fetch(
+        statement.sql, *(values[parameter] for parameter in statement.parameters)
+    )
+    return rows
+
+
+async def join(
+    connection: Connection,
+    *,
+    handlers: Sequence[str] = (HANDLER,),
+    queues: Sequence[str] = ("default",),
+    lease_ttl: float = 60,
+) -> Node:
+    """A node with a living lease."""
+    node = Node(uuid.uuid4(), handlers, queues)
+    await call(
+        connection,
+        "join_node",
+        incarnation=node.incarnation,
+        name=f"node-{node.incarnation.hex[:4]}",
+        host="here",
+        process_id=1,
+        version="0",
+        home=None,
+        lease_ttl=lease_ttl,
+        slots=16,
+        queues=queues,
+    )
+    await call(connection, "offer_handlers", incarnation=node.incarnation, handlers=handlers)
+    return node
+
+
+async def kill(connection: Connection, node: Node) -> None:
+    """What the others know of a node that is gone."""
+    await call(connection, "leave", incarnation=node.incarnation, reason="killed by the test")
+
+
+async def enqueue(connection: Connection, count: int = 1, **columns: Any) -> list[int]:
+    """Due runs by plain INSERT; returns their ids in the order they are due."""
+    given = {"handler": HANDLER, **columns}
+    names = ", ".join(given)
+    places = ", ".join(f"${number}" for number in range(1, len(given) + 1))
+    rows = await connection.fetch(
+        f"INSERT INTO pgcron.run ({names}) SELECT {places} FROM generate_series(1, {count})"
+        " RETURNING id",
+        *given.values(),
+    )
+    return [row["id"] for row in rows]
+
+
+async def claim(
+    connection: Connection, node: Node, limit: int = 10, statement: str = "claim_runs"
+) -> list[Row]:
+    """Claim from every priority of the node's queues."""
+    queues = [queue for queue in node.queues for _ in range(10)]
+    priorities = [priority for _ in node.queues for priority in range(10)]
+    values: dict[str, Any] = {
+        "incarnation": node.incarnation,
+        "queues": queues,
+        "priorities": priorities,
+        "handlers": list(node.handlers),
+        "limit": limit,
+    }
+    if statement == "claim_runs":
+        values |= {"bound_dues": [NO_BOUND] * len(queues), "bound_ids": [0] * len(queues)}
+    return await call(connection, statement, **values)
+
+
+async def decide(
+    connection: Connection, node: Node, limit: int = 10, look: int = 20
+) -> tuple[list[int], list[int]]:
+    """The lane statements up to the decision, in the caller's transaction: (to claim, to skip)."""
+    queues = [queue for queue in node.queues for _ in range(10)]
+    priorities = [priority for _ in node.queues for priority in range(10)]
+    locked = await call(connection, "lock_lanes", queues=queues, priorities=priorities, look=look)
+    verdicts = await call(
+        connection,
+        "decide_lanes",
+        lanes=[row["schedule_id"] for row in locked],
+        handlers=list(node.handlers),
+        queues=list(node.queues),
+        incarnation=node.incarnation,
+        limit=limit,
+    )
+    chosen = [row["id"] for row in verdicts if row["verdict"] == "claim"]
+    skipped = [row["id"] for row in verdicts if row["verdict"] == "skip"]
+    return chosen, skipped
+
+
+async def claim_lanes(
+    connection: Connection, node: Node, limit: int = 10
+) -> tuple[list[Row], list[int]]:
+    """One transaction of the dispatcher over lanes: (claimed rows, ids of skipped runs)."""
+    async with connection.transaction():
+        chosen, skipped = await decide(connection, node, limit)
+        claimed = await call(
+            connection, "claim_chosen", incarnation=node.incarnation, run_ids=chosen
+        )
+        if skipped:
+            await call(
+                connection,
+                "end_waiting_runs",
+                run_ids=skipped,
+                outcome="skipped",
+                reason="the last run is not over",
+            )
+    return claimed, skipped
+
+
+async def finish(connection: Connection, runs: Sequence[Row]) -> list[int]:
+    """Complete these claims; returns the ids that were accepted."""
+    rows = await call(
+        connection,
+        "finish_runs",
+        run_ids=[run["id"] for run in runs],
+        tokens=[run["token"] for run in runs],
+        elapsed_seconds=[0.5 for _ in runs],
+        results=['{"fine": true}' for _ in runs],
+        node="a node",
+    )
+    return [row["id"] for row in rows]
+
+
+async def fail(
+    connection: Connection,
+    runs: Sequence[Row],
+    *,
+    kind: str = "failed",
+    retryable: bool = True,
+    retry_after: float | None = None,
+) -> dict[int, str]:
+    """End these attempts badly; returns what became of the accepted ones."""
+    rows = await call(
+        connection,
+        "fail_runs",
+        run_ids=[run["id"] for run in runs],
+        tokens=[run["token"] for run in runs],
+        kinds=[kind for _ in runs],
+        retryables=[retryable for _ in runs],
+        retry_afters=[retry_after for _ in runs],
+        elapsed_seconds=[0.5 for _ in runs],
+        error_classes=["ValueError" for _ in runs],
+        errors=["it went wrong" for _ in runs],
+        tracebacks=["Traceback …" for _ in runs],
+        node="a node",
+    )
+    return {row["run_id"]: row["verdict"] for row in rows}
+
+
+async def release(connection: Connection, runs: Sequence[Row]) -> list[int]:
+    """Give these claims back."""
+    rows = await call(
+        connection,
+        "release_runs",
+        run_ids=[run["id"] for run in runs],
+        tokens=[run["token"] for run in runs],
+    )
+    return [row["id"] for row in rows]
+
+
+async def reap(connection: Connection, at_most: int = 100) -> dict[int, str]:
+    """End what runs under dead nodes."""
+    rows = await call(connection, "reap_runs", at_most=at_most)
+    return {row["run_id"]: row["verdict"] for row in rows}
+
+
+async def put_schedule(connection: Connection, name: str = "job", **columns: Any) -> int:
+    """A schedule by plain INSERT; returns its id."""
+    given = {"name": name, "spec": "* * * * *", "handler": HANDLER, **columns}
+    places = ", ".join(f"${number}" for number in range(1, len(given) + 1))
+    made: int = await connection.fetchval(
+        f"INSERT INTO pgcron.schedule ({', '.join(given)}) VALUES ({places}) RETURNING id",
+        *given.values(),
+    )
+    return made
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A range of fires that a plan drops."""
+
+    first: datetime
+    last: datetime
+    count: int | None = None
+    reason: str = "catchup_latest"
+
+
+async def materialize(
+    connection: Connection,
+    cursor: Row,
+    fires: Sequence[datetime] = (),
+    *,
+    watermark: datetime | None = None,
+    next_fire: datetime | None = None,
+    dropped: Sequence[Dropped] = (),
+) -> tuple[int, int]:
+    """Decide these fires of one schedule; returns (schedules moved, runs made)."""
+    return await materialize_many(
+        connection, [cursor], [fires], watermark=watermark, next_fire=next_fire, dropped=dropped
+    )
+
+
+async def materialize_many(
+    connection: Connection,
+    cursors: Sequence[Row],
+    fires: Sequence[Sequence[datetime]],
+    *,
+    watermark: datetime | None = None,
+    next_fire: datetime | None = None,
+    dropped: Sequence[Dropped] = (),
+) -> tuple[int, int]:
+    """One statement for many schedules; a missing watermark is the last fire of each."""
+    ids = [cursor["schedule_id"] for cursor in cursors]
+    rows = await call(
+        connection,
+        "materialize",
+        schedule_ids=ids,
+        generations=[cursor["generation"] for cursor in cursors],
+        watermarks=[cursor["watermark"] for cursor in cursors],
+        new_watermarks=[
+            watermark or max([*planned, cursor["watermark"]])
+            for cursor, planned in zip(cursors, fires, strict=True)
+        ],
+        next_fires=[next_fire for _ in cursors],
+        canonicals=["* * * * *" for _ in cursors],
+        dropped_ids=[ids[0] for _ in dropped],
+        dropped_firsts=[drop.first for drop in dropped],
+        dropped_lasts=[drop.last for drop in dropped],
+        dropped_counts=[drop.count for drop in dropped],
+        dropped_reasons=[drop.reason for drop in dropped],
+        fire_ids=[ids[at] for at, planned in enumerate(fires) for _ in planned],
+        fires=[fire for planned in fires for fire in planned],
+    )
+    return rows[0]["schedules"], rows[0]["runs"]
+
+
+async def cursor_of(connection: Connection, schedule_id: int) -> Row:
+    """What a materializer has read of a schedule, and more."""
+    row = await connection.fetchrow(
+        "SELECT * FROM pgcron.cursor WHERE schedule_id = $1", schedule_id
+    )
+    assert row is not None
+    return row
+
+
+async def run_row(connection: Connection, run_id: int) -> Row | None:
+    """The live row, or None."""
+    return await connection.fetchrow("SELECT * FROM pgcron.run WHERE id = $1", run_id)
+
+
+async def history_row(connection: Connection, run_id: int) -> Row | None:
+    """How it ended, or None."""
+    return await connection.fetchrow("SELECT * FROM pgcron.history WHERE id = $1", run_id)
+
+
+async def database_now(connection: Connection) -> datetime:
+    """The clock of the database."""
+    now: datetime = await connection.fetchval("SELECT clock_timestamp()")
+    return now
+
+
+def minutes(count: float) -> timedelta:
+    """For sums of instants."""
+    return timedelta(minutes=count)
+
+
+async def waits_for_lock(observer: Connection, waiting: Connection) -> None:
+    """Return when the statement under way on `waiting` is blocked by somebody's lock."""
+    process = waiting.get_server_pid()
+    await until(
+        f"backend {process} waits for a lock",
+        lambda: observer.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", process),
+    )
