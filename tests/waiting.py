@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import pytest
 
@@ -17,14 +17,32 @@ DEADLINE_SECONDS = 15.0
 PAUSE_SECONDS = 0.02
 
 
+@overload
 async def until(
     what: str,
-    condition: Callable[[], T | Awaitable[T]],
+    condition: Callable[[], Awaitable[T]],
+    *,
+    deadline: float = ...,
+    pause: float = ...,
+    ignoring: tuple[type[Exception], ...] = ...,
+) -> T: ...
+@overload
+async def until(
+    what: str,
+    condition: Callable[[], T],
+    *,
+    deadline: float = ...,
+    pause: float = ...,
+    ignoring: tuple[type[Exception], ...] = ...,
+) -> T: ...
+async def until(
+    what: str,
+    condition: Callable[[], Any],
     *,
     deadline: float = DEADLINE_SECONDS,
     pause: float = PAUSE_SECONDS,
     ignoring: tuple[type[Exception], ...] = (),
-) -> T:
+) -> Any:
     """Ask until the condition, a function or a coroutine function, answers something true.
 
     Returns the answer. Fails the test with `what` and the last answer after `deadline` seconds.
@@ -34,7 +52,7 @@ async def until(
     for _ in _attempts(deadline):
         try:
             asked = condition()
-            answer: T = await asked if inspect.isawaitable(asked) else asked
+            answer = await asked if inspect.isawaitable(asked) else asked
         except ignoring as error:
             last = error
         else:

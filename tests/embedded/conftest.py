@@ -46,7 +46,7 @@ def folder(place: Path) -> Path:
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[EmbeddedPostgres]:
+def embedded(folder: Path) -> Iterator[EmbeddedPostgres]:
     """A handle on a fresh folder; not up."""
     handle = EmbeddedPostgres(folder)
     yield handle

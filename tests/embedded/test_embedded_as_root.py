@@ -31,13 +31,13 @@ FORBIDDEN = WITHOUT_NAMESPACES if user_namespaces_work() else ()
 
 
 def test_roots_server_keeps_its_files_roots_where_namespaces_are_allowed(
-    server: EmbeddedPostgres, folder: Path
+    embedded: EmbeddedPostgres, folder: Path
 ) -> None:
     expected = 0 if user_namespaces_work() else NOBODY
 
-    server.up()
+    embedded.up()
 
-    assert user_of(server.pid) == expected
+    assert user_of(embedded.pid) == expected
     assert (folder / "pgdata" / "base").stat().st_uid == expected
 
 
@@ -48,8 +48,8 @@ def test_a_folder_nobody_else_can_reach_is_no_hindrance_or_is_explained(
     private.mkdir(mode=0o700)
 
     if user_namespaces_work():
-        with EmbeddedPostgres(private / "data") as server:
-            assert shows(server.dsn(), "server_encoding") == "UTF8"
+        with EmbeddedPostgres(private / "data") as embedded:
+            assert shows(embedded.dsn(), "server_encoding") == "UTF8"
     else:
         with pytest.raises(ConfigError, match="can't reach"):
             EmbeddedPostgres(private / "data").up()
@@ -58,7 +58,7 @@ def test_a_folder_nobody_else_can_reach_is_no_hindrance_or_is_explained(
 
 
 def test_without_namespaces_roots_server_runs_as_nobody(
-    server: EmbeddedPostgres, folder: Path, start_owner: StartOwner
+    embedded: EmbeddedPostgres, folder: Path, start_owner: StartOwner
 ) -> None:
     owner = start_owner(prefix=FORBIDDEN)
     found = owner.server
@@ -67,12 +67,12 @@ def test_without_namespaces_roots_server_runs_as_nobody(
     assert (folder / "pgdata" / "base").stat().st_uid == NOBODY
     write_row(found["dsn"], "kept")
     os.kill(found["postmaster"], 9)
-    wait_until_down(server)
+    wait_until_down(embedded)
 
     # Where namespaces are allowed, too: the files are nobody's from now on.
-    server.up()
-    assert user_of(server.pid) == NOBODY
-    assert rows(server.dsn()) == ["kept"]
+    embedded.up()
+    assert user_of(embedded.pid) == NOBODY
+    assert rows(embedded.dsn()) == ["kept"]
 
 
 def test_without_namespaces_programs_that_nobody_can_not_read_are_copied(
@@ -102,16 +102,16 @@ def test_without_namespaces_a_folder_nobody_can_not_reach_is_explained(place: Pa
 
 
 def test_root_and_the_owner_of_a_folder_share_its_server(
-    server: EmbeddedPostgres, folder: Path, place: Path, start_owner: StartOwner
+    embedded: EmbeddedPostgres, folder: Path, place: Path, start_owner: StartOwner
 ) -> None:
     user = normal_user(place)
     folder.mkdir(mode=0o700)
     os.chown(folder, user.uid, -1)
 
-    server.up()
-    write_row(server.dsn(), "by root")
+    embedded.up()
+    write_row(embedded.dsn(), "by root")
     found = start_owner(**user.how).server
 
-    assert found["postmaster"] == server.pid
-    assert user_of(server.pid) == user.uid
+    assert found["postmaster"] == embedded.pid
+    assert user_of(embedded.pid) == user.uid
     assert rows(found["dsn"]) == ["by root"]

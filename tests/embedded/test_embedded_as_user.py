@@ -13,7 +13,7 @@ StartOwner = Callable[..., Owner]
 
 
 def test_a_normal_user_has_a_server_of_its_own(
-    server: EmbeddedPostgres, folder: Path, place: Path, start_owner: StartOwner
+    embedded: EmbeddedPostgres, folder: Path, place: Path, start_owner: StartOwner
 ) -> None:
     user = normal_user(place)
     first = start_owner(**user.how)
@@ -29,7 +29,7 @@ def test_a_normal_user_has_a_server_of_its_own(
     first.kill9()
     assert rows(found["dsn"]) == ["kept"]
     second.kill9()
-    wait_until_down(server)
+    wait_until_down(embedded)
 
 
 def test_a_folder_the_user_can_not_make_is_refused(place: Path) -> None:

@@ -21,31 +21,31 @@ INSTALLED = dict.fromkeys(
 
 @pytest.mark.parametrize("binaries", INSTALLED, ids=lambda binaries: str(binaries.major))
 def test_every_installed_postgresql_can_be_chosen(
-    server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, binaries: Binaries
+    embedded: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, binaries: Binaries
 ) -> None:
     monkeypatch.setenv("PGCRON_HA_PG_BIN", str(binaries.directory))
 
-    server.up()
+    embedded.up()
 
-    write_row(server.dsn(), "kept")
-    assert rows(server.dsn()) == ["kept"]
-    assert shows(server.dsn(), "server_version").split(".")[0] == str(binaries.major)
+    write_row(embedded.dsn(), "kept")
+    assert rows(embedded.dsn()) == ["kept"]
+    assert shows(embedded.dsn(), "server_version").split(".")[0] == str(binaries.major)
 
 
 def test_variables_for_other_servers_do_not_matter(
-    server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+    embedded: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"PGPORT": "1", "PGDATA": "/nowhere", "LC_ALL": "xx_XX"}.items():
         monkeypatch.setenv(name, value)
 
-    assert shows(server.up().dsn(), "port") == "5432"
+    assert shows(embedded.up().dsn(), "port") == "5432"
 
 
-def test_the_servers_own_pg_dump_dumps_it(server: EmbeddedPostgres) -> None:
-    write_row(server.up().dsn(), "a row to dump")
+def test_the_servers_own_pg_dump_dumps_it(embedded: EmbeddedPostgres) -> None:
+    write_row(embedded.up().dsn(), "a row to dump")
 
     dump = subprocess.run(
-        [find_tool("pg_dump"), server.dsn()], capture_output=True, text=True, check=True
+        [find_tool("pg_dump"), embedded.dsn()], capture_output=True, text=True, check=True
     )
 
     assert "a row to dump" in dump.stdout

@@ -19,28 +19,28 @@ from tests.waiting import wait_for
 @pytest.mark.parametrize("name", ["n" * 120, "a folder, with 'words' and ünïcode"])
 def test_a_path_that_no_socket_address_can_hold_works(place: Path, name: str) -> None:
     folder = place / name / "data"
-    with EmbeddedPostgres(folder) as server:
-        sockets = server.directory.temporary_socket_directory
+    with EmbeddedPostgres(folder) as embedded:
+        sockets = embedded.directory.temporary_socket_directory
         assert sockets is not None
         assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
 
-        write_row(server.dsn(), "kept")
+        write_row(embedded.dsn(), "kept")
         with EmbeddedPostgres(folder) as same:
             assert rows(same.dsn()) == ["kept"]
 
-    wait_until_down(server)
+    wait_until_down(embedded)
     wait_for("the socket's folder is gone", lambda: not sockets.exists())
 
 
 def test_a_socket_folder_that_somebody_else_made_is_refused(place: Path) -> None:
-    server = EmbeddedPostgres(place / ("n" * 120))
-    sockets = server.directory.temporary_socket_directory
+    embedded = EmbeddedPostgres(place / ("n" * 120))
+    sockets = embedded.directory.temporary_socket_directory
     assert sockets is not None
     sockets.symlink_to(place)
 
     try:
         with pytest.raises(ConfigError, match="belongs to somebody else"):
-            server.up()
+            embedded.up()
     finally:
         sockets.unlink()
 
@@ -51,48 +51,48 @@ def test_permissions_above_the_folder_stay_as_they_are(place: Path) -> None:
     above.chmod(0o711)
     before = {path: path.stat().st_mode for path in (above, *above.parents)}
 
-    with EmbeddedPostgres(above / "data") as server:
-        shows(server.dsn(), "server_encoding")
+    with EmbeddedPostgres(above / "data") as embedded:
+        shows(embedded.dsn(), "server_encoding")
 
     assert {path: path.stat().st_mode for path in (above, *above.parents)} == before
 
 
 def test_missing_folders_above_are_made(place: Path) -> None:
-    with EmbeddedPostgres(place / "one" / "two" / "data") as server:
-        assert shows(server.dsn(), "server_encoding") == "UTF8"
+    with EmbeddedPostgres(place / "one" / "two" / "data") as embedded:
+        assert shows(embedded.dsn(), "server_encoding") == "UTF8"
 
 
-def test_two_names_of_one_folder_are_one_server(server: EmbeddedPostgres, place: Path) -> None:
-    server.up()
-    (place / "alias").symlink_to(server.directory.path)
+def test_two_names_of_one_folder_are_one_server(embedded: EmbeddedPostgres, place: Path) -> None:
+    embedded.up()
+    (place / "alias").symlink_to(embedded.directory.path)
 
     with EmbeddedPostgres(place / "alias") as same:
-        assert same.pid == server.pid
+        assert same.pid == embedded.pid
 
 
-def test_data_of_another_version_are_refused_with_a_way_out(server: EmbeddedPostgres) -> None:
-    with server:
+def test_data_of_another_version_are_refused_with_a_way_out(embedded: EmbeddedPostgres) -> None:
+    with embedded:
         pass
-    wait_until_down(server)
-    (server.directory.pgdata / "PG_VERSION").write_text("13\n")
+    wait_until_down(embedded)
+    (embedded.directory.pgdata / "PG_VERSION").write_text("13\n")
 
     with pytest.raises(ConfigError, match="is of PostgreSQL '13'") as caught:
-        server.up()
+        embedded.up()
 
     assert "major version" in str(caught.value.detail)
     assert "PGCRON_HA_PG_BIN" in str(caught.value.hint)
 
 
-def test_data_without_a_version_are_refused_and_kept(server: EmbeddedPostgres) -> None:
-    with server:
+def test_data_without_a_version_are_refused_and_kept(embedded: EmbeddedPostgres) -> None:
+    with embedded:
         pass
-    wait_until_down(server)
-    (server.directory.pgdata / "PG_VERSION").unlink()
+    wait_until_down(embedded)
+    (embedded.directory.pgdata / "PG_VERSION").unlink()
 
     with pytest.raises(ConfigError, match="damaged"):
-        server.up()
+        embedded.up()
 
-    assert (server.directory.pgdata / "base").is_dir()
+    assert (embedded.directory.pgdata / "base").is_dir()
 
 
 def test_a_folder_with_files_of_something_else_is_refused_untouched(place: Path) -> None:
@@ -114,18 +114,18 @@ def test_a_file_in_the_way_is_refused(place: Path) -> None:
         EmbeddedPostgres(place / "file" / "data").up()
 
 
-def test_a_log_that_grew_large_is_put_aside(server: EmbeddedPostgres) -> None:
-    with server:
+def test_a_log_that_grew_large_is_put_aside(embedded: EmbeddedPostgres) -> None:
+    with embedded:
         pass
-    wait_until_down(server)
-    with server.directory.log.open("ab") as log:
+    wait_until_down(embedded)
+    with embedded.directory.log.open("ab") as log:
         log.truncate(10 * 1024 * 1024 + 1)
 
-    server.up()
+    embedded.up()
 
-    assert server.directory.log.stat().st_size < 10_000
-    assert server.directory.older_log.stat().st_size > 10 * 1024 * 1024
-    server.up()
+    assert embedded.directory.log.stat().st_size < 10_000
+    assert embedded.directory.older_log.stat().st_size > 10 * 1024 * 1024
+    embedded.up()
 
 
 def test_the_default_folder_follows_xdg_then_home() -> None:

@@ -28,35 +28,35 @@ from tests.waiting import wait_for
 StartOwner = Callable[..., Owner]
 
 
-def test_a_killed_postmaster_is_recovered_by_the_next_up(server: EmbeddedPostgres) -> None:
-    killed = server.up().pid
-    write_row(server.dsn(), "committed")
+def test_a_killed_postmaster_is_recovered_by_the_next_up(embedded: EmbeddedPostgres) -> None:
+    killed = embedded.up().pid
+    write_row(embedded.dsn(), "committed")
 
     os.kill(killed, signal.SIGKILL)
-    wait_until_down(server)
+    wait_until_down(embedded)
 
-    assert server.up().pid != killed
-    assert rows(server.dsn()) == ["committed"]
+    assert embedded.up().pid != killed
+    assert rows(embedded.dsn()) == ["committed"]
 
 
 def test_a_recovered_server_still_stops_after_its_last_user(
-    server: EmbeddedPostgres, start_owner: StartOwner
+    embedded: EmbeddedPostgres, start_owner: StartOwner
 ) -> None:
     owner = start_owner()
     os.kill(owner.server["postmaster"], signal.SIGKILL)
-    wait_until_down(server)
-    server.up()
+    wait_until_down(embedded)
+    embedded.up()
 
-    server.down()
-    assert running(server) is not None
+    embedded.down()
+    assert running(embedded) is not None
     owner.kill9()
 
-    wait_until_down(server)
-    assert was_shut_down_cleanly(server)
+    wait_until_down(embedded)
+    assert was_shut_down_cleanly(embedded)
 
 
 def test_a_server_without_keeper_and_owner_is_adopted_and_stopped_after_its_last_user(
-    server: EmbeddedPostgres, start_owner: StartOwner
+    embedded: EmbeddedPostgres, start_owner: StartOwner
 ) -> None:
     owner = start_owner()
     postmaster = owner.server["postmaster"]
@@ -64,113 +64,113 @@ def test_a_server_without_keeper_and_owner_is_adopted_and_stopped_after_its_last
     os.kill(parent_of(postmaster), signal.SIGKILL)
     owner.kill9()
 
-    assert server.up().pid == postmaster
-    assert rows(server.dsn()) == ["committed"]
-    server.down()
+    assert embedded.up().pid == postmaster
+    assert rows(embedded.dsn()) == ["committed"]
+    embedded.down()
 
-    wait_until_down(server)
-    assert was_shut_down_cleanly(server)
+    wait_until_down(embedded)
+    assert was_shut_down_cleanly(embedded)
 
 
 def test_a_server_whose_keeper_was_killed_stops_after_a_user_that_goes_down(
-    server: EmbeddedPostgres,
+    embedded: EmbeddedPostgres,
 ) -> None:
-    keeper = parent_of(server.up().pid)
+    keeper = parent_of(embedded.up().pid)
     os.kill(keeper, signal.SIGKILL)
-    wait_for("the keeper is dead", lambda: parent_of(server.pid) != keeper)
+    wait_for("the keeper is dead", lambda: parent_of(embedded.pid) != keeper)
 
-    server.down()
+    embedded.down()
 
-    wait_until_down(server)
-    assert was_shut_down_cleanly(server)
+    wait_until_down(embedded)
+    assert was_shut_down_cleanly(embedded)
 
 
 def test_a_postmaster_that_dies_with_its_keeper_is_no_live_server(
-    server: EmbeddedPostgres,
+    embedded: EmbeddedPostgres,
 ) -> None:
-    postmaster = server.up().pid
-    write_row(server.dsn(), "committed")
+    postmaster = embedded.up().pid
+    write_row(embedded.dsn(), "committed")
 
     # Nobody but the system's first process can reap it now, which may take long or for ever.
     os.kill(parent_of(postmaster), signal.SIGKILL)
     os.kill(postmaster, signal.SIGKILL)
-    wait_until_down(server)
+    wait_until_down(embedded)
 
-    assert server.up().pid != postmaster
-    assert rows(server.dsn()) == ["committed"]
+    assert embedded.up().pid != postmaster
+    assert rows(embedded.dsn()) == ["committed"]
 
 
-def test_a_pid_that_another_program_has_now_is_no_live_server(server: EmbeddedPostgres) -> None:
-    postmaster = server.up().pid
-    write_row(server.dsn(), "committed")
+def test_a_pid_that_another_program_has_now_is_no_live_server(embedded: EmbeddedPostgres) -> None:
+    postmaster = embedded.up().pid
+    write_row(embedded.dsn(), "committed")
     os.kill(postmaster, signal.SIGKILL)
-    wait_until_down(server)
-    pid_file = server.directory.pgdata / "postmaster.pid"
+    wait_until_down(embedded)
+    pid_file = embedded.directory.pgdata / "postmaster.pid"
     _, *others = pid_file.read_text().splitlines()
     pid_file.write_text("\n".join([str(os.getpid()), *others]) + "\n")
 
-    server.up()
+    embedded.up()
 
-    assert rows(server.dsn()) == ["committed"]
+    assert rows(embedded.dsn()) == ["committed"]
 
 
 @pytest.mark.parametrize("moment", ["pgdata.new/global", "pgdata"])
 def test_a_starter_killed_on_its_way_leaves_nothing_that_hinders(
-    server: EmbeddedPostgres, folder: Path, start_owner: StartOwner, moment: str
+    embedded: EmbeddedPostgres, folder: Path, start_owner: StartOwner, moment: str
 ) -> None:
     owner = start_owner()
     wait_for(f"there is {moment}", lambda: (folder / moment).exists())
 
     owner.kill9()
-    server.up()
+    embedded.up()
 
-    assert shows(server.dsn(), "server_encoding") == "UTF8"
+    assert shows(embedded.dsn(), "server_encoding") == "UTF8"
     assert not (folder / "pgdata.new").exists()
 
 
-def test_the_keeper_stops_the_server_when_it_is_asked_to_end(server: EmbeddedPostgres) -> None:
-    server.up()
+def test_the_keeper_stops_the_server_when_it_is_asked_to_end(embedded: EmbeddedPostgres) -> None:
+    embedded.up()
 
-    os.kill(parent_of(server.pid), signal.SIGTERM)
+    os.kill(parent_of(embedded.pid), signal.SIGTERM)
 
-    wait_until_down(server)
-    assert was_shut_down_cleanly(server)
+    wait_until_down(embedded)
+    assert was_shut_down_cleanly(embedded)
 
 
 def test_a_server_that_can_not_start_is_reported_in_its_own_words(
-    server: EmbeddedPostgres,
+    embedded: EmbeddedPostgres,
 ) -> None:
-    with server:
+    with embedded:
         pass
-    wait_until_down(server)
-    configuration = server.directory.pgdata / "postgresql.conf"
+    wait_until_down(embedded)
+    configuration = embedded.directory.pgdata / "postgresql.conf"
     right = configuration.read_text()
     configuration.write_text(right + "max_connections = many\n")
 
     with pytest.raises(DatabaseUnavailable, match="does not start") as caught:
-        server.up()
+        embedded.up()
     assert "max_connections" in str(caught.value.detail)
-    assert str(server.directory.log) in str(caught.value.hint)
+    assert str(embedded.directory.log) in str(caught.value.hint)
 
     configuration.write_text(right)
-    server.up()
+    embedded.up()
 
 
-def test_a_lost_password_file_is_reported(server: EmbeddedPostgres) -> None:
-    server.up()
-    server.directory.password_file.unlink()
+def test_a_lost_password_file_is_reported(embedded: EmbeddedPostgres) -> None:
+    embedded.up()
+    embedded.directory.password_file.unlink()
 
     with pytest.raises(ConfigError, match="password"):
-        server.dsn()
+        embedded.dsn()
 
 
-def test_waiting_for_somebody_who_starts_it_ends(server: EmbeddedPostgres, folder: Path) -> None:
+def test_waiting_for_somebody_who_starts_it_ends(embedded: EmbeddedPostgres, folder: Path) -> None:
     folder.mkdir()
     with FileLock(folder / "start.lock") as busy:
         busy.acquire(Deadline(1), "nobody")
 
         with pytest.raises(DatabaseUnavailable, match=r"not up within 0\.2 s") as caught:
-            server.up(timeout=0.2)
+            embedded.up(timeout=0.2)
 
     assert "another process that starts the server" in str(caught.value.detail)
-    server.up()
+    embedded.up()

@@ -27,22 +27,22 @@ StartOwner = Callable[..., Owner]
 
 
 def test_a_fresh_folder_gets_a_server_that_listens_on_its_socket_only(
-    server: EmbeddedPostgres,
+    embedded: EmbeddedPostgres,
 ) -> None:
-    server.up()
+    embedded.up()
 
-    assert shows(server.dsn(), "listen_addresses") == ""
-    assert shows(server.dsn("template1"), "server_encoding") == "UTF8"
+    assert shows(embedded.dsn(), "listen_addresses") == ""
+    assert shows(embedded.dsn("template1"), "server_encoding") == "UTF8"
 
 
-def test_the_password_is_private_and_is_asked_for(server: EmbeddedPostgres) -> None:
-    server.up()
-    password = server.directory.password_file
+def test_the_password_is_private_and_is_asked_for(embedded: EmbeddedPostgres) -> None:
+    embedded.up()
+    password = embedded.directory.password_file
 
     assert stat.S_IMODE(password.stat().st_mode) == 0o600
-    assert stat.S_IMODE(server.directory.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(embedded.directory.path.stat().st_mode) == 0o700
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-        psycopg.connect(server.dsn().replace(password.read_text(), "wrong"))
+        psycopg.connect(embedded.dsn().replace(password.read_text(), "wrong"))
 
 
 def test_three_processes_that_race_on_a_fresh_folder_share_one_server(
@@ -58,7 +58,7 @@ def test_three_processes_that_race_on_a_fresh_folder_share_one_server(
 
 
 def test_the_server_outlives_its_killed_starter_and_stops_after_the_last_user(
-    server: EmbeddedPostgres, start_owner: StartOwner
+    embedded: EmbeddedPostgres, start_owner: StartOwner
 ) -> None:
     starter = start_owner()
     started = starter.server["postmaster"]
@@ -66,63 +66,63 @@ def test_the_server_outlives_its_killed_starter_and_stops_after_the_last_user(
     assert other.server["postmaster"] == started
 
     starter.kill9()
-    assert server.up().pid == started
-    write_row(server.dsn(), "written after the starter's death")
-    server.down()
-    assert server.up().pid == started
-    server.down()
+    assert embedded.up().pid == started
+    write_row(embedded.dsn(), "written after the starter's death")
+    embedded.down()
+    assert embedded.up().pid == started
+    embedded.down()
     other.kill9()
 
-    wait_until_down(server)
-    assert was_shut_down_cleanly(server)
+    wait_until_down(embedded)
+    assert was_shut_down_cleanly(embedded)
 
 
 def test_the_server_stops_after_a_user_that_just_ends(
-    server: EmbeddedPostgres, start_owner: StartOwner
+    embedded: EmbeddedPostgres, start_owner: StartOwner
 ) -> None:
     owner = start_owner()
     assert owner.server["postmaster"]
 
     owner.end()
 
-    wait_until_down(server)
-    assert was_shut_down_cleanly(server)
+    wait_until_down(embedded)
+    assert was_shut_down_cleanly(embedded)
 
 
-def test_rows_survive_a_stop_and_a_start(server: EmbeddedPostgres) -> None:
-    with server:
-        write_row(server.dsn(), "kept")
-        password = server.directory.password_file.read_text()
-    wait_until_down(server)
+def test_rows_survive_a_stop_and_a_start(embedded: EmbeddedPostgres) -> None:
+    with embedded:
+        write_row(embedded.dsn(), "kept")
+        password = embedded.directory.password_file.read_text()
+    wait_until_down(embedded)
 
-    with server:
-        assert rows(server.dsn()) == ["kept"]
-        assert server.directory.password_file.read_text() == password
+    with embedded:
+        assert rows(embedded.dsn()) == ["kept"]
+        assert embedded.directory.password_file.read_text() == password
 
 
-def test_coming_while_the_server_shuts_down_waits_for_it(server: EmbeddedPostgres) -> None:
-    server.up()
-    write_row(server.dsn(), "kept")
+def test_coming_while_the_server_shuts_down_waits_for_it(embedded: EmbeddedPostgres) -> None:
+    embedded.up()
+    write_row(embedded.dsn(), "kept")
 
     for _ in range(5):
-        server.down()
-        server.up()
-        assert rows(server.dsn()) == ["kept"]
+        embedded.down()
+        embedded.up()
+        assert rows(embedded.dsn()) == ["kept"]
 
 
 def test_children_of_a_user_do_not_keep_the_server(
-    server: EmbeddedPostgres, start_owner: StartOwner
+    embedded: EmbeddedPostgres, start_owner: StartOwner
 ) -> None:
     owner = start_owner()
     forked = owner.ask("fork")["child"]
-    server.up()
+    embedded.up()
     program = subprocess.Popen(["sleep", "60"], close_fds=False)
 
     try:
-        server.down()
+        embedded.down()
         assert owner.ask("down")["down"]
 
-        wait_until_down(server)
+        wait_until_down(embedded)
         assert program.poll() is None
     finally:
         os.kill(forked, signal.SIGKILL)
@@ -130,33 +130,33 @@ def test_children_of_a_user_do_not_keep_the_server(
         program.wait()
 
 
-def test_two_handles_of_one_process_are_two_users(server: EmbeddedPostgres) -> None:
-    second = EmbeddedPostgres(server.directory.path)
-    server.up()
+def test_two_handles_of_one_process_are_two_users(embedded: EmbeddedPostgres) -> None:
+    second = EmbeddedPostgres(embedded.directory.path)
+    embedded.up()
     second.up()
 
-    server.down()
+    embedded.down()
 
     assert shows(second.dsn(), "server_encoding") == "UTF8"
     second.down()
-    wait_until_down(server)
+    wait_until_down(embedded)
 
 
 def test_going_up_twice_is_one_use_and_going_down_twice_is_harmless(
-    server: EmbeddedPostgres,
+    embedded: EmbeddedPostgres,
 ) -> None:
-    first = server.up().pid
-    assert server.up().pid == first
+    first = embedded.up().pid
+    assert embedded.up().pid == first
 
-    server.down()
-    server.down()
+    embedded.down()
+    embedded.down()
 
-    wait_until_down(server)
+    wait_until_down(embedded)
 
 
-def test_a_handle_that_is_not_up_has_no_dsn(server: EmbeddedPostgres) -> None:
+def test_a_handle_that_is_not_up_has_no_dsn(embedded: EmbeddedPostgres) -> None:
     with pytest.raises(DatabaseUnavailable, match="not up") as caught:
-        server.dsn()
+        embedded.dsn()
 
     assert caught.value.hint == "Call up() first."
-    assert running(server) is None
+    assert running(embedded) is None

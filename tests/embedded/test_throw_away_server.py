@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import psycopg
 import pytest
 
 from tests.embedded.processes import CHECKOUT, rows, shows, write_row
 from tests.servers import ThrowAwayServer, remove_leftovers
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +76,27 @@ def test_the_server_of_a_killed_test_run_is_removed_by_the_next() -> None:
     remove_leftovers()
 
     assert not folder.exists()
+
+
+async def test_waiting_returns_the_answer_of_a_function_or_a_coroutine() -> None:
+    answers = iter([0, None, "ready"])
+
+    async def ready() -> bool:
+        return True
+
+    assert await until("it is ready", lambda: next(answers)) == "ready"
+    assert await until("it is ready", ready) is True
+
+
+async def test_waiting_in_vain_fails_and_says_for_what() -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"not within 0\.1 s: pigs fly.*ValueError"):
+        await until("pigs fly", lambda: int("pig"), deadline=0.1, ignoring=(ValueError,))
+
+
+async def test_each_test_has_a_migrated_database_of_its_own(
+    server: ThrowAwayServer, database: str, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    name = await connection.fetchval("SELECT current_database()")
+
+    assert database == server.dsn(name)
+    assert await connection.fetchval("SELECT to_regclass('pgcron.run') IS NOT NULL")
