@@ -328,22 +328,37 @@ async def test_the_end_of_the_lease_kills_all_and_refuses_more_until_it_is_renew
 
 
 async def test_a_run_is_over_only_when_all_it_left_behind_is_gone(tmp_path: Path) -> None:
-    outcome, _ = await run_once(template(sys.executable, FAMILY, str(tmp_path), "leaves"))
-    assert outcome is SUCCEEDED
-    pids = [int((tmp_path / kind).read_text()) for kind in ("main", *KINDS)]
-    assert [pid for pid in pids if alive(pid)] == []
+    async with executor(template(sys.executable, FAMILY, str(tmp_path), "leaves")) as (
+        running,
+        record,
+    ):
+        run = context(1, "shell:t")
+        running.start([run])
+        assert record.outcome(run) is SUCCEEDED
+        pids = [int((tmp_path / kind).read_text()) for kind in ("main", *KINDS)]
+        assert [pid for pid in pids if alive(pid)] == []
 
 
 async def test_the_end_of_one_run_leaves_the_others_descendants_alone(tmp_path: Path) -> None:
     family = template(sys.executable, FAMILY, str(tmp_path), "stays", name="family")
-    async with executor(family, template("true")) as (running, record):
-        long = context(1, "shell:family")
+    async with executor(family, template("true"), template("sleep", "60", name="sleep")) as (
+        running,
+        record,
+    ):
+        older, long, younger = (
+            context(number, name)
+            for number, name in enumerate(("shell:sleep", "shell:family", "shell:t"))
+        )
+        running.start([older])
+        until("the older one has begun", lambda: older.started_monotonic is not None)
         running.start([long])
         until("the family is there", lambda: readable_pid(tmp_path / "main"))
         pids = [int((tmp_path / kind).read_text()) for kind in ("main", *KINDS)]
-        short = context(2, "shell:t")
-        running.start([short])
-        assert record.outcome(short) is SUCCEEDED
+        running.start([younger])
+        assert record.outcome(younger) is SUCCEEDED
+        assert all(alive(pid) for pid in pids)
+        running.kill(older)
+        record.outcome(older)
         assert all(alive(pid) for pid in pids)
         running.kill(long)
         record.outcome(long)

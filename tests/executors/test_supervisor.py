@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pgcron_ha.executors.supervisor_client import SupervisorClient
 from tests.executors.family import KINDS
 from tests.executors.running import alive, readable_pid, until
 
@@ -64,6 +65,49 @@ def test_kill_9_of_the_node_kills_every_descendant_before_the_lock_is_free(tmp_p
         until("no args file is left", lambda: not list(tmp_path.glob("pgcron-ha-*")))
 
 
+def test_the_lock_stays_held_while_a_child_of_a_dead_node_lives(tmp_path: Path) -> None:
+    with node(tmp_path, ttl=60) as process, opened(tmp_path / "lock") as lock:
+        pids = family(tmp_path)
+        supervisor = _parent(pids[0])
+        os.kill(supervisor, signal.SIGSTOP)  # so that the children are not killed yet
+        try:
+            process.kill()
+            process.wait()
+            assert all(alive(pid) for pid in pids)
+            assert not lock_is_free(lock)
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+        until("the lock is free", lambda: lock_is_free(lock))
+        assert [pid for pid in pids if alive(pid)] == []
+
+
+def test_a_stop_that_arrives_before_the_program_begins_reaches_it(tmp_path: Path) -> None:
+    client = SupervisorClient((), tmp_path / "args")
+    reading, writing = os.pipe()
+    try:
+        for number in range(20):
+            environment = {"PGCRON_ARGS_FILE": str(tmp_path / "none"), "PGCRON_TOKEN": str(number)}
+            run = {"argv": ["/bin/sleep", "60"], "environment": environment, "grace": 3600.0}
+            run |= {"directory": None, "account": None, "timeout": None, "run": number}
+            client.send({"do": "run", **run}, (os.dup(writing), os.dup(writing)))
+            client.send({"do": "stop", "run": number})
+        ended: dict[int, tuple[str, int]] = {}
+
+        def all_ended() -> bool:
+            client.flush()
+            for message in client.receive() or []:
+                if message["event"] == "ended":
+                    ended[message["run"]] = message["cause"], message["status"]
+            return len(ended) == 20
+
+        until("all have ended", all_ended)
+        assert set(ended.values()) == {("asked", -signal.SIGTERM)}
+    finally:
+        os.close(reading)
+        os.close(writing)
+        assert client.close()
+
+
 def test_a_frozen_nodes_descendants_die_at_the_leases_end_and_it_learns_that(
     tmp_path: Path,
 ) -> None:
@@ -96,11 +140,15 @@ def test_signals_of_a_terminal_or_an_init_system_do_not_end_the_supervisor(
 ) -> None:
     with node(tmp_path, ttl=60):
         pids = family(tmp_path)
-        supervisor = int(_status(pids[0]).split("PPid:\t")[1].split()[0])
+        supervisor = _parent(pids[0])
         os.kill(supervisor, number)
         ignored = int(_status(supervisor).split("SigIgn:\t")[1].split()[0], 16)
         assert ignored & (1 << (number - 1))
         assert all(alive(pid) for pid in (supervisor, *pids))
+
+
+def _parent(pid: int) -> int:
+    return int(_status(pid).split("PPid:\t")[1].split()[0])
 
 
 def _status(pid: int) -> str:
