@@ -53,14 +53,16 @@ class Capture:
             handler.addFilter(self._aside)
         root.addHandler(self._handler)
         for name in ("stdout", "stderr"):
-            stream = _CapturedStream(name, getattr(sys, name))
-            self._streams[name] = stream
-            setattr(sys, name, stream)
+            original = getattr(sys, name)
+            if original is not None:  # a process may have none
+                self._streams[name] = _CapturedStream(name, original)
+                setattr(sys, name, self._streams[name])
 
     def _uninstall(self) -> None:
         for name, stream in self._streams.items():
             if getattr(sys, name) is stream:  # somebody may have put another one over ours
                 setattr(sys, name, stream.original)
+        self._streams.clear()
         logging.getLogger().removeHandler(self._handler)
         for handler in self._filtered:
             handler.removeFilter(self._aside)

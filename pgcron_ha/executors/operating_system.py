@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -48,13 +49,26 @@ def child_processes() -> list[int]:
         return _children_by_scan(me)
 
 
-def next_ended_child() -> int | None:
-    """A child that has ended and waits to be reaped by `os.waitpid`; None if there is none."""
+def reap_child(before: Callable[[int], object]) -> tuple[int, int] | None:
+    """Reap a child that has ended: its id and wait status; None if there is none.
+
+    ``before`` is called with its id while it still is a zombie, so that the number can't be that of
+    another process or group. (On macOS it is called just after.)
+    """
     try:
+        if sys.platform == "darwin":
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return None
+            before(pid)
+            return pid, status
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return None
+        before(ended.si_pid)
+        return os.waitpid(ended.si_pid, 0)
     except ChildProcessError:
         return None
-    return None if ended is None else ended.si_pid
 
 
 def process_started(pid: int) -> float | None:

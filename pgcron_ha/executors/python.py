@@ -141,6 +141,7 @@ class PythonExecutor:
         if context._log is not None:
             context._log.finish()
         context._work = None
+        context._sink = None  # what it left behind prints where the process does
         self._live.discard(context)
         self._done(context, outcome)
         if self._closing and not self._live and not self._nothing_left.done():

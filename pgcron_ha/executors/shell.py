@@ -77,6 +77,8 @@ class ShellExecutor:
     def start(self, contexts: Sequence[Context]) -> None:
         """Hand all over to the thread."""
         self._loop.tell(("start", contexts))
+        if self._ended.done():
+            self._loop.refuse_waiting()
 
     def stop(self, context: Context, reason: StopReason) -> None:
         """SIGTERM to the run's process group, and SIGKILL when the template's grace is over."""

@@ -89,6 +89,17 @@ class ShellLoop:
         self._lease.deadline = deadline
         self._wake()
 
+    def refuse_waiting(self) -> None:
+        """Thread-safe, once `serve` has ended: what came too late is not begun."""
+        while self._requests:
+            with contextlib.suppress(IndexError):  # another thread was quicker
+                what, contexts = self._requests.popleft()
+                if what == "start":
+                    for context in contexts:
+                        context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+                        message = "stopped before it began"
+                        self._done(context, Interrupted(context.stop_reason, message))
+
     def serve(self) -> None:
         """Work until told to end."""
         while self._serving:
@@ -304,6 +315,7 @@ class ShellLoop:
             if gone:
                 reason = run.context.stop_reason or StopReason.SHUTDOWN
                 self._finish(run, Interrupted(reason, "killed at the end of the node"))
+        self.refuse_waiting()
         self._selector.close()
         self._woken.close()
         self._waker.close()

@@ -25,8 +25,8 @@ from pgcron_ha.executors.operating_system import (
     boottime,
     child_processes,
     environment_contains,
-    next_ended_child,
     process_started,
+    reap_child,
     set_child_subreaper,
     set_parent_death_signal,
 )
@@ -197,14 +197,15 @@ class Supervisor:
 
     def _reap(self) -> None:
         running = {run.pid: run for run in self._runs.values() if run.status is None}
-        while (pid := next_ended_child()) is not None:
-            run = running.get(pid)
-            if run is not None:
-                # While its first process is a zombie, the group's number can't be another's.
-                run.signal_group(signal.SIGKILL)
-            _, status = os.waitpid(pid, 0)
-            if run is not None:
-                run.status = os.waitstatus_to_exitcode(status)
+
+        def end_group(pid: int) -> None:
+            if pid in running:
+                running[pid].signal_group(signal.SIGKILL)
+
+        while (reaped := reap_child(end_group)) is not None:
+            pid, status = reaped
+            if pid in running:
+                running[pid].status = os.waitstatus_to_exitcode(status)
 
     def _clear_ended(self) -> None:
         """A run is over when all it has left behind is gone, too."""

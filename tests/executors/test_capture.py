@@ -107,8 +107,9 @@ async def test_code_outside_a_run_prints_and_logs_where_it_did(
     assert (sys.stdout, sys.stderr, logging.getLogger().handlers) == before
 
 
+@pytest.mark.parametrize("in_time", [["in time"], []])
 async def test_a_task_left_behind_prints_to_the_process_once_its_run_is_over(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], in_time: list[str]
 ) -> None:
     go_on = threading.Event()
     left: list[asyncio.Task[None]] = []
@@ -118,7 +119,8 @@ async def test_a_task_left_behind_prints_to_the_process_once_its_run_is_over(
         print("late")
 
     async def leaves_a_task() -> None:
-        print("in time")
+        for line in in_time:
+            print(line)
         left.append(asyncio.create_task(later()))
 
     async with executor(leaves_a_task) as (running, record):
@@ -127,7 +129,7 @@ async def test_a_task_left_behind_prints_to_the_process_once_its_run_is_over(
         assert record.outcome(run) is SUCCEEDED
         go_on.set()
         until("the task has ended", lambda: left[0].done())
-    assert record.lines_of(run) == ["in time"]
+    assert record.lines_of(run) == in_time
     assert capsys.readouterr().out == "late\n"
 
 

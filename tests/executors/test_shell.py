@@ -132,7 +132,7 @@ async def test_the_args_file_is_for_the_runs_user_only_and_is_removed(tmp_path: 
 
 async def test_a_node_that_is_root_runs_a_template_as_its_user_and_another_node_refuses() -> None:
     script = 'id -un; id -G; cat "$PGCRON_ARGS_FILE"; echo; stat -c "%a %U" "$PGCRON_ARGS_FILE"'
-    offered = shell(script, user="nobody")
+    offered = shell(script, user="nobody" if os.geteuid() == 0 else "root")
     nobody = pwd.getpwnam("nobody")
     if os.geteuid() != 0:
         with pytest.raises(ConfigError, match="the node is another one"):
@@ -417,6 +417,9 @@ async def test_close_kills_what_does_not_stop_and_leaves_nothing(tmp_path: Path)
         assert isinstance(outcome, Interrupted)
         assert outcome.reason is StopReason.SHUTDOWN
         assert not any(alive(int(pid)) for pid in record.lines_of(run)[0].split())
+    late = context(9, "shell:t")
+    running.start([late])
+    assert isinstance(record.outcome(late), Interrupted)
     assert set(threading.enumerate()) <= before
     assert set(os.listdir("/proc/self/fd")) <= descriptors
     assert list(tmp_path.iterdir()) == []
