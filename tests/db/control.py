@@ -1,4 +1,4 @@
-"""The control statements as a node sends them, without a node: tests of the protocol play with it."""
+"""The control statements as a node sends them: what the tests of the protocol play with."""
 
 from __future__ import annotations
 
