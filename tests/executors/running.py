@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 import threading
-import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -92,15 +91,6 @@ class Turn:
 
     def __await__(self) -> Generator[None, None, None]:
         yield
-
-
-def until(condition: str, holds: Callable[[], bool], deadline: float = _DEADLINE) -> None:
-    """Poll until it holds."""
-    end = time.monotonic() + deadline
-    pause = threading.Event()
-    while not holds():
-        assert time.monotonic() < end, f"not within {deadline} s: {condition}"
-        pause.wait(0.01)
 
 
 def alive(pid: int) -> bool:

@@ -12,7 +12,8 @@ from pgcron_ha.executors.base import SUCCEEDED, Context
 from pgcron_ha.executors.lines import CUT_MARK, MAX_LINE_BYTES, MAX_LINES, RunLog
 from pgcron_ha.executors.python import PythonExecutor
 from pgcron_ha.executors.python_handler import PythonHandler
-from tests.executors.running import Record, Turn, context, until
+from tests.executors.running import Record, Turn, context
+from tests.waiting import wait_for
 
 
 @asynccontextmanager
@@ -128,7 +129,7 @@ async def test_a_task_left_behind_prints_to_the_process_once_its_run_is_over(
         running.start([run])
         assert record.outcome(run) is SUCCEEDED
         go_on.set()
-        until("the task has ended", lambda: left[0].done())
+        wait_for("the task has ended", lambda: left[0].done())
     assert record.lines_of(run) == in_time
     assert capsys.readouterr().out == "late\n"
 

@@ -24,7 +24,8 @@ from pgcron_ha.executors.base import (
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.python import PythonExecutor
 from pgcron_ha.executors.python_handler import PythonHandler
-from tests.executors.running import Record, Turn, context, until
+from tests.executors.running import Record, Turn, context
+from tests.waiting import wait_for
 
 Started = Callable[..., Awaitable[Any]]
 
@@ -169,7 +170,7 @@ async def test_the_loop_survives_a_left_behind_task_that_raises_system_exit() ->
             run = context(number, "py:leaves_a_task")
             running.start([run])
             assert record.outcome(run) is SUCCEEDED
-        until("both tasks ended", lambda: all(task.done() for task in left))
+        wait_for("both tasks ended", lambda: all(task.done() for task in left))
         assert [type(task.exception()) for task in left] == [SystemExit, SystemExit]
 
 
@@ -485,7 +486,7 @@ async def test_close_stops_runs_and_leaves_no_thread() -> None:
         outcome = record.outcome(run)
         assert isinstance(outcome, Interrupted)
         assert outcome.reason is StopReason.SHUTDOWN
-    until("no thread is left", lambda: set(threading.enumerate()) <= before)
+    wait_for("no thread is left", lambda: set(threading.enumerate()) <= before)
     late = context(3, "py:waits")
     running.start([late])
     assert isinstance(record.outcome(late), Interrupted)

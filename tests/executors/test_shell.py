@@ -20,7 +20,8 @@ from pgcron_ha.executors.lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.shell import ShellExecutor
 from tests.executors.family import KINDS
-from tests.executors.running import Record, alive, context, readable_pid, template, until
+from tests.executors.running import Record, alive, context, readable_pid, template
+from tests.waiting import wait_for
 
 FAMILY = str(Path(__file__).with_name("family.py"))
 IGNORES_SIGTERM = "trap '' TERM; echo ready; while :; do sleep 1; done"
@@ -212,7 +213,7 @@ async def test_output_is_seen_line_by_line_while_the_program_runs(tmp_path: Path
         running.start([run])
         record.wait_for_line(run, "one")
         assert run.run_id not in record.outcomes
-        until("its start is told", lambda: run.started_monotonic is not None)
+        wait_for("its start is told", lambda: run.started_monotonic is not None)
         (tmp_path / "go on").write_text("two\n")
         assert record.outcome(run) is SUCCEEDED
         assert record.lines_of(run) == ["one", "two"]
@@ -350,9 +351,9 @@ async def test_the_end_of_one_run_leaves_the_others_descendants_alone(tmp_path: 
             for number, name in enumerate(("shell:sleep", "shell:family", "shell:t"))
         )
         running.start([older])
-        until("the older one has begun", lambda: older.started_monotonic is not None)
+        wait_for("the older one has begun", lambda: older.started_monotonic is not None)
         running.start([long])
-        until("the family is there", lambda: readable_pid(tmp_path / "main"))
+        wait_for("the family is there", lambda: readable_pid(tmp_path / "main"))
         pids = [int((tmp_path / kind).read_text()) for kind in ("main", *KINDS)]
         running.start([younger])
         assert record.outcome(younger) is SUCCEEDED
@@ -372,7 +373,7 @@ async def test_a_killed_supervisor_takes_its_programs_along_and_is_replaced() ->
     ):
         run = context(1, "shell:t")
         running.start([run])
-        until("its process is known", lambda: record.lines_of(run) != [])
+        wait_for("its process is known", lambda: record.lines_of(run) != [])
         supervisor, pid = map(int, record.lines_of(run)[0].split())
         record.waiting.append(context(2, "shell:quick"))
         follower = record.waiting[0]

@@ -13,7 +13,8 @@ import pytest
 
 from pgcron_ha.executors.supervisor_client import SupervisorClient
 from tests.executors.family import KINDS
-from tests.executors.running import alive, readable_pid, until
+from tests.executors.running import alive, readable_pid
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +25,7 @@ def node(directory: Path, ttl: float) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "tests.executors.node_process", str(directory), str(ttl)]
     with subprocess.Popen(command, cwd=ROOT) as process:
         try:
-            until("the family is there", lambda: readable_pid(directory / "main"))
+            wait_for("the family is there", lambda: readable_pid(directory / "main"))
             yield process
         finally:
             process.send_signal(signal.SIGCONT)
@@ -60,9 +61,9 @@ def test_kill_9_of_the_node_kills_every_descendant_before_the_lock_is_free(tmp_p
         assert not lock_is_free(lock)
         process.kill()
         process.wait()
-        until("the lock is free", lambda: lock_is_free(lock))
+        wait_for("the lock is free", lambda: lock_is_free(lock))
         assert [pid for pid in pids if alive(pid)] == []
-        until("no args file is left", lambda: not list(tmp_path.glob("pgcron-ha-*")))
+        wait_for("no args file is left", lambda: not list(tmp_path.glob("pgcron-ha-*")))
 
 
 def test_the_lock_stays_held_while_a_child_of_a_dead_node_lives(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_the_lock_stays_held_while_a_child_of_a_dead_node_lives(tmp_path: Path) 
             assert not lock_is_free(lock)
         finally:
             os.kill(supervisor, signal.SIGCONT)
-        until("the lock is free", lambda: lock_is_free(lock))
+        wait_for("the lock is free", lambda: lock_is_free(lock))
         assert [pid for pid in pids if alive(pid)] == []
 
 
@@ -100,7 +101,7 @@ def test_a_stop_that_arrives_before_the_program_begins_reaches_it(tmp_path: Path
                     ended[message["run"]] = message["cause"], message["status"]
             return len(ended) == 20
 
-        until("all have ended", all_ended)
+        wait_for("all have ended", all_ended)
         assert set(ended.values()) == {("asked", -signal.SIGTERM)}
     finally:
         os.close(reading)
@@ -114,22 +115,22 @@ def test_a_frozen_nodes_descendants_die_at_the_leases_end_and_it_learns_that(
     with node(tmp_path, ttl=0.6) as process, opened(tmp_path / "lock") as lock:
         pids = family(tmp_path)
         process.send_signal(signal.SIGSTOP)
-        until("all are dead", lambda: not any(alive(pid) for pid in pids))
+        wait_for("all are dead", lambda: not any(alive(pid) for pid in pids))
         assert not (tmp_path / "outcome").exists()
         assert not lock_is_free(lock), "the frozen node still holds its lock"
         process.send_signal(signal.SIGCONT)
         assert process.wait(20) == 0
         assert (tmp_path / "outcome").read_text() == "lease_lost\n"
-        until("the lock is free", lambda: lock_is_free(lock))
+        wait_for("the lock is free", lambda: lock_is_free(lock))
 
 
 def test_a_node_that_is_only_slow_keeps_its_children(tmp_path: Path) -> None:
     with node(tmp_path, ttl=30) as process:
         pids = family(tmp_path)
         process.send_signal(signal.SIGSTOP)
-        until("it is stopped", lambda: "T (stopped)" in _status(process.pid))
+        wait_for("it is stopped", lambda: "T (stopped)" in _status(process.pid))
         process.send_signal(signal.SIGCONT)
-        until("it goes on", lambda: "T (stopped)" not in _status(process.pid))
+        wait_for("it goes on", lambda: "T (stopped)" not in _status(process.pid))
         assert all(alive(pid) for pid in pids)
         assert not (tmp_path / "outcome").exists()
 
