@@ -33,8 +33,11 @@ LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 # vixie cron corrects for jumps of the clock up to three hours.
 LARGEST_CORRECTED_JUMP = timedelta(hours=3)
 # An expression whose wall times all fall into gaps ("30 2 * 3 sun#2" in New York under robfig) is
-# given up after about as many years; each turn passes one change or one stretch without a match.
-MOST_TURNS = 64
+# given up after 16 years; a turn passes one change of the clock or one stretch without a match.
+MOST_TURNS = 32
+
+# No calendar rule pauses for more than 40 years (Feb 29 on one weekday, over the year 2100).
+LOOK_BACK = timedelta(days=64 * 366)
 
 _NEAR = timedelta(days=2)  # more than the largest jump of any zone (24 h)
 _SECOND = timedelta(seconds=1)
@@ -77,18 +80,16 @@ def next_fire(
 
     Raises `UnknownZone`. The answer is the same for every ``after`` from one fire up to the next.
     """
-    found = _search(expression, zone, _naive_utc(after).replace(microsecond=0), dst)
-    fire = None if found is None else found.replace(tzinfo=UTC)
-    return None if fire is None or fire > LATEST else fire
+    return _next_until(expression, zone, after, dst, LATEST)
 
 
 def previous_fire(
     expression: CronExpression, zone: str, before: datetime, dst: DstPolicy = DstPolicy.VIXIE
 ) -> datetime | None:
-    """The last fire earlier than ``before``, or None when there was none since `EARLIEST`.
+    """The last fire earlier than ``before``, or None when `LOOK_BACK` and `EARLIEST` hold none.
 
-    Found with `next_fire` alone: a fire is searched for further and further back, then the empty
-    stretch between it and ``before`` is halved.
+    Found by looking forward alone: a fire is searched for from further and further back, then the
+    stretch between it and ``before`` is halved until it is empty.
     """
     bound = _whole_seconds(before)
     last = _some_fire_before(expression, zone, bound, dst)
@@ -97,11 +98,11 @@ def previous_fire(
     end = bound  # no fire lies between end and bound
     while last < end:
         middle = last + (end - last) // _SECOND // 2 * _SECOND
-        fire = next_fire(expression, zone, middle, dst)
-        if fire is not None and fire < bound:
-            last = fire
-        else:
+        fire = _next_until(expression, zone, middle, dst, bound - _SECOND)
+        if fire is None:
             end = middle
+        else:
+            last = fire
     return last
 
 
@@ -122,10 +123,23 @@ def fires_between(
     return fires
 
 
-def _search(
-    expression: CronExpression, name: str, since: datetime, dst: DstPolicy
+def _next_until(
+    expression: CronExpression, zone: str, after: datetime, dst: DstPolicy, until: datetime
 ) -> datetime | None:
-    """`next_fire` in naive UTC, segment by segment: in each, instant = wall time - offset."""
+    """The first fire in (after, until], or None: there is no need to look further."""
+    since = _naive_utc(after).replace(microsecond=0)
+    found = _search(expression, zone, since, dst, until.replace(tzinfo=None))
+    fire = None if found is None else found.replace(tzinfo=UTC)
+    return None if fire is None or fire > until else fire
+
+
+def _search(
+    expression: CronExpression, name: str, since: datetime, dst: DstPolicy, until: datetime
+) -> datetime | None:
+    """A fire that is the first after ``since``, or that is later than ``until``, or None.
+
+    In naive UTC, segment by segment of the zone: in each, instant = wall time - offset.
+    """
     zone = load_zone(name)
     fixed = dst is not DstPolicy.ROBFIG and not expression.wildcard
     wall = wall_clock(zone, since)
@@ -133,6 +147,8 @@ def _search(
     if fixed:
         wall = _past_repeated_time(name, wall, since, dst)
     for _ in range(MOST_TURNS):
+        if since > until:
+            return None
         match = expression.wall_after(wall)
         if match is None:
             return None
@@ -177,16 +193,14 @@ def _first_pass_only(change: Change, dst: DstPolicy) -> bool:
 def _some_fire_before(
     expression: CronExpression, zone: str, end: datetime, dst: DstPolicy
 ) -> datetime | None:
+    furthest = end - LOOK_BACK if end - EARLIEST > LOOK_BACK else EARLIEST
     distance = timedelta(minutes=1)
-    while True:
-        reaches_start = end - EARLIEST <= distance
-        start = EARLIEST if reaches_start else end - distance
-        fire = next_fire(expression, zone, start, dst)
-        if fire is not None and fire < end:
+    while distance < end - furthest:
+        fire = _next_until(expression, zone, end - distance, dst, end - _SECOND)
+        if fire is not None:
             return fire
-        if reaches_start:
-            return None
         distance *= 8
+    return _next_until(expression, zone, furthest, dst, end - _SECOND)
 
 
 def _whole_seconds(before: datetime) -> datetime:

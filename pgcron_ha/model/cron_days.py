@@ -1,10 +1,10 @@
 """Which days of a month a cron expression names.
 
-The calendar part is croniter's, asked with clean operands only (one field at a time, plain lists,
-naive local time), once for each field and shape of a month: a month is known by its length and the
-weekday of its first day, so there are 28 shapes. What croniter has not, or reads in another way
-than Quartz, Spring and Cronos do, is counted here: ``LW``, ``L-n`` and ``nW``, where a month that
-lacks the day is skipped.
+A month is known by its length and the weekday of its first day, so there are 28 shapes; what an
+expression names in a shape is found once. Which days are a weekday is croniter's answer, on naive
+local time. Everything that depends on the length of the month is counted here, within bounds that
+croniter does not keep (``L0,L1,L2`` took it 100 ms), and as Quartz, Spring and Cronos read it: a
+month that lacks the day is skipped.
 
 Day sets are bit masks: bit ``d`` stands for day ``d``.
 """
@@ -25,7 +25,6 @@ LONGEST_GAP_IN_YEARS = 41
 LAST_YEAR = 9998
 
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_DISTINCT_FIELDS = 4096
 
 
 class MonthDays:
@@ -76,9 +75,12 @@ class MonthDays:
 
     def _mask(self, length: int, first: int) -> int:
         days = _days_of(self._day, length, first)
-        weekdays = _weekdays_of(self._weekday, length, first)
         both = self._day.starred or self._weekday.starred
-        mask = days & weekdays if both else days | weekdays
+        if both and not days:
+            mask = 0
+        else:
+            weekdays = _weekdays_of(self._weekday, length, first)
+            mask = days & weekdays if both else days | weekdays
         self._masks[length, first] = mask
         return mask
 
@@ -89,26 +91,58 @@ def _length(year: int, month: int) -> int:
     return _LENGTHS[month]
 
 
-@lru_cache(maxsize=_DISTINCT_FIELDS)
 def _days_of(field: CronField, length: int, first: int) -> int:
-    plain = [str(value) for value in field.values]
-    plain += [mark for mark in field.marks if mark == "L"]
-    mask = _named_by_croniter(f"0 0 {','.join(plain)} * *", length, first) if plain else 0
+    mask = _every_day(length) if field.everything else _plain_days(field.values, length)
     for mark in field.marks:
-        if mark != "L":
-            mask |= _counted_day(mark, length, first)
+        mask |= 1 << length if mark == "L" else _counted_day(mark, length, first)
     return mask
 
 
-@lru_cache(maxsize=_DISTINCT_FIELDS)
 def _weekdays_of(field: CronField, length: int, first: int) -> int:
+    if field.everything:
+        return _every_day(length)
     mask = 0
-    # croniter refuses or misreads plain weekdays beside `#` and `L`: two operands.
-    for operand in (field.values, field.marks):
-        if operand:
-            text = f"0 0 * * {','.join(map(str, operand))}"
-            mask |= _named_by_croniter(text, length, first)
+    for weekday in field.values:
+        mask |= _weekday_mask(weekday, length, first)
+    for mark in field.marks:
+        mask |= _counted_weekday(mark, length, first)
     return mask
+
+
+def _every_day(length: int) -> int:
+    return (1 << length + 1) - 2
+
+
+def _plain_days(days: tuple[int, ...], length: int) -> int:
+    return sum(1 << day for day in days if day <= length)
+
+
+def _weekday_mask(weekday: int, length: int, first: int) -> int:
+    return _weekday_in_31_days(weekday, first) & _every_day(length)
+
+
+@lru_cache(maxsize=49)
+def _weekday_in_31_days(weekday: int, first: int) -> int:
+    """The days that croniter gives this weekday (Sunday is 0) in a long month of this shape."""
+    month = _long_month(first)
+    fires = croniter(f"0 0 * * {weekday}", month - timedelta(seconds=1), ret_type=datetime)
+    mask = 0
+    fire: datetime = fires.get_next()
+    while (fire.year, fire.month) == (month.year, month.month):
+        mask |= 1 << fire.day
+        fire = fires.get_next()
+    return mask
+
+
+def _counted_weekday(mark: str, length: int, first: int) -> int:
+    """The one day (as a mask) that ``5#2`` or ``L5`` names, or 0 in a month without it."""
+    if mark.startswith("L"):
+        return 1 << _weekday_mask(int(mark[1:]), length, first).bit_length() - 1
+    weekday, nth = mark.split("#")
+    mask = _weekday_mask(int(weekday), length, first)
+    for _ in range(int(nth) - 1):
+        mask &= mask - 1  # without its first day
+    return mask & -mask
 
 
 def _counted_day(mark: str, length: int, first: int) -> int:
@@ -127,19 +161,8 @@ def _counted_day(mark: str, length: int, first: int) -> int:
     return 1 << day
 
 
-def _named_by_croniter(text: str, length: int, first: int) -> int:
-    month = _month_of_shape(length, first)
-    fires = croniter(text, month - timedelta(seconds=1), ret_type=datetime)
-    mask = 0
-    for _ in range(length + 1):
-        fire: datetime = fires.get_next()
-        if (fire.year, fire.month) != (month.year, month.month):
-            break
-        mask |= 1 << fire.day
-    return mask
-
-
-@lru_cache(maxsize=28)
-def _month_of_shape(length: int, first: int) -> datetime:
-    months = (datetime(year, month, 1) for year, month in product(range(2000, 2028), range(1, 13)))
-    return next(m for m in months if (_length(m.year, m.month), m.weekday()) == (length, first))
+@lru_cache(maxsize=7)
+def _long_month(first: int) -> datetime:
+    """A month of 31 days that begins on this weekday (Monday is 0, as `datetime` counts)."""
+    months = (datetime(year, month, 1) for year, month in product((2026, 2027), range(1, 13)))
+    return next(m for m in months if _LENGTHS[m.month] == 31 and m.weekday() == first)
