@@ -19,7 +19,7 @@ held AS MATERIALIZED (
   WHERE c.schedule_id = ANY(:schedule_ids) AND c.generation = p.generation AND c.watermark = p.watermark AND NOT c.edit_is_pending
   ORDER BY c.schedule_id FOR UPDATE OF c SKIP LOCKED),
 moved AS (
-  UPDATE pgcron.cursor c SET watermark = p.new_watermark, next_fire = p.next_fire, status = 'valid', canonical = p.canonical
+  UPDATE pgcron.cursor c SET watermark = p.new_watermark, next_fire = p.next_fire, status = 'valid', error = NULL, canonical = p.canonical
   FROM planned p
   WHERE c.schedule_id = ANY(:schedule_ids) AND p.schedule_id = c.schedule_id AND c.schedule_id IN (SELECT schedule_id FROM held)
     AND c.generation = p.generation AND c.watermark = p.watermark AND p.new_watermark >= p.watermark
@@ -46,7 +46,7 @@ fresh AS (
                           overlap, due_at, expire_at, created_by)
   SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid, 'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
          coalesce(o.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base, s.retry_cap, nullif(s.overlap, 'allow'),
-         greatest(coalesce(o.due_at, l.fire_at), now()), l.fire_at + s.start_deadline, 'schedule'
+         greatest(coalesce(o.due_at, l.fire_at), now()), coalesce(o.due_at, l.fire_at) + s.start_deadline, 'schedule'
   FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id
   LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = l.schedule_id AND o.fire_at = l.fire_at
   WHERE l.run_id IS NOT NULL
