@@ -82,7 +82,10 @@ def unavailable(error: BaseException) -> PgcronError:
             (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),
             "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf.",
         ),
-        ((asyncpg.InvalidCatalogNameError,), "Create the database, or name another one in the DSN."),
+        (
+            (asyncpg.InvalidCatalogNameError,),
+            "Create the database, or name another one in the DSN.",
+        ),
         ((asyncpg.TooManyConnectionsError,), "Raise max_connections, or close other clients."),
         ((socket.gaierror,), "Check the host name in the DSN (PGCRON_HA_DSN)."),
         (
@@ -95,7 +98,9 @@ def unavailable(error: BaseException) -> PgcronError:
         if isinstance(error, kinds):
             hint = text
             break
-    return DatabaseUnavailable("the database can't be reached", f"{type(error).__name__}: {error}", hint)
+    return DatabaseUnavailable(
+        "the database can't be reached", f"{type(error).__name__}: {error}", hint
+    )
 
 
 def explained(error: asyncpg.PostgresError) -> PgcronError:
@@ -103,4 +108,6 @@ def explained(error: asyncpg.PostgresError) -> PgcronError:
     ours = from_sqlstate(error.sqlstate, str(error), error.detail, error.hint)
     if ours is not None:
         return ours
-    return PgcronError(f"{error}", f"PostgreSQL answered with SQLSTATE {error.sqlstate}.", error.hint)
+    return PgcronError(
+        f"{error}", f"PostgreSQL answered with SQLSTATE {error.sqlstate}.", error.hint
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -50,13 +50,22 @@ def in_schema(text: str, schema: str) -> str:
 
 @lru_cache(maxsize=16)
 def load(schema: str = DEFAULT_SCHEMA) -> dict[str, Statement]:
-    """Every named statement for `schema`, by name. Raises ConfigError for a schema that is no plain name."""
+    """Every named statement for `schema`, by name. Raises ConfigError for a schema that is no plain name.
+
+    ``finish_runs`` has a twin, ``finish_runs_overflow``, for the moment in which history has no partition.
+    """
     found: dict[str, Statement] = {}
     for path in sorted(_FOLDER.glob("*.sql")):
         for statement in _parse(in_schema(path.read_text(encoding="utf-8"), schema)):
             if statement.name in found:
                 raise ConfigError(f"statement {statement.name!r} stands twice", str(path))
             found[statement.name] = statement
+    finish = found["finish_runs"]
+    found[f"{finish.name}_overflow"] = replace(
+        finish,
+        name=f"{finish.name}_overflow",
+        sql=finish.sql.replace(f"{schema}.history ", f"{schema}.history_overflow "),
+    )
     return found
 
 

@@ -46,3 +46,6 @@ WHERE o.decision = 'run' AND o.fire_at <= now() AND o.fire_at > now() - interval
   AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.id = o.run_id)
   AND NOT EXISTS (SELECT FROM pgcron.history_overflow h WHERE h.id = o.run_id)
 LIMIT :at_most;
+
+-- name: channel
+SELECT pgcron.channel();

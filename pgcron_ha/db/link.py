@@ -1,0 +1,190 @@
+"""One control connection of a node: sends named statements, reconnects, and says what an error means.
+
+A statement that got no answer has an unknown outcome (`Unanswered`): it may have happened. It is never cancelled, since a
+cancel request can make a waiting COMMIT visible without its standby; the connection is dropped instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import asyncpg
+
+from pgcron_ha.db.connecting import (
+    CONNECTION_ERRORS,
+    RETRYABLE_ERRORS,
+    STATEMENT_TIMEOUT_MS,
+    connect,
+    explained,
+)
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+
+Row = asyncpg.Record
+
+# The server ends a statement after its timeout; this much later the connection is taken for dead.
+_ANSWER_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 2
+_CONNECT_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 2.0
+
+
+class Unanswered(DatabaseUnavailable):
+    """The connection broke while a statement was under way: whether it happened is unknown."""
+
+
+class Busy(PgcronError):
+    """Nothing happened (a deadlock, a lock or statement timeout): the same statement may be sent again."""
+
+
+class NoPartition(PgcronError):
+    """Nothing happened: a row found no partition."""
+
+
+class Link:
+    """A connection that is made when it is needed and again after it broke; one statement at a time."""
+
+    def __init__(
+        self, dsn: str, schema: str = DEFAULT_SCHEMA, answer_seconds: float = _ANSWER_SECONDS
+    ) -> None:
+        """`answer_seconds`: a connection that has not answered for so long is taken for dead."""
+        self._dsn = dsn
+        self._answer_seconds = answer_seconds
+        self._statements = load(schema)
+        self._connection: asyncpg.Connection | None = None
+        self._lock = asyncio.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection that is not known to be broken."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
+        """The rows of one named statement, in a transaction of its own.
+
+        Raises Unanswered (may have happened), Busy or NoPartition (did not happen), DatabaseUnavailable (no connection), or
+        the error of ours that the statement raised.
+        """
+        async with self._lock:
+            return await self._send(name, parameters)
+
+    async def value(self, name: str, /, **parameters: Any) -> Any:
+        """The first column of the first row, or None."""
+        rows = await self.rows(name, **parameters)
+        return rows[0][0] if rows else None
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Callable[..., Any]]:
+        """Several statements in one READ COMMITTED transaction: ``async with link.transaction() as rows: await rows(name, …)``.
+
+        Raises as `rows` does; Unanswered from the commit means that all or nothing happened.
+        """
+
+        async def rows(name: str, /, **parameters: Any) -> list[Row]:
+            return await self._send(name, parameters)
+
+        async with self._lock:
+            await self._command("BEGIN ISOLATION LEVEL READ COMMITTED")
+            try:
+                yield rows
+            except BaseException:
+                with contextlib.suppress(PgcronError):
+                    await self._command("ROLLBACK")
+                raise
+            await self._command("COMMIT")
+
+    async def execute(self, command: str) -> None:
+        """A command that takes no parameters and can't be a named statement (DETACH, DROP of a partition)."""
+        async with self._lock:
+            await self._command(command)
+
+    async def check(self, judge: Callable[[asyncpg.Connection], Any]) -> None:
+        """Opens the connection and lets `judge` look at it; what it raises is raised."""
+        async with self._lock:
+            await self._answer(judge(await self._open()))
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """Calls `heard` with the payload of every notification on this installation's channel, until the connection breaks."""
+        async with self._lock:
+            connection = await self._open()
+            channel = await self._answer(connection.fetchval(self._statements["channel"].sql))
+            await self._answer(
+                connection.add_listener(channel, lambda *event: heard(str(event[3])))
+            )
+
+    async def wait_closed(self) -> None:
+        """Returns when the connection is gone."""
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            return
+        gone = asyncio.Event()
+        connection.add_termination_listener(lambda _: gone.set())
+        await gone.wait()
+
+    async def close(self) -> None:
+        """Ends the connection; waits a bounded time for it."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                await connection.close(timeout=_CLOSE_SECONDS)
+            except CONNECTION_ERRORS:
+                connection.terminate()
+
+    def drop(self) -> None:
+        """Ends the connection at once, whatever is under way."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _send(self, name: str, parameters: dict[str, Any]) -> list[Row]:
+        statement = self._statements[name]
+        arguments = [parameters[key] for key in statement.parameters]
+        connection = await self._open()
+        rows: list[Row] = await self._answer(connection.fetch(statement.sql, *arguments))
+        return rows
+
+    async def _command(self, command: str) -> None:
+        connection = await self._open()
+        await self._answer(connection.execute(command))
+
+    async def _open(self) -> asyncpg.Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await connect(
+                self._dsn, timeout=min(_CONNECT_SECONDS, self._answer_seconds)
+            )
+        return self._connection
+
+    async def _answer(self, sending: Any) -> Any:
+        task = asyncio.ensure_future(sending)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=self._answer_seconds)
+        except asyncio.CancelledError:
+            self._forsake(task)
+            raise
+        if not done:
+            self._forsake(task)
+            raise Unanswered(
+                "the database did not answer in time", "The statement may have happened."
+            )
+        try:
+            return task.result()
+        except RETRYABLE_ERRORS as error:
+            raise Busy(str(error), f"SQLSTATE {getattr(error, 'sqlstate', None)}") from error
+        except CONNECTION_ERRORS as error:
+            self.drop()
+            raise Unanswered(
+                "the connection to the database broke", f"{type(error).__name__}: {error}"
+            ) from error
+        except asyncpg.CheckViolationError as error:
+            if error.constraint_name is None and "no partition" in str(error):
+                raise NoPartition(str(error)) from error
+            raise explained(error) from error
+        except asyncpg.PostgresError as error:
+            raise explained(error) from error
+
+    def _forsake(self, task: asyncio.Future[Any]) -> None:
+        """Drops the connection; the statement's own error, when it comes, is nobody's any more."""
+        self.drop()
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

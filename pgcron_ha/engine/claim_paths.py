@@ -1,0 +1,71 @@
+"""Where a claim looks, and from where: the order of (queue, priority), and a lower bound for each. Pure.
+
+A bound lies at the last run that a full claim took: what is before it is claimed, or dead entries of the index that would be
+walked for nothing. Late commits and retries can appear before a bound, so every second a claim looks without bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+PRIORITIES: Final = range(10)
+SWEEP_SECONDS: Final = 1.0
+
+_NO_BOUND: Final = (datetime.min.replace(tzinfo=UTC), 0)
+
+Path = tuple[str, int]
+
+
+class ClaimPaths:
+    """The paths of one node."""
+
+    def __init__(self, queues: Sequence[str]) -> None:
+        self._queues = list(queues)
+        self._bounds: dict[Path, tuple[datetime, int]] = {}
+        self._preferred: list[Path] = []
+        self._swept_at = float("-inf")
+        self._turn = 0
+
+    def in_order(self, now: float) -> dict[str, list[Any]]:
+        """Parameters of a claim: high priorities first, the queues taking turns. `now` in seconds, any steady clock."""
+        if now - self._swept_at >= SWEEP_SECONDS:
+            self._bounds.clear()
+            self._swept_at = now
+        self._turn += 1
+        first = self._turn % len(self._queues)
+        queues = self._queues[first:] + self._queues[:first]
+        usual = [(queue, priority) for priority in PRIORITIES for queue in queues]
+        order = list(dict.fromkeys([*self._preferred, *usual]))
+        self._preferred = []
+        bounds = [self._bounds.get(path, _NO_BOUND) for path in order]
+        return {
+            "queues": [path[0] for path in order],
+            "priorities": [path[1] for path in order],
+            "bound_dues": [bound[0] for bound in bounds],
+            "bound_ids": [bound[1] for bound in bounds],
+        }
+
+    def all(self) -> dict[str, list[Any]]:
+        """Parameters of a claim that knows no bounds."""
+        order = [(queue, priority) for priority in PRIORITIES for queue in self._queues]
+        return {"queues": [path[0] for path in order], "priorities": [path[1] for path in order]}
+
+    def prefer(self, paths: Sequence[Path]) -> None:
+        """The next claim begins with these."""
+        self._preferred = list(paths)
+
+    def claimed(self, rows: Sequence[Mapping[str, Any]], is_full: bool) -> None:
+        """Moves the bounds to the last claimed row of each path; a claim that found too little makes the next one sweep."""
+        if not is_full:
+            self.sweep()
+            return
+        for row in rows:
+            path, at = (row["queue"], row["priority"]), (row["due_at"], row["id"])
+            if at > self._bounds.get(path, _NO_BOUND):
+                self._bounds[path] = at
+
+    def sweep(self) -> None:
+        """The next claim looks without bounds."""
+        self._bounds.clear()

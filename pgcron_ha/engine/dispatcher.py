@@ -1,0 +1,229 @@
+"""Claims due runs in batches, as slots get free and a little ahead of them.
+
+How far ahead follows from how fast runs end here: a quarter second's worth, so that a burst of short runs is never short of
+work and long runs are never hoarded from other nodes. Runs that may start only once, or whose lane must be decided, are
+claimed for free slots only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, ClassVar, Final
+
+from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.claim_paths import ClaimPaths
+from pgcron_ha.engine.pace import Pace
+from pgcron_ha.engine.runner import Runner
+from pgcron_ha.engine.service import Service
+from pgcron_ha.engine.session import Session
+from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.telemetry.events import RunsParked
+from pgcron_ha.telemetry.log import emit
+
+CLAIM_BATCH: Final = 500
+"""Rows of one claim: beyond this a statement's own time outweighs what is saved."""
+
+LANE_BATCH: Final = 1000
+"""Lanes decided in one transaction: their advisory locks share the server's lock table."""
+
+LOOK: Final = 500
+"""Rows at the head of a path that are looked at for handlers nobody offers."""
+
+_CAREFUL_SECONDS: Final = 0.25
+"""How long runs that are claimed with care may wait behind an endless supply of others."""
+
+_SHORTEST_SLEEP: Final = 0.001
+_AGEING_EVERY: Final = 16
+
+FULL_CLAIMS_OF_A_BUSY_NODE: Final = 3
+"""After so many full claims in a row a node looks for work by itself, and enqueuers need not notify it."""
+
+
+class Dispatcher(Service):
+    """Keeps the runner in work."""
+
+    name: ClassVar[str] = "dispatcher"
+
+    def __init__(
+        self, link: Link, session: Session, runner: Runner, queues: Sequence[str], handlers: Sequence[str],
+        poll_interval: float, prefetch: int,
+    ) -> None:  # fmt: skip
+        """`handlers` are full names; `poll_interval` in seconds; `prefetch` bounds what is claimed ahead of a slot."""
+        super().__init__(poll_interval)
+        self._link = link
+        self._session = session
+        self._runner = runner
+        self._queues = list(queues)
+        self._handlers = list(handlers)
+        self._paths = ClaimPaths(queues)
+        self._pace = Pace(prefetch)
+        self._looked_with_care_at = 0.0
+        self._is_idle = False
+        self._full_claims = 0
+        self._claims_begun = 0
+        self._claim_sent_at: float | None = None
+
+    def claims_settled_at(self) -> float:
+        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its row is known to nobody here."""
+        return boottime() if self._claim_sent_at is None else self._claim_sent_at
+
+    def ended(self, count: int) -> None:
+        """So many runs ended here: the pace follows, and there may be room for more."""
+        self._pace.count(count, monotonic())
+        if self._wanted() >= min(CLAIM_BATCH, self._pace.ahead // 2 + 1):
+            self.wake()
+
+    async def run_once(self) -> float | None:
+        """One claim, or a look at what is due next."""
+        if not self._session.may_claim():
+            return self.interval
+        wanted = self._wanted()
+        limit = min(wanted, CLAIM_BATCH)
+        if limit and await self._claim(limit) == limit:
+            if monotonic() - self._looked_with_care_at > _CAREFUL_SECONDS:
+                await self._claim_with_care()
+            return 0 if self._wanted() > 0 else self.interval
+        return await self._look_ahead()
+
+    def _wanted(self) -> int:
+        free, ahead = self._runner.free_slots, self._pace.ahead
+        return max(0, free + ahead - self._runner.waiting)
+
+    async def _claim(self, limit: int) -> int:
+        """How many runs were claimed; when it is the limit, there is probably more."""
+        self._claims_begun += 1
+        if self._claims_begun % _AGEING_EVERY == 0:
+            await self._order_by_age()
+        paths = self._paths.in_order(monotonic())
+        rows = await self._send("claim_runs", limit=limit, **paths)
+        await self._take(rows)
+        self._paths.claimed(rows, is_full=len(rows) >= limit)
+        self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
+        if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:
+            await self._say_idle(False)
+        return len(rows)
+
+    async def _take(self, rows: list[Row]) -> None:
+        """Into the runner; back to the database when this node was told to stop, or endangered, in the meantime."""
+        if self._session.may_claim():
+            self._runner.accept(rows)
+        elif rows and self._session.incarnation is not None:
+            await self._link.rows(
+                "release_runs",
+                run_ids=[row["id"] for row in rows],
+                tokens=[row["token"] for row in rows],
+            )
+
+    async def _order_by_age(self) -> None:
+        """Every nth claim takes the oldest due first, so that a low priority can't starve."""
+        heads = await self._link.rows("next_due", queues=self._queues)
+        self._paths.prefer(
+            [(row["queue"], row["priority"]) for row in sorted(heads, key=_age) if row["is_due"]]
+        )
+
+    async def _look_ahead(self) -> float:
+        heads = await self._link.rows("next_due", queues=self._queues)
+        due = [row for row in heads if row["is_due"]]
+        if due and self._runner.free_slots > 0:
+            claimed = await self._claim_with_care() if any(row["is_careful"] for row in due) else 0
+            if any(not row["is_careful"] for row in due):
+                self._paths.sweep()
+                claimed += await self._claim(min(max(1, self._wanted()), CLAIM_BATCH))
+            if claimed:
+                return 0
+            await self._park(due)
+            return self.interval
+        if due:
+            await (
+                self._claim_with_care()
+            )  # without a free slot, too: a lane that is held skips its next fire now
+            return self.interval
+        if not self._is_idle:
+            await self._say_idle(True)
+            return 0  # what came before the word was out has notified nobody
+        soonest = min((row["seconds"] for row in heads), default=self.interval)
+        return max(_SHORTEST_SLEEP, min(self.interval, soonest))
+
+    async def _claim_with_care(self) -> int:
+        self._looked_with_care_at = monotonic()
+        free = max(0, self._runner.free_slots - self._runner.waiting)
+        paths = self._paths.all()
+        once: list[Row] = []
+        if free:
+            once = await self._send("claim_at_most_once", limit=free, **paths)
+            await self._take(once)
+        claimed = await self._claim_lanes(max(0, free - len(once)), paths)
+        return len(once) + claimed
+
+    async def _claim_lanes(self, limit: int, paths: dict[str, list[Any]]) -> int:
+        """Decides lanes under their locks; returns how many runs were claimed or skipped."""
+        rows: list[Row] = []
+        verdicts: list[Row] = []
+        self._claim_sent_at = boottime()
+        try:
+            async with self._link.transaction() as send:
+                lanes = [row[0] for row in await send("lock_lanes", look=LANE_BATCH, **paths)]
+                if not lanes:
+                    return 0
+                verdicts = await send(
+                    "decide_lanes", lanes=lanes, limit=min(limit, LANE_BATCH), queues=self._queues,
+                    handlers=self._handlers, incarnation=self._session.incarnation,
+                )  # fmt: skip
+                chosen = [row["id"] for row in verdicts if row["verdict"] == "claim"]
+                skipped = [row["id"] for row in verdicts if row["verdict"] == "skip"]
+                if chosen:
+                    rows = await send(
+                        "claim_chosen", run_ids=chosen, incarnation=self._session.incarnation
+                    )
+                if skipped:
+                    await send(
+                        "end_waiting_runs",
+                        run_ids=skipped,
+                        outcome="skipped",
+                        reason="the last run is not over",
+                    )
+        finally:
+            self._claim_sent_at = None
+        await self._take(rows)
+        return len(verdicts)
+
+    async def _send(self, statement: str, **parameters: Any) -> list[Row]:
+        self._claim_sent_at = boottime()
+        try:  # rows that an unanswered statement claimed all the same are found by the next beats, and given back
+            return await self._link.rows(
+                statement,
+                incarnation=self._session.incarnation,
+                handlers=self._handlers,
+                **parameters,
+            )
+        finally:
+            self._claim_sent_at = None
+
+    async def _park(self, due: Sequence[Row]) -> None:
+        """What is due and could not be claimed may wait for a handler that nobody offers."""
+        paths = {(row["queue"], row["priority"]) for row in due}
+        rows = await self._link.rows(
+            "park_unserved",
+            queues=[path[0] for path in paths],
+            priorities=[path[1] for path in paths],
+            look=LOOK,
+        )
+        if rows:
+            emit(RunsParked(len(rows)))
+            self.wake()
+
+    async def _say_idle(self, is_idle: bool) -> None:
+        await self._link.rows("say_idle", incarnation=self._session.incarnation, is_idle=is_idle)
+        self._is_idle = is_idle
+
+    def joined(self) -> None:
+        """A new incarnation: the database knows nothing of it yet."""
+        self._is_idle = False
+        self.wake()
+
+
+def _age(row: Row) -> datetime:
+    due: datetime = row["due_at"] or datetime.max.replace(tzinfo=UTC)
+    return due

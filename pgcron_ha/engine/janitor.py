@@ -1,0 +1,108 @@
+"""Keeps the tables in order, on every node: partitions ahead, retention, expiry, and sweeps that should never find anything."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import ClassVar, Final
+
+from pgcron_ha.db.link import Busy, Link
+from pgcron_ha.db.statements import in_schema
+from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.telemetry.events import RepairWasNeeded
+from pgcron_ha.telemetry.log import emit
+
+BATCH: Final = 1000
+"""Rows of one pass of one duty."""
+
+INTERVAL_SECONDS: Final = 5.0
+PARTITIONS_EVERY: Final = 600.0
+RETENTION_EVERY: Final = 3600.0
+RECHECK_EVERY: Final = 600.0
+
+
+class Janitor(Service):
+    """Idempotent duties, each bounded; two nodes doing the same are harmless."""
+
+    name: ClassVar[str] = "janitor"
+
+    def __init__(self, link: Link, schema: str) -> None:
+        super().__init__(INTERVAL_SECONDS)
+        self._link = link
+        self._schema = schema
+        self._last: dict[str, float] = {}
+
+    async def run_once(self) -> float | None:
+        """The duties that are due."""
+        if self._is_due("partitions", PARTITIONS_EVERY):
+            await self._link.rows("ensure_partitions")
+        await self._link.rows("unpark_served", at_most=BATCH)
+        await self._expire()
+        await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
+        if self._is_due("sweeps", 60.0):
+            await self._sweep()
+        if self._is_due("recheck", RECHECK_EVERY):
+            await self._link.rows("recheck_invalid")
+        if self._is_due("retention", RETENTION_EVERY):
+            await self._drop_outlived()
+        return None
+
+    async def _expire(self) -> None:
+        expired = [row[0] for row in await self._link.rows("expired_runs", at_most=BATCH)]
+        if expired:
+            await self._link.rows(
+                "end_waiting_runs",
+                run_ids=expired,
+                outcome="expired",
+                reason="it did not start before its deadline",
+            )
+
+    async def _sweep(self) -> None:
+        await self._link.rows("forget_keys", at_most=BATCH)
+        await self._link.rows("forget_nodes")
+        await self._link.rows("forget_missed")
+        try:
+            await self._link.rows("drain_overflow", at_most=BATCH)
+        except PgcronError as error:
+            emit(
+                RepairWasNeeded(
+                    f"history still has no partition for what overflowed ({error.message})", 0
+                )
+            )
+        unaccounted = await self._link.rows("unaccounted", at_most=BATCH)
+        if unaccounted:
+            emit(
+                RepairWasNeeded(
+                    "fires whose run is neither alive nor in history (not repaired, only told)",
+                    len(unaccounted),
+                )
+            )
+
+    async def _drop_outlived(self) -> None:
+        for row in await self._link.rows("outlived_partitions"):
+            parent = in_schema(f'pgcron."{row["relation"]}"', self._schema)
+            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
+            try:
+                await self._detach(parent, partition)
+                await self._link.execute(f"DROP TABLE {partition}")
+            except Busy:
+                return  # a long reader; the next hour will do
+
+    async def _detach(self, parent: str, partition: str) -> None:
+        try:
+            await self._link.execute(
+                f"ALTER TABLE {parent} DETACH PARTITION {partition} CONCURRENTLY"
+            )
+        except (Busy, DatabaseUnavailable):
+            raise
+        except (
+            PgcronError
+        ):  # an earlier attempt was interrupted half-way: it is finished, not begun again
+            await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} FINALIZE")
+
+    def _is_due(self, duty: str, every: float) -> bool:
+        now = monotonic()
+        if now - self._last.get(duty, float("-inf")) < every:
+            return False
+        self._last[duty] = now
+        return True

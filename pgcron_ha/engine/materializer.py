@@ -1,0 +1,136 @@
+"""Turns schedules into runs ahead of time, on every node, without an owner.
+
+A pass reads what schedules have to decide, computes fires in Python without a lock, and commits by compare-and-set: a schedule
+that was edited, or that another node decided meanwhile, is left as it is. Two nodes at once are harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Final
+
+from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.plan import Plan, plan
+from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.telemetry.events import ScheduleIsInvalid
+from pgcron_ha.telemetry.log import emit
+
+BATCH: Final = 200
+"""Schedules of one statement; also how long the engine's loop computes without a break."""
+
+FIRES_PER_SCHEDULE: Final = 1000
+"""Fires that one schedule gets in one statement; the rest in the next pass."""
+
+FIRES_PER_BATCH: Final = 5000
+
+LATE_AFTER: Final = timedelta(seconds=2)
+"""A fire that is older is late, and its schedule's catch-up policy decides."""
+
+INTERVAL_SECONDS: Final = 5.0
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class Materializer(Service):
+    """Decides fires up to the horizon."""
+
+    name: ClassVar[str] = "materializer"
+
+    def __init__(self, link: Link, horizon: float) -> None:
+        """`horizon` in seconds: how far ahead a fire becomes a run."""
+        super().__init__(min(INTERVAL_SECONDS, horizon / 4))
+        self._link = link
+        self._horizon = horizon
+        self.materialized = 0
+
+    async def run_once(self) -> float | None:
+        """One batch of schedules. Begins when half of the horizon is used up, so that frequent schedules are decided in bulk."""
+        await self._finish_edits()
+        rows = await self._link.rows("due_cursors", refill=self._horizon / 2, at_most=BATCH)
+        if not rows:
+            return None
+        decisions = await self._decide(rows)
+        if not decisions:
+            return 0
+        columns, is_short = _columns(decisions)
+        counts = (await self._link.rows("materialize", **columns))[0]
+        self.materialized += counts["runs"]
+        # Nothing moved: other nodes are at it, and looking again at once would only repeat their work.
+        return 0 if (len(rows) == BATCH or is_short) and counts["schedules"] else None
+
+    async def _finish_edits(self) -> None:
+        """Edits made under another isolation level than READ COMMITTED are made true here."""
+        for row in await self._link.rows("pending_edits", at_most=BATCH):
+            await self._link.rows("apply_edit", schedule_id=row[0])
+
+    async def _decide(self, rows: Sequence[Row]) -> list[tuple[Row, Plan, str]]:
+        decided: list[tuple[Row, Plan, str]] = []
+        for number, row in enumerate(rows):
+            try:
+                decided.append((row, *decide(row, self._horizon)))
+            except PgcronError as error:
+                await self._mark_invalid(row, error)
+            if number % 25 == 24:
+                await asyncio.sleep(0)  # a cold spec costs some tenths of a millisecond
+        return decided
+
+    async def _mark_invalid(self, row: Row, error: PgcronError) -> None:
+        emit(ScheduleIsInvalid(row["schedule_id"], error.message))
+        await self._link.rows(
+            "mark_invalid",
+            schedule_id=row["schedule_id"],
+            generation=row["generation"],
+            error=json.dumps(error.as_json()),
+        )
+
+
+def decide(row: Row | dict[str, Any], horizon: float) -> tuple[Plan, str]:
+    """What the schedule of a ``due_cursors`` row owes, and the canonical text of its spec. Raises PgcronError for a bad spec."""
+    spec = parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+    now: datetime = row["now"]
+    decision = plan(
+        spec,
+        row["watermark"],
+        now,
+        now + timedelta(seconds=horizon),
+        row["catchup"],
+        timedelta(seconds=row["catchup_window"]),
+        LATE_AFTER,
+        FIRES_PER_SCHEDULE,
+    )
+    return decision, spec.canonical
+
+
+def _columns(decisions: Sequence[tuple[Row, Plan, str]]) -> tuple[dict[str, list[Any]], bool]:
+    """The parameters of ``materialize``, and whether something had to be left for the next pass."""
+    taken: list[tuple[Row, Plan, str]] = []
+    fires = 0
+    for row, planned, canonical in decisions:
+        if fires and fires + len(planned.fires) > FIRES_PER_BATCH:
+            break
+        fires += len(planned.fires)
+        taken.append((row, planned, canonical))
+    missed = [
+        (row["schedule_id"], dropped) for row, planned, _ in taken for dropped in planned.missed
+    ]
+    return {
+        "schedule_ids": [row["schedule_id"] for row, _, _ in taken],
+        "generations": [row["generation"] for row, _, _ in taken],
+        "watermarks": [row["watermark"] for row, _, _ in taken],
+        "new_watermarks": [planned.watermark for _, planned, _ in taken],
+        "next_fires": [planned.next_fire or _NEVER for _, planned, _ in taken],
+        "canonicals": [canonical for _, _, canonical in taken],
+        "dropped_ids": [schedule for schedule, _ in missed],
+        "dropped_firsts": [dropped.first for _, dropped in missed],
+        "dropped_lasts": [dropped.last for _, dropped in missed],
+        "dropped_counts": [dropped.count for _, dropped in missed],
+        "dropped_reasons": [dropped.reason for _, dropped in missed],
+        "fire_ids": [row["schedule_id"] for row, planned, _ in taken for _ in planned.fires],
+        "fires": [fire for _, planned, _ in taken for fire in planned.fires],
+    }, len(taken) < len(decisions) or any(len(p.fires) >= FIRES_PER_SCHEDULE for _, p, _ in taken)

@@ -1,0 +1,350 @@
+"""One node: builds the services from the settings, runs them in one task group, and stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+from zoneinfo import available_timezones
+
+from pgcron_ha.config import Settings
+from pgcron_ha.db.link import Link
+from pgcron_ha.db.revision import require_revision
+from pgcron_ha.engine.completer import Completer
+from pgcron_ha.engine.dispatcher import Dispatcher
+from pgcron_ha.engine.home import Home
+from pgcron_ha.engine.janitor import Janitor
+from pgcron_ha.engine.lease import LeasePhase
+from pgcron_ha.engine.listener import Listener
+from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.engine.reaper import Reaper
+from pgcron_ha.engine.reconcile import Beat, reconcile
+from pgcron_ha.engine.recorder import Recorder
+from pgcron_ha.engine.runner import Ended, Runner
+from pgcron_ha.engine.service import Service
+from pgcron_ha.engine.session import Identity, Session, SessionHooks
+from pgcron_ha.engine.watch import Watch
+from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.executors.base import Executor, Interrupted, StopReason
+from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.executors.python import PythonExecutor
+from pgcron_ha.executors.shell import ShellExecutor
+from pgcron_ha.telemetry.events import NodeLeft, RunsReleased, ServiceFailed
+from pgcron_ha.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from pgcron_ha.client import App
+
+# Between the kill of what ran without a lease and the end of the process, for handlers that only need a moment.
+_LAST_RESORT_SECONDS: Final = 1.0
+_EXIT_WITHOUT_LEASE: Final = 71
+_TELL_SECONDS: Final = 10.0
+_TICK_SECONDS: Final = 0.2
+
+
+class Node:
+    """A process of the cluster. `run` lives until `stop` is called (or the process is told to)."""
+
+    def __init__(self, settings: Settings, apps: Sequence[App] = (), version: str = "0") -> None:
+        """Raises ConfigError when no database is given or a capability can't be offered here."""
+        self.settings = settings
+        self._dsn = settings.required_dsn()
+        self._apps = list(apps)
+        self._version = version
+        self._stop = asyncio.Event()
+        self._unknown: dict[int, tuple[UUID, float]] = {}
+
+    def stop(self) -> None:
+        """Drain and leave. From the node's loop (a signal handler)."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Joins, works, and leaves in order.
+
+        Raises PgcronError when the database can't be used at the start (wrong DSN, missing schema, no rights); later the
+        node waits for it.
+        """
+        await self._check_database()
+        home = await asyncio.to_thread(
+            Home, self.settings.node.state_directory, self.settings.node.name
+        )
+        try:
+            self._build(home)
+            await self._work()
+        finally:
+            home.release()
+
+    @property
+    def session(self) -> Session:
+        """The node's session; after `run` has begun."""
+        return self._session
+
+    @property
+    def runner(self) -> Runner:
+        """The node's runs; after `run` has begun."""
+        return self._runner
+
+    async def _check_database(self) -> None:
+        link = self._new_link()
+        try:
+            await link.check(lambda connection: require_revision(connection, self.settings.schema))
+            for app in self._apps:
+                await link.check(app.put_schedules)
+        finally:
+            await link.close()
+
+    def _new_link(self) -> Link:
+        return Link(self._dsn, self.settings.schema)
+
+    # Building.
+
+    def _build(self, home: Home) -> None:
+        node = self.settings.node
+        self._loop = asyncio.get_running_loop()
+        self._links = {
+            use: self._new_link() for use in ("claims", "endings", "upkeep", "listening")
+        }
+        self._runner = Runner(
+            node.slots, lambda: self._session.lease.is_held(boottime()), self._collect
+        )
+        self._recorder = Recorder(self._links["endings"])
+        self._executors = self._build_executors(home)
+        self._runner.use(self._executors)
+        handlers = sorted(
+            frozenset().union(*(each.handlers() for each in self._executors.values()))
+        )
+        self._session = Session(
+            self._dsn,
+            self.settings.schema,
+            self._identity(home, handlers),
+            node.lease_ttl,
+            self._hooks(),
+        )
+        self._completer = Completer(
+            self._links["endings"], node.name, self._runner, self._recorder, self._freed
+        )
+        self._dispatcher = Dispatcher(
+            self._links["claims"],
+            self._session,
+            self._runner,
+            node.queues,
+            handlers,
+            node.poll_interval,
+            node.prefetch,
+        )
+        self._materializer = Materializer(self._links["upkeep"], node.horizon)
+        self._reaper = Reaper(self._links["upkeep"], node.lease_ttl)
+        self._watch = Watch(self._links["upkeep"], self._runner)
+        self._janitor = Janitor(self._links["upkeep"], self.settings.schema)
+        self._listener = Listener(
+            self._links["listening"],
+            {
+                "run": self._dispatcher.wake,
+                "schedule": self._materializer.wake,
+                "cancel": self._session.beat_now,
+            },
+        )
+
+    def _build_executors(self, home: Home) -> Mapping[str, Executor]:
+        handlers = {}
+        for app in self._apps:
+            for name, handler in app.handlers.items():
+                if handlers.setdefault(name, handler) is not handler:
+                    raise ConfigError(
+                        f"two applications offer the handler 'py:{name}'",
+                        None,
+                        "Rename one of them.",
+                    )
+        runner = self._runner
+        # The shell's supervisor is a process of its own: it is started before this one has threads.
+        executors: dict[str, Executor] = {}
+        if self.settings.shell:
+            executors["shell"] = ShellExecutor(
+                self.settings.shell,
+                runner.done,
+                runner.feed_for("shell"),
+                self._recorder,
+                [home.descriptor],
+                home.directory,
+            )
+        executors["py"] = PythonExecutor(
+            handlers, runner.done, runner.feed_for("py"), self._recorder, self.settings.node.slots
+        )
+        return executors
+
+    def _identity(self, home: Home, handlers: Sequence[str]) -> Identity:
+        node = self.settings.node
+        return Identity(
+            node.name, socket.gethostname(), os.getpid(), self._version, home.identity, node.slots, node.queues,
+            tuple(handlers), tuple(_known_zones()),
+        )  # fmt: skip
+
+    def _hooks(self) -> SessionHooks:
+        return SessionHooks(
+            beat=lambda beat: self._post(self._on_beat, beat),
+            phase=self._on_phase,
+            fenced=lambda: self._post(self._on_fenced),
+            joined=lambda: self._post(self._on_joined),
+            renewed=self._on_renewed,
+            slots_used=lambda: self._runner.executing,
+            is_quiet=lambda: self._runner.executing == 0 and self._runner.waiting == 0,
+        )
+
+    def _post(self, callback: Callable[..., None], *arguments: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    # Working.
+
+    def _services(self) -> list[Service]:
+        return [
+            self._dispatcher, self._completer, self._recorder, self._materializer, self._reaper, self._watch,
+            self._janitor, self._listener,
+        ]  # fmt: skip
+
+    async def _work(self) -> None:
+        self._session.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                ticking = group.create_task(self._tick())
+                for service in self._services():
+                    group.create_task(service.run(), name=service.name)
+                await self._stop.wait()
+                await self._drain()
+                ticking.cancel()
+                for service in self._services():
+                    service.stop()
+        finally:
+            await self._close()
+
+    async def _tick(self) -> None:
+        while True:
+            self._session.tick()
+            if self._session.refusal is not None:
+                raise self._session.refusal
+            await asyncio.sleep(min(_TICK_SECONDS, self.settings.node.lease_ttl / 10))
+
+    async def _drain(self) -> None:
+        """No new work; what runs may end within the grace time; what did not begin is given back."""
+        self._session.drain()
+        self._dispatcher.stop()
+        self._materializer.stop()
+        self._collect(
+            [
+                (c, Interrupted(StopReason.SHUTDOWN, "the node stops"), monotonic())
+                for c in self._runner.take_waiting()
+            ]
+        )
+        if not await self._until(lambda: self._runner.executing == 0, self.settings.node.grace):
+            self._runner.stop_all(StopReason.SHUTDOWN)
+            await self._until(lambda: self._runner.executing == 0, _TELL_SECONDS)
+            self._runner.kill_stopped(grace=0)
+        await self._until(lambda: self._runner.holds == 0, _TELL_SECONDS)
+
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        end = monotonic() + seconds
+        while not condition():
+            if monotonic() > end:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+    async def _close(self) -> None:
+        self._session.stop("stopped in order" if self._stop.is_set() else "stopped by an error")
+        for executor in self._executors.values():
+            await executor.close(_LAST_RESORT_SECONDS)
+        await asyncio.to_thread(self._session.join, _TELL_SECONDS)
+        for link in self._links.values():
+            await link.close()
+        emit(NodeLeft(self.settings.node.name, "stopped" if self._stop.is_set() else "failed"))
+
+    # What the session says. `_on_phase` and `_on_renewed` run in its thread.
+
+    def _on_renewed(self, deadline: float) -> None:
+        for executor in self._executors.values():
+            executor.renew_lease(deadline)
+
+    def _on_phase(self, phase: LeasePhase) -> None:
+        if phase >= LeasePhase.LOST:
+            self._runner.stop_all(StopReason.LEASE_LOST)
+        if phase is LeasePhase.OVER and self._runner.kill_stopped(grace=0):
+            timer = threading.Timer(
+                min(_LAST_RESORT_SECONDS, 0.1 * self.settings.node.lease_ttl), self._last_resort
+            )
+            timer.daemon = True
+            timer.start()
+
+    def _last_resort(self) -> None:
+        """Handlers that can't be ended by force still run without a lease: only the end of the process ends them."""
+        if self._session.lease.phase(boottime()) is LeasePhase.OVER and self._runner.kill_stopped(
+            grace=0
+        ):
+            emit(
+                ServiceFailed(
+                    "node",
+                    "handlers do not stop although the lease is over; this process ends",
+                    0.0,
+                )
+            )
+            os._exit(_EXIT_WITHOUT_LEASE)
+
+    def _on_joined(self) -> None:
+        self._unknown = {}
+        self._dispatcher.joined()
+        self._materializer.wake()
+        self._reaper.wake()
+
+    def _on_fenced(self) -> None:
+        waiting = self._runner.take_waiting()
+        self._runner.forget(context.run_id for context in waiting)
+        self._runner.stop_all(StopReason.LEASE_LOST)
+        self._reaper.forget()
+
+    def _on_beat(self, beat: Beat) -> None:
+        self._reaper.observe(beat)
+        result = reconcile(
+            beat, self._runner.held(), self._unknown, self._dispatcher.claims_settled_at()
+        )
+        self._unknown = result.unknown
+        for run in result.to_stop:
+            self._runner.stop(run, StopReason.LEASE_LOST)
+        for run in result.to_cancel:
+            self._runner.stop(run, StopReason.CANCELLED)
+        if result.to_release:
+            self._release(result.to_release)
+        if self._session.may_claim():
+            self._runner.start_waiting()
+
+    def _release(self, strangers: Sequence[tuple[int, UUID]]) -> None:
+        async def give_back() -> None:
+            try:
+                rows = await self._links["upkeep"].rows(
+                    "release_runs",
+                    run_ids=[run for run, _ in strangers],
+                    tokens=[token for _, token in strangers],
+                )
+                emit(RunsReleased(len(rows), "the answer to their claim never came"))
+            except PgcronError as error:
+                emit(ServiceFailed("session", f"could not give back claims: {error.message}", 0.0))
+
+        self._giving_back = asyncio.ensure_future(give_back())
+
+    # What the runner says.
+
+    def _collect(self, ended: list[Ended]) -> None:
+        self._completer.add(ended)
+        self._dispatcher.ended(len(ended))
+
+    def _freed(self) -> None:
+        self._dispatcher.ended(0)
+
+
+def _known_zones() -> list[str]:
+    odd = ("posix/", "right/", "localtime", "posixrules", "Factory")
+    return sorted(name for name in available_timezones() if not name.startswith(odd))

@@ -1,0 +1,39 @@
+"""How many runs to claim ahead of the slots: as many as end here in a quarter second. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AHEAD_SECONDS: Final = 0.25
+_WINDOW_SECONDS: Final = 0.05
+_WEIGHT: Final = 0.5
+
+
+class Pace:
+    """The rate at which runs end, smoothed, and what follows from it."""
+
+    def __init__(self, bound: int) -> None:
+        """`bound`: never more than this ahead."""
+        self._bound = bound
+        self._rate = 0.0
+        self._window_began = float("-inf")
+        self._ended = 0
+
+    @property
+    def ahead(self) -> int:
+        """Runs to hold beyond the slots; 0 while less than a handful end in a quarter second."""
+        ahead = int(self._rate * AHEAD_SECONDS)
+        return 0 if ahead < 4 else min(self._bound, ahead)
+
+    def count(self, ended: int, now: float) -> None:
+        """So many runs ended at `now` (seconds of a steady clock)."""
+        self._ended += ended
+        passed = now - self._window_began
+        if passed < _WINDOW_SECONDS:
+            return
+        # After a pause the past says nothing: the first window alone counts.
+        weight = 1.0 if passed > 20 * _WINDOW_SECONDS else _WEIGHT
+        passed = min(passed, 20 * _WINDOW_SECONDS)
+        self._rate += weight * (self._ended / passed - self._rate)
+        self._window_began = now
+        self._ended = 0

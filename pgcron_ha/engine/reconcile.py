@@ -1,0 +1,109 @@
+"""What a beat says about the runs this node believes in: pure.
+
+A claim whose answer was lost, a run that was taken away, a cancel request, a completion that did not arrive: all are settled
+by comparing the rows that name this incarnation with what the node holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One acknowledged renewal. `sent_at` and all other instants here are CLOCK_BOOTTIME seconds."""
+
+    sent_at: float
+    received_at: float
+    runs: Mapping[int, UUID]
+    cancelled: frozenset[int]
+    peers: Mapping[UUID, tuple[int, float]] = field(default_factory=dict)
+    """incarnation → (beat sequence, time to live in seconds)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A run this node holds: its token, when the claim's answer came, and whether its end is being told."""
+
+    token: UUID
+    since: float
+    is_ending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What to do: run ids, by reason; `unknown` is kept for the next beat."""
+
+    to_stop: list[int]
+    to_cancel: list[int]
+    to_release: list[tuple[int, UUID]]
+    unknown: dict[int, tuple[UUID, float]]
+
+
+def reconcile(
+    beat: Beat,
+    held: Mapping[int, Held],
+    unknown: Mapping[int, tuple[UUID, float]],
+    claims_settled_at: float,
+) -> Reconciliation:
+    """Compares `beat` with what is `held`.
+
+    A row nobody here knows is given back only when every claim that was under way when it was first seen has been answered
+    (`claims_settled_at`: all claims sent before this instant are settled). A run that is held but not in the rows was taken
+    away, unless its claim was answered after the beat was sent, or its end is on its way.
+    """
+    strangers: dict[int, tuple[UUID, float]] = {}
+    release: list[tuple[int, UUID]] = []
+    for run, token in beat.runs.items():
+        known = held.get(run)
+        if known is not None and known.token == token:
+            continue
+        first = unknown.get(run)
+        first_seen = first[1] if first is not None and first[0] == token else beat.sent_at
+        if first is not None and first_seen < beat.sent_at and claims_settled_at > first_seen:
+            release.append((run, token))
+        else:
+            strangers[run] = (token, first_seen)
+    stop = [
+        run
+        for run, mine in held.items()
+        if beat.runs.get(run) != mine.token and mine.since < beat.sent_at and not mine.is_ending
+    ]
+    cancel = [
+        run for run in beat.cancelled if run in held and held[run].token == beat.runs.get(run)
+    ]
+    return Reconciliation(stop, cancel, release, strangers)
+
+
+class PeerWatch:
+    """Since when each peer's beat has not moved, by this node's own clock."""
+
+    def __init__(self) -> None:
+        self._seen: dict[UUID, tuple[int, float, float]] = {}
+
+    def observe(self, beat: Beat) -> None:
+        """Takes the peers of a beat; what is not among them is forgotten."""
+        fresh: dict[UUID, tuple[int, float, float]] = {}
+        for incarnation, (sequence, ttl) in beat.peers.items():
+            known = self._seen.get(incarnation)
+            since = known[1] if known is not None and known[0] == sequence else beat.received_at
+            fresh[incarnation] = (sequence, since, ttl)
+        self._seen = fresh
+
+    def forget(self) -> None:
+        """After the database was away: everybody gets a whole lease to renew."""
+        self._seen = {}
+
+    def silent(self, now: float) -> list[tuple[UUID, int]]:
+        """(incarnation, beat sequence) of peers that have been silent for their whole lease."""
+        return [
+            (peer, sequence)
+            for peer, (sequence, since, ttl) in self._seen.items()
+            if now - since >= ttl
+        ]
+
+    def next_verdict(self) -> float | None:
+        """The instant at which the next silent peer will have used up its lease, if nobody renews."""
+        return min((since + ttl for _, since, ttl in self._seen.values()), default=None)

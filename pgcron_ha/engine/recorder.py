@@ -1,0 +1,113 @@
+"""Writes the lines of runs into the log table while they run: batches, bounded, fenced by token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final
+
+from pgcron_ha.db.link import Busy, Link
+from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.executors.base import Context, Stream
+
+BATCH: Final = 2000
+"""Lines in one statement."""
+
+BUFFER_LINES: Final = 50_000
+"""Lines kept while the database is away or slow; what comes beyond is dropped and counted."""
+
+FLUSH_SECONDS: Final = 0.2
+"""How old a line may get before it is written: a log is read live."""
+
+LINE_BYTES: Final = 8192
+"""The bound of one stored line."""
+
+_IDLE_SECONDS: Final = 60.0
+
+_Line = tuple[Context, int, datetime, Stream, str]
+
+
+class Recorder(Service):
+    """A `LogSink` whose lines end in the database, in the order in which each run wrote them."""
+
+    name: ClassVar[str] = "recorder"
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(interval=FLUSH_SECONDS)
+        self._link = link
+        self._lines: deque[_Line] = deque()
+        self._sequences: Counter[tuple[int, int]] = Counter()
+        self._is_awake = False
+        self._writing = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+        self.dropped = 0
+
+    def write(self, context: Context, stream: Stream, line: str) -> None:
+        """Keeps one line. Thread-safe; never blocks, never raises."""
+        if len(self._lines) >= BUFFER_LINES:
+            self.dropped += 1
+            return
+        claim = (context.run_id, context.attempt)
+        self._sequences[claim] += 1
+        self._lines.append((context, self._sequences[claim], datetime.now(UTC), stream, line))
+        if not self._is_awake:
+            self._is_awake = True
+            try:
+                self._loop.call_soon_threadsafe(self.wake)
+            except RuntimeError:  # the loop is closed: the node is gone
+                pass
+
+    async def run_once(self) -> float | None:
+        """Writes one batch, then gathers for a moment what comes next."""
+        self._is_awake = False
+        await self._write_batch()
+        if len(self._lines) < BATCH:
+            await asyncio.sleep(FLUSH_SECONDS / 2)
+        return 0 if self._lines else _IDLE_SECONDS
+
+    async def flush_lines_of(self, contexts: Sequence[Context]) -> None:
+        """Before runs end their lines are written: afterwards the fence would refuse them."""
+        claims = [(context.run_id, context.attempt) for context in contexts]
+        if not self._sequences or not any(claim in self._sequences for claim in claims):
+            return
+        ending = set(claims)
+        while any((line[0].run_id, line[0].attempt) in ending for line in list(self._lines)):
+            await self._write_batch()
+        for claim in ending:
+            self._sequences.pop(claim, None)
+
+    async def _write_batch(self) -> None:
+        async with self._writing:  # two writers would send the same lines twice
+            batch = [self._lines[index] for index in range(min(BATCH, len(self._lines)))]
+            if not batch:
+                return
+            try:
+                await self._link.rows("append_lines", **_columns(batch))
+            except (DatabaseUnavailable, Busy):
+                raise  # unknown or not written: the lines stay
+            except PgcronError:
+                self.dropped += len(
+                    batch
+                )  # lines that the database refuses must not stop the run's end
+            for _ in batch:
+                self._lines.popleft()
+
+
+def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:
+    return {
+        "run_ids": [line[0].run_id for line in batch],
+        "tokens": [line[0].token for line in batch],
+        "sequences": [line[1] for line in batch],
+        "times": [line[2] for line in batch],
+        "streams": [line[3] for line in batch],
+        "lines": [_storable(line[4]) for line in batch],
+    }
+
+
+def _storable(line: str) -> str:
+    """PostgreSQL takes no NUL and no half of a surrogate pair; a line has at most 8 KiB."""
+    encoded = line.replace("\x00", "\ufffd").encode("utf-8", "replace")
+    return encoded[:LINE_BYTES].decode("utf-8", "ignore")

@@ -1,0 +1,217 @@
+"""The runs this node holds: waiting for a slot, executing, or ending.
+
+Executors call `done` and `feed` from their own threads, so a burst of short runs needs no hop through the engine's loop for
+each of them. What ended is collected in batches on the loop and given to the completer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from pgcron_ha.engine.reconcile import Held
+from pgcron_ha.executors.base import Context, Executor, Interrupted, Outcome, StopReason
+from pgcron_ha.executors.operating_system import boottime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgcron_ha.db.link import Row
+
+# How long a handler that was asked to stop may take before it is killed.
+STOP_GRACE_SECONDS: Final = 10.0
+
+Ended = tuple[Context, Outcome, float]
+"""Context, outcome, and the `time.monotonic` instant at which the handler had stopped."""
+
+
+class Runner:
+    """Slots, the queue before them, and the bookkeeping of what is held."""
+
+    def __init__(
+        self, slots: int, may_start: Callable[[], bool], collect: Callable[[list[Ended]], None]
+    ) -> None:
+        """`may_start` is asked before each handler begins; `collect` gets what ended, on the engine's loop."""
+        self.slots = slots
+        self._may_start = may_start
+        self._collect = collect
+        self._loop = asyncio.get_running_loop()
+        self._executors: Mapping[str, Executor] = {}
+        self._waiting: dict[str, deque[Context]] = {}
+        self._executing = 0
+        self._lock = threading.Lock()
+        self._held: dict[int, Context] = {}
+        self._since: dict[int, float] = {}
+        self._ending: set[int] = set()
+        self._ended: deque[Ended] = deque()
+        self._is_collecting = False
+        self._stopped_at: dict[int, float] = {}
+
+    def use(self, executors: Mapping[str, Executor]) -> None:
+        """The executors by kind; before the first run is accepted."""
+        self._executors = executors
+        self._waiting = {kind: deque() for kind in executors}
+
+    # What the engine's loop asks and does.
+
+    @property
+    def free_slots(self) -> int:
+        """Slots without a run, not counting those that waiting runs will take."""
+        return self.slots - self._executing
+
+    @property
+    def executing(self) -> int:
+        """Runs whose handler has been given to an executor and has not stopped."""
+        return self._executing
+
+    @property
+    def waiting(self) -> int:
+        """Claimed runs that wait for a slot."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def holds(self) -> int:
+        """All runs this node holds, those whose end is not acknowledged included."""
+        return len(self._held)
+
+    def held(self) -> dict[int, Held]:
+        """What is held, for the comparison with a beat."""
+        return {
+            run: Held(context.token, self._since[run], run in self._ending)
+            for run, context in self._held.items()
+        }
+
+    def contexts(self) -> list[Context]:
+        """Every held run, as it stands."""
+        return list(self._held.values())
+
+    def accept(self, rows: Sequence[Row]) -> None:
+        """Takes claimed rows and starts what has a slot."""
+        now = boottime()
+        for row in rows:
+            context = Context(
+                row["id"], row["uuid"], row["handler"], row["args"], row["attempt"], row["max_attempts"] or 5, row["queue"],
+                row["priority"], row["schedule"], row["fire_time"], row["token"], row["fence"], None, row["timeout"], row["delivery"],
+            )  # fmt: skip
+            self._held[context.run_id] = context
+            self._since[context.run_id] = now
+            self._waiting[context.handler.partition(":")[0]].append(context)
+        self.start_waiting()
+
+    def start_waiting(self) -> None:
+        """Gives waiting runs to their executors as far as there are slots."""
+        for kind, queue in self._waiting.items():
+            with self._lock:
+                count = min(self.slots - self._executing, len(queue))
+                batch = [queue.popleft() for _ in range(count)]
+                self._executing += count
+            if batch:
+                self._executors[kind].start(batch)
+
+    def take_waiting(self) -> list[Context]:
+        """Takes back what has not begun; the caller gives it back to the database."""
+        taken: list[Context] = []
+        for queue in self._waiting.values():
+            while queue:
+                try:
+                    taken.append(queue.popleft())
+                except IndexError:  # an executor took the last one in between
+                    break
+        return taken
+
+    def forget(self, runs: Iterable[int]) -> None:
+        """These runs are over for this node: ended and acknowledged, given back, or refused."""
+        for run in runs:
+            self._held.pop(run, None)
+            self._since.pop(run, None)
+            self._ending.discard(run)
+            self._stopped_at.pop(run, None)
+
+    def stop(self, run: int, reason: StopReason) -> None:
+        """Asks one run to stop; one that waits for its slot ends at once. Thread-safe."""
+        context = self._held.get(run)
+        if context is None or run in self._stopped_at or run in self._ending:
+            return
+        self._stopped_at[run] = monotonic()
+        try:
+            self._waiting[context.handler.partition(":")[0]].remove(context)
+        except ValueError:  # it is with its executor
+            self._executor(context).stop(context, reason)
+        else:
+            self.done(context, Interrupted(reason, "asked to stop before it began"))
+
+    def stop_all(self, reason: StopReason) -> None:
+        """Asks everything that executes to stop. Thread-safe."""
+        for context in list(self._held.values()):
+            if context.started_monotonic is not None:
+                self.stop(context.run_id, reason)
+
+    def kill_stopped(self, grace: float = STOP_GRACE_SECONDS) -> list[Context]:
+        """Kills what was asked to stop `grace` seconds ago; returns what can't be killed. Thread-safe."""
+        now = monotonic()
+        immune: list[Context] = []
+        for run, since in list(self._stopped_at.items()):
+            context = self._held.get(run)
+            if context is None or run in self._ending or now - since < grace:
+                continue
+            if not self._executor(context).kill(context):
+                immune.append(context)
+        return immune
+
+    def overdue(self) -> list[Context]:
+        """Executing runs over their time limit that were not asked to stop yet."""
+        now = monotonic()
+        return [
+            context
+            for run, context in self._held.items()
+            if context.timeout is not None
+            and context.started_monotonic is not None
+            and now - context.started_monotonic > context.timeout
+            and run not in self._ending
+            and run not in self._stopped_at
+        ]
+
+    # What executors call, from any thread.
+
+    def done(self, context: Context, outcome: Outcome) -> None:
+        """The handler has really stopped."""
+        self._ending.add(context.run_id)
+        self._ended.append((context, outcome, monotonic()))
+        if not self._is_collecting:
+            self._is_collecting = True
+            try:
+                self._loop.call_soon_threadsafe(self._collect_ended)
+            except (
+                RuntimeError
+            ):  # the loop is closed: the node is gone, its successor settles the run
+                pass
+
+    def feed_for(self, kind: str) -> Callable[[], Context | None]:
+        """The feed of one executor: the next run for the slot that became free, or None, which frees the slot."""
+
+        def feed() -> Context | None:
+            if self._may_start():
+                try:
+                    return self._waiting[kind].popleft()
+                except IndexError:
+                    pass
+            with self._lock:
+                self._executing -= 1
+            return None
+
+        return feed
+
+    def _collect_ended(self) -> None:
+        self._is_collecting = False  # before the queue is read, so that no end can be missed
+        batch: list[Ended] = []
+        while self._ended:
+            batch.append(self._ended.popleft())
+        if batch:
+            self._collect(batch)
+
+    def _executor(self, context: Context) -> Executor:
+        return self._executors[context.handler.partition(":")[0]]

@@ -1,0 +1,88 @@
+"""What every service of a node is: a bounded `run_once`, and a loop around it that is written once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import ClassVar, Final
+
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.telemetry.events import ServiceFailed
+from pgcron_ha.telemetry.log import emit
+
+_FIRST_PAUSE_SECONDS: Final = 0.1
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+
+
+class Service:
+    """Subclasses have a name, an interval in seconds, and `run_once`, which may be called at any time by a test."""
+
+    name: ClassVar[str]
+
+    def __init__(self, interval: float) -> None:
+        self.interval = interval
+        self._wake = asyncio.Event()
+        self._stopping = False
+
+    async def run_once(self) -> float | None:
+        """One bounded pass. Returns the seconds to the next one: 0 for at once, None for the interval.
+
+        Raises PgcronError when the pass failed; it is tried again with back-off.
+        """
+        raise TypeError(f"{type(self).__name__} does nothing")
+
+    def wake(self) -> None:
+        """The next pass begins at once. From the service's loop only."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """The loop ends after the pass under way."""
+        self._stopping = True
+        self._wake.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping
+
+    async def run(self) -> None:
+        """Passes until `stop`: at the interval with jitter, sooner when woken, later when they fail."""
+        failures = 0
+        while not self._stopping:
+            try:
+                self._wake.clear()
+                wait = await self.run_once()
+                failures = 0
+            except PgcronError as error:
+                failures += 1
+                wait = backoff(failures)
+                emit(ServiceFailed(self.name, error.message, wait))
+                await self._pause(
+                    wait
+                )  # a wake-up does not cut a back-off short, or a dead database would be hammered
+                continue
+            if wait is None:
+                wait = self.interval * random.uniform(0.75, 1.25)
+            await self.rest(wait)
+
+    async def rest(self, seconds: float) -> None:
+        """Waits for a wake-up, at most `seconds`."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _pause(self, seconds: float) -> None:
+        end = asyncio.get_running_loop().time() + seconds
+        while not self._stopping and (left := end - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(left, 0.25))
+
+
+def backoff(failures: int) -> float:
+    """Seconds to wait after so many failures in a row: exponential with full jitter, bounded."""
+    longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(failures, 10))
+    return random.uniform(_FIRST_PAUSE_SECONDS / 2, longest)

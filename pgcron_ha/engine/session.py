@@ -1,0 +1,248 @@
+"""The node's session: joins, renews the lease, and watches it, in a thread and on a connection of its own.
+
+Nothing a handler or the engine's loop does can delay a renewal, and no renewal is sent for an engine that no longer turns:
+a node that can't control its work must not keep a lease for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID, uuid4
+
+from pgcron_ha.db.link import Link, Unanswered
+from pgcron_ha.db.revision import require_revision
+from pgcron_ha.engine.lease import OVER_AT, Lease, LeasePhase
+from pgcron_ha.engine.reconcile import Beat
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.telemetry.events import LeaseEndangered, NodeFenced, NodeJoined, ServiceFailed
+from pgcron_ha.telemetry.log import emit
+
+BEATS_PER_LEASE: Final = 6
+_LOOKS_PER_LEASE: Final = 60
+_RECONNECT_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a node says of itself when it joins. `home` is None when its lock could not be had."""
+
+    name: str
+    host: str
+    process_id: int
+    version: str
+    home: str | None
+    slots: int
+    queues: tuple[str, ...]
+    handlers: tuple[str, ...]
+    zones: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHooks:
+    """What the session tells the engine; each is called from the session's thread and must not block."""
+
+    beat: Callable[[Beat], None]
+    phase: Callable[[LeasePhase], None]
+    fenced: Callable[[], None]
+    joined: Callable[[], None]
+    renewed: Callable[[float], None]
+    slots_used: Callable[[], int]
+    is_quiet: Callable[[], bool]
+    """Whether nothing of the last incarnation runs any more: only then a new one begins."""
+
+
+class Session(threading.Thread):
+    """One lease at a time; a new incarnation after the last one was declared dead."""
+
+    def __init__(
+        self, dsn: str, schema: str, identity: Identity, ttl: float, hooks: SessionHooks
+    ) -> None:
+        """`ttl` in seconds."""
+        super().__init__(name="pgcron-session", daemon=True)
+        self.lease = Lease(ttl)
+        self.incarnation: UUID | None = None
+        self.is_draining = False
+        self.refusal: PgcronError | None = None
+        """Why this node can't join at all (wrong schema, no rights); None while it can."""
+        self._identity = identity
+        self._hooks = hooks
+        self._link = Link(dsn, schema, answer_seconds=ttl / 4)
+        self._schema = schema
+        self._ticked_at = boottime()
+        self._phase = LeasePhase.OVER
+        self._loop = asyncio.new_event_loop()
+        self._wake = asyncio.Event()
+        self._is_stopping = False
+        self._leave_because: str | None = None
+
+    def may_claim(self) -> bool:
+        """Whether claims and handlers may begin, now."""
+        return (
+            self.incarnation is not None and not self.is_draining and self.lease.is_held(boottime())
+        )
+
+    def tick(self) -> None:
+        """The engine's loop turns; called by it several times a lease."""
+        self._ticked_at = boottime()
+
+    def beat_now(self) -> None:
+        """Ask for the next beat at once; thread-safe."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    def drain(self) -> None:
+        """No more claims from now on; the lease is kept."""
+        self.is_draining = True
+        self.beat_now()
+
+    def stop(self, reason: str) -> None:
+        """Leave in order: the row says why, the lease ends. `join` the thread afterwards."""
+        self._leave_because = reason
+        self._is_stopping = True
+        self.beat_now()
+
+    def run(self) -> None:
+        """The thread."""
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._live())
+        except BaseException as error:
+            self.refusal = PgcronError(
+                "the session's thread ended", f"{type(error).__name__}: {error}"
+            )
+            raise
+        finally:
+            self._loop.close()
+
+    async def _live(self) -> None:
+        watching = asyncio.ensure_future(self._watch())
+        while not self._is_stopping:
+            try:
+                await (self._renew() if self.incarnation else self._join())
+            except PgcronError as error:
+                await self._wait_for_database(error)
+        watching.cancel()
+        await self._leave()
+
+    async def _join(self) -> None:
+        if not self._hooks.is_quiet():
+            await self._pause(0.05)
+            return
+        if not self._link.is_open:
+            await self._check_server()
+        incarnation, sent = uuid4(), boottime()
+        mine = self._identity
+        await self._link.rows(
+            "join_node", incarnation=incarnation, name=mine.name, host=mine.host, process_id=mine.process_id,
+            version=mine.version, home=mine.home, lease_ttl=self.lease.ttl, slots=mine.slots, queues=list(mine.queues),
+        )  # fmt: skip
+        await self._link.rows(
+            "offer_handlers", incarnation=incarnation, handlers=list(mine.handlers)
+        )
+        buried = []
+        if mine.home is not None:
+            buried = await self._link.rows(
+                "bury_predecessors", home=mine.home, incarnation=incarnation
+            )
+        self.incarnation = incarnation
+        self._acknowledge(sent)
+        emit(NodeJoined(mine.name, str(incarnation), len(mine.handlers), len(buried)))
+        self._hooks.joined()
+
+    async def _check_server(self) -> None:
+        # A link opens itself; this looks at the schema first, so that a wrong one is said and not stumbled over.
+        await self._link.check(lambda connection: require_revision(connection, self._schema))
+        self.refusal = None
+        await self._link.rows("note_timeline")
+        await self._link.rows("learn_timezones", names=list(self._identity.zones))
+
+    async def _renew(self) -> None:
+        wait = self.lease.ttl / BEATS_PER_LEASE * random.uniform(0.9, 1.0)
+        await self._pause(wait)
+        if self._is_stopping or boottime() - self._ticked_at > self.lease.ttl / 2:
+            return
+        sent = boottime()
+        rows = await self._link.rows(
+            "beat",
+            incarnation=self.incarnation,
+            slots_used=self._hooks.slots_used(),
+            is_draining=self.is_draining,
+        )
+        if not rows:
+            self._lose_incarnation()
+            return
+        self._acknowledge(sent)
+        row = rows[0]
+        peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
+        self._hooks.beat(
+            Beat(
+                sent,
+                boottime(),
+                dict(zip(row["run_ids"], row["tokens"], strict=True)),
+                frozenset(row["cancelled_ids"]),
+                {peer: (sequence, ttl) for peer, sequence, ttl in peers},
+            )
+        )
+
+    def _acknowledge(self, sent: float) -> None:
+        self.lease.renew(sent)
+        self._hooks.renewed(sent + OVER_AT * self.lease.ttl)
+        self._look()
+
+    def _lose_incarnation(self) -> None:
+        emit(NodeFenced(str(self.incarnation)))
+        self.incarnation = None
+        self.lease.end()
+        self._look()
+        self._hooks.fenced()
+
+    async def _watch(self) -> None:
+        while True:
+            self._look()
+            await asyncio.sleep(self.lease.ttl / _LOOKS_PER_LEASE)
+
+    def _look(self) -> None:
+        phase = self.lease.phase(boottime())
+        if phase == self._phase:
+            return
+        if phase > self._phase and self.incarnation is not None:
+            emit(LeaseEndangered(self.lease.age(boottime()), phase.name.lower()))
+        self._phase = phase
+        self._hooks.phase(phase)
+
+    async def _wait_for_database(self, error: PgcronError) -> None:
+        if not isinstance(error, DatabaseUnavailable) and self.incarnation is None:
+            self.refusal = error
+        # A broken connection is tried again at once: a restarted server must not cost the lease.
+        pause = random.uniform(
+            0.05, _RECONNECT_SECONDS if isinstance(error, DatabaseUnavailable) else 2.0
+        )
+        if not isinstance(error, Unanswered):
+            emit(ServiceFailed("session", error.message, pause))
+        self._link.drop()
+        await self._pause(pause)
+
+    async def _leave(self) -> None:
+        if self.incarnation is not None:
+            try:
+                await self._link.rows(
+                    "leave", incarnation=self.incarnation, reason=self._leave_because or "stopped"
+                )
+            except PgcronError as error:
+                emit(ServiceFailed("session", f"could not sign off: {error.message}", 0.0))
+        self.incarnation = None
+        self.lease.end()
+        await self._link.close()
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), seconds)
+        except TimeoutError:
+            pass
+        self._wake.clear()

@@ -1,0 +1,208 @@
+"""One frozen dataclass for each thing that happens in a node: its fields, its level and its sentence."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened. `level` is one of logging's; `sentence` is for people."""
+
+    level: ClassVar[int] = logging.INFO
+
+    def sentence(self) -> str:
+        """What happened, in words."""
+        raise TypeError(f"{type(self).__name__} has no sentence")
+
+    def fields(self) -> dict[str, Any]:
+        """The facts, for machines."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoined(Event):
+    """A session began."""
+
+    node: str
+    incarnation: str
+    handlers: int
+    predecessors: int
+
+    def sentence(self) -> str:
+        """Says under which incarnation."""
+        freed = f", freed {self.predecessors} dead predecessor(s)" if self.predecessors else ""
+        return (
+            f"node {self.node!r} joined as {self.incarnation} with {self.handlers} handlers{freed}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeft(Event):
+    """A session ended in order."""
+
+    node: str
+    reason: str
+
+    def sentence(self) -> str:
+        """Says why."""
+        return f"node {self.node!r} left: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseEndangered(Event):
+    """The lease was not renewed in time; handlers are stopped."""
+
+    level = logging.WARNING
+    seconds: float
+    phase: str
+
+    def sentence(self) -> str:
+        """Says for how long, and what is done."""
+        return f"the lease was last renewed {self.seconds:.1f} s ago: {self.phase}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFenced(Event):
+    """This incarnation was declared dead; everything it does is refused from now on."""
+
+    level = logging.WARNING
+    incarnation: str
+
+    def sentence(self) -> str:
+        """Says which incarnation."""
+        return f"incarnation {self.incarnation} was declared dead; its handlers are stopped and it joins again"
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDied(Event):
+    """Another node's lease ran out and this one declared it dead."""
+
+    level = logging.WARNING
+    incarnation: str
+
+    def sentence(self) -> str:
+        """Says which."""
+        return f"node {self.incarnation} did not renew its lease and was declared dead"
+
+
+@dataclass(frozen=True, slots=True)
+class RunsReaped(Event):
+    """Runs of dead nodes were ended or made ready again."""
+
+    level = logging.WARNING
+    verdicts: dict[str, int]
+
+    def sentence(self) -> str:
+        """Counts by verdict."""
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
+        return f"runs of dead nodes: {counts}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFenced(Event):
+    """A completion was refused: the run is not this node's any more."""
+
+    level = logging.WARNING
+    run: int
+    attempt: int
+
+    def sentence(self) -> str:
+        """Says which run."""
+        return f"run {self.run}: the end of attempt {self.attempt} was refused, the run belongs to somebody else by now"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailed(Event):
+    """An attempt did not succeed."""
+
+    level = logging.WARNING
+    run: int
+    handler: str
+    attempt: int
+    verdict: str
+    error: str
+
+    def sentence(self) -> str:
+        """Says what became of it."""
+        return f"run {self.run} ({self.handler}) attempt {self.attempt}: {self.error} -> {self.verdict}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunsReleased(Event):
+    """Claimed runs were given back unstarted."""
+
+    runs: int
+    reason: str
+
+    def sentence(self) -> str:
+        """Says how many and why."""
+        return f"gave back {self.runs} run(s) that had not begun: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunsParked(Event):
+    """Due runs whose handler nobody offers were set aside."""
+
+    level = logging.WARNING
+    runs: int
+
+    def sentence(self) -> str:
+        """Says how many."""
+        return f"parked {self.runs} run(s): no live node offers their handler; `pgcron-ha status` names it"
+
+
+@dataclass(frozen=True, slots=True)
+class RunIsStuck(Event):
+    """A handler ignores that it was asked to stop and can't be ended by force."""
+
+    level = logging.ERROR
+    run: int
+    handler: str
+    reason: str
+
+    def sentence(self) -> str:
+        """Says which handler."""
+        return f"run {self.run} ({self.handler}) does not stop though asked to ({self.reason}); it keeps its slot"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleIsInvalid(Event):
+    """A schedule in the database can't be read by this version."""
+
+    level = logging.ERROR
+    schedule: int
+    error: str
+
+    def sentence(self) -> str:
+        """Says what is wrong."""
+        return f"schedule {self.schedule} is marked invalid: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFailed(Event):
+    """One pass of a service failed; it will be tried again."""
+
+    level = logging.WARNING
+    service: str
+    error: str
+    pause: float
+
+    def sentence(self) -> str:
+        """Says what, and when it tries again."""
+        return f"{self.service}: {self.error}; trying again in {self.pause:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairWasNeeded(Event):
+    """A sweep found what should never be found."""
+
+    level = logging.ERROR
+    what: str
+    count: int
+
+    def sentence(self) -> str:
+        """Says what it found."""
+        return f"repaired {self.count}: {self.what}"

@@ -1,0 +1,47 @@
+"""How a process of ours logs about itself: one line an event on stderr, for people or as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any, TextIO
+
+from pgcron_ha.telemetry.events import Event
+
+LOGGER = "pgcron_ha"
+
+
+def emit(event: Event) -> None:
+    """Writes an event with its level, its sentence and its facts."""
+    logging.getLogger(LOGGER).log(event.level, "%s", event.sentence(), extra={"event": event})
+
+
+def set_up(style: str = "text", level: str = "info", stream: TextIO | None = None) -> None:
+    """Sends this process's events to `stream` (stderr); `style` is text or json."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_JsonLines() if style == "json" else _Lines())
+    logger = logging.getLogger(LOGGER)
+    logger.handlers[:] = [handler]
+    logger.setLevel(level.upper())
+    logger.propagate = False
+
+
+class _Lines(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%dT%H:%M:%S%z")
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        event = getattr(record, "event", None)
+        facts: dict[str, Any] = {
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        if isinstance(event, Event):
+            facts |= {"event": type(event).__name__, **event.fields()}
+        if record.exc_info:
+            facts["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(facts, ensure_ascii=False, default=str)
