@@ -52,17 +52,13 @@ class Binaries:
         return path
 
     def environment(self) -> dict[str, str]:
-        """The environment to run a program with: ours, without what would change its answers."""
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PG", "LC_", "LANG")) or name == BIN_VARIABLE
-        }
+        """The environment to run a program with: ours, with the language its logs are read in."""
+        environment = {**os.environ, "LC_ALL": "C"}
         own_libraries = self.directory.parent / "lib"
         # Some builds look for libpq where they were compiled, and would find another version's.
         if any(own_libraries.glob("libpq.*")):
-            inherited["LD_LIBRARY_PATH"] = str(own_libraries)
-        return inherited | {"LC_ALL": "C"}
+            environment["LD_LIBRARY_PATH"] = str(own_libraries)
+        return environment
 
     def copied_to(self, folder: Path) -> Binaries:
         """The same installation below `folder`, made if it is not there; complete or not at all.

@@ -79,19 +79,17 @@ def _exists(pid: int) -> bool:
 
 def _command_of(pid: int) -> str:
     """The command line of a live process; empty for none, and for a zombie."""
-    if Path("/proc/self/stat").exists():
+    if Path("/proc/self/cmdline").exists():
         return _command_from_proc(pid)
     return _command_from_ps(pid)
 
 
 def _command_from_proc(pid: int) -> str:
     try:
-        # The second field is the name in brackets and may contain anything, brackets too.
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (OSError, IndexError):
+        # A zombie has no memory left, and with it no arguments: the file is empty.
+        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "))
+    except OSError:
         return ""
-    return "" if state in "ZX" else os.fsdecode(command.replace(b"\0", b" "))
 
 
 def _command_from_ps(pid: int) -> str:
