@@ -3,23 +3,25 @@
 -- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path (queue, priority) from a
 -- lower bound that the node moves, so that neither future rows of a high priority nor dead index entries are walked. The
 -- sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the checks on node and cluster stand inside it so
--- that nothing is locked for a session that is not alive.
+-- that nothing is locked for a session that is not alive. The paths have an ORDER BY of their own: a join with queue may shuffle them.
 UPDATE pgcron.run r
 SET state = 'running', owner = :incarnation::uuid, token = gen_random_uuid(), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
     claimed_at = now()
 WHERE r.id = ANY(ARRAY(
   SELECT due.id
-  FROM unnest(:queues::text[], :priorities::smallint[], :bound_dues::timestamptz[], :bound_ids::bigint[]) WITH ORDINALITY
-       AS path(queue, priority, bound_due, bound_id, position)
+  FROM (
+    SELECT open_path.* FROM unnest(:queues::text[], :priorities::smallint[], :bound_dues::timestamptz[], :bound_ids::bigint[]) WITH ORDINALITY
+                            AS open_path(queue, priority, bound_due, bound_id, position)
+    WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
+      AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+      AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND q.paused_at IS NOT NULL)
+    ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
     WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
-  WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
-    AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
-    AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
   LIMIT :limit))
 RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
           r.token, r.fence, extract(epoch FROM r.timeout)::float8 AS timeout, r.delivery, r.due_at;
@@ -32,16 +34,18 @@ SET state = 'running', owner = :incarnation::uuid, token = gen_random_uuid(), fe
     claimed_at = now()
 WHERE r.id = ANY(ARRAY(
   SELECT due.id
-  FROM unnest(:queues::text[], :priorities::smallint[]) WITH ORDINALITY AS path(queue, priority, position)
+  FROM (
+    SELECT open_path.* FROM unnest(:queues::text[], :priorities::smallint[]) WITH ORDINALITY AS open_path(queue, priority, position)
+    WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
+      AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+      AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND q.paused_at IS NOT NULL)
+    ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
     WHERE c.state = 'ready' AND c.hold IS NULL AND (c.overlap IS NOT NULL OR c.delivery <> 'at_least_once') AND c.overlap IS NULL
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
-  WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
-    AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
-    AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
   LIMIT :limit))
 RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
           r.token, r.fence, extract(epoch FROM r.timeout)::float8 AS timeout, r.delivery, r.due_at;
