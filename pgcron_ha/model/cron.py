@@ -20,6 +20,7 @@ __all__ = [
     "LATEST",
     "CronExpression",
     "DstPolicy",
+    "count_fires",
     "fires_between",
     "load_zone",
     "next_fire",
@@ -121,6 +122,27 @@ def fires_between(
         fires.append(fire)
         fire = next_fire(expression, zone, fire, dst)
     return fires
+
+
+def count_fires(
+    expression: CronExpression,
+    zone: str,
+    after: datetime,
+    until: datetime,
+    dst: DstPolicy,
+    most: int,
+) -> int:
+    """How many fires with after < fire <= until: exact up to ``most``, else more than ``most``.
+
+    Not enumerated while the clock is not changed, so that a long outage is counted at once.
+    """
+    start, end = _naive_utc(after), _naive_utc(until)
+    if start >= end:
+        return 0
+    if first_change(zone, start - _NEAR, end) is not None:
+        return len(fires_between(expression, zone, after, until, dst, most + 1))
+    clock = load_zone(zone)
+    return expression.count_between(wall_clock(clock, start), wall_clock(clock, end), most)
 
 
 def _next_until(

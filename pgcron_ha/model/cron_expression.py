@@ -74,6 +74,33 @@ class CronExpression:
         time = self.hours[0], self.minutes[0], self.seconds[0]
         return datetime(later.year, later.month, later.day, *time)
 
+    def count_between(self, after: datetime, until: datetime, most: int) -> int:
+        """How many wall times it names in (after, until], both naive: exact up to ``most``."""
+        day, end = after.date(), until.date()
+        each_day = len(self.hours) * len(self.minutes) * len(self.seconds)
+        count = 0
+        if self.days.has(day):
+            count -= self._times_up_to(after)
+            count += each_day if day < end else self._times_up_to(until)
+        elif day == end:
+            return 0
+        later = self.days.after(day)
+        while later is not None and later < end and count <= most:
+            count += each_day
+            later = self.days.after(later)
+        return count + (self._times_up_to(until) if later == end else 0)
+
+    def _times_up_to(self, wall: datetime) -> int:
+        """How many times of a day it names up to and including this one."""
+        hours = bisect_right(self.hours, wall.hour - 1)
+        minutes = bisect_right(self.minutes, wall.minute - 1)
+        count = hours * len(self.minutes) * len(self.seconds)
+        if wall.hour in self.hours:
+            count += minutes * len(self.seconds)
+            if wall.minute in self.minutes:
+                count += bisect_right(self.seconds, wall.second)
+        return count
+
     def _time_after(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
         if hour in self.hours:
             if minute in self.minutes:

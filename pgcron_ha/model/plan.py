@@ -113,6 +113,9 @@ def _late(
     window: timedelta,
 ) -> tuple[list[datetime], list[Missed]]:
     """The late fire that is kept, if any, and the ranges of the others; none is enumerated."""
+    oldest = spec.next(watermark)
+    if oldest is None or oldest > late_end:
+        return [], []  # the usual case, without a look back
     newest = spec.previous(late_end + _INSTANT_LATER)
     if newest is None or newest <= watermark:
         return [], []
@@ -136,9 +139,9 @@ def _missed(spec: Spec, after: datetime, last: datetime, reason: MissedReason) -
     """The range of the fires in (after, last] (``last`` is a fire), or nothing if there is none."""
     if last <= after:
         return []
-    counted = spec.between(after, last, COUNTED_EXACTLY + 1)
-    count = len(counted) if len(counted) <= COUNTED_EXACTLY else None
-    return [Missed(counted[0], last, count, reason)]
+    first = spec.next(after) or last
+    count = spec.count(after, last, COUNTED_EXACTLY)
+    return [Missed(first, last, count if count <= COUNTED_EXACTLY else None, reason)]
 
 
 def _before(moment: datetime, distance: timedelta) -> datetime:

@@ -20,6 +20,7 @@ from pgcron_ha.model.cron import (
     LATEST,
     CronExpression,
     DstPolicy,
+    count_fires,
     load_zone,
     next_fire,
     parse_cron,
@@ -60,6 +61,9 @@ class FireRule(Protocol):
     def previous(self, before: datetime) -> datetime | None:
         """The last fire earlier than ``before``."""
 
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until: exact up to ``most``, else more."""
+
 
 @dataclass(frozen=True)
 class CronRule:
@@ -86,6 +90,10 @@ class CronRule:
     def previous(self, before: datetime) -> datetime | None:
         """The last fire earlier than ``before``."""
         return previous_fire(self.expression, self.timezone, before, self.dst)
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until: exact up to ``most``, else more."""
+        return count_fires(self.expression, self.timezone, after, until, self.dst, most)
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,11 @@ class IntervalRule:
             return None
         count = -((self.anchor - min(before, LATEST)) // self.period) - 1
         return self._fire(count)
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until, exact."""
+        start, end = max(after, EARLIEST), min(until, LATEST)
+        return max(0, (end - self.anchor) // self.period - (start - self.anchor) // self.period)
 
     def _fire(self, count: int) -> datetime | None:
         distance = count * self.period
@@ -160,6 +173,14 @@ class Spec:
             fires.append(fire)
             fire = self.next(fire)
         return fires
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until: exact up to ``most``, else more."""
+        if len(self.rules) == 1:
+            return self.rules[0].count(after, until, most)
+        if max(rule.count(after, until, most) for rule in self.rules) > most:
+            return most + 1
+        return len(self.between(after, until, most + 1))
 
 
 @lru_cache(maxsize=CACHED_SPECS)

@@ -176,6 +176,23 @@ def test_looking_back_is_looking_forward_reversed(
         assert preceding.microsecond == 0
 
 
+@bounded
+@given(
+    st.one_of(valid, with_seconds, st.just("every 7m")),
+    zone_names,
+    instants,
+    st.timedeltas(timedelta(-1), timedelta(days=9)),
+    policies,
+)
+def test_counting_is_enumerating(
+    text: str, zone: str, moment: datetime, span: timedelta, policy: DstPolicy
+) -> None:
+    assume(text.startswith("every") or accepted(text))
+    for spec in (parse_spec(text, zone, policy), parse_spec(f"{text}\n@daily", zone, policy)):
+        counted = spec.count(moment, moment + span, 300)
+        assert min(counted, 301) == len(spec.between(moment, moment + span, 301))
+
+
 @few
 @given(valid, zone_names, instants, policies)
 def test_any_expression_fires_as_the_slow_reading_says(

@@ -138,7 +138,7 @@ def test_a_weekend_of_every_second_is_one_range_and_counted_only_as_far_as_is_ch
         Missed(now - 24 * HOUR, newest - MINUTE / 60, None, MissedReason.LATEST),
     ]
     assert decided.fires[0] == newest
-    assert asked < 2 * (COUNTED_EXACTLY + 2) + 100 + 10
+    assert asked < 100 + 10  # the planned ones and a few more
 
 
 def test_a_range_is_counted_exactly_up_to_the_bound() -> None:
