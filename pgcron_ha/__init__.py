@@ -1,0 +1,50 @@
+"""Cron and background jobs on PostgreSQL alone: equal nodes, no leader, no broker.
+
+::
+
+    from pgcron_ha import App
+
+    app = App()
+
+    @app.schedule("0 3 * * *", timezone="Europe/Berlin")
+    @app.handler("report")
+    async def make_report(context, day: str = "today") -> None: ...
+
+    await app.enqueue("report", args={"day": "monday"}, conn=connection)
+
+`App` and `Context` are all that most programs need. A handler may raise `Retry` and `Discard`;
+`Stopped` is what `Context.check` raises. Every error of ours is in `errors`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgcron_ha import errors
+    from pgcron_ha.client import App
+    from pgcron_ha.executors.context import Context, Discard, Retry, Stopped
+
+__all__ = ["App", "Context", "Discard", "Retry", "Stopped", "errors"]
+
+# Found when they are asked for: a command that needs none of it imports none of it.
+_PLACES = {
+    "App": "pgcron_ha.client",
+    "Context": "pgcron_ha.executors.context",
+    "Discard": "pgcron_ha.executors.context",
+    "Retry": "pgcron_ha.executors.context",
+    "Stopped": "pgcron_ha.executors.context",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("pgcron_ha.errors")
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

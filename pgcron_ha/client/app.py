@@ -1,0 +1,229 @@
+"""`App`: handlers by decorator, schedules in code, runs in the caller's own transaction."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from types import MappingProxyType, TracebackType
+from typing import Any, Self, TypedDict, TypeVar, Unpack
+
+from pgcron_ha.client import checks
+from pgcron_ha.client.run_request import request_run
+from pgcron_ha.client.run_status import RunStatus, read_status
+from pgcron_ha.client.schedules import CodeSchedule, define_schedule
+from pgcron_ha.config import load_settings
+from pgcron_ha.db import doors
+from pgcron_ha.db.clients import ClientPools
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
+from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.python_handler import PythonHandler
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Policies(TypedDict, total=False):
+    """What a schedule in code may say beside its spec; what it leaves out has the default.
+
+    Durations are timedelta or seconds.
+    """
+
+    args: Mapping[str, Any] | None
+    timezone: str
+    dst: str
+    queue: str
+    priority: int
+    overlap: str
+    catchup: str
+    catchup_window: timedelta | float
+    start_deadline: timedelta | float | None
+    timeout: timedelta | float
+    max_attempts: int | None
+    retry_base: timedelta | float
+    retry_cap: timedelta | float
+    delivery: str
+
+
+class App:
+    """A program's handlers and schedules, and its door to the cluster.
+
+    `dsn` is where the door leads; without one it is ``PGCRON_HA_DSN`` or ``pgcron-ha.toml``, read
+    when it is first needed. Definitions need no database. An App may be used from several event
+    loops; `close` (or ``async with``) closes the connections of the running one.
+    """
+
+    def __init__(self, dsn: str | None = None, schema: str = DEFAULT_SCHEMA) -> None:
+        in_schema("", schema)  # refuses a name that is not plain where it is written
+        self._dsn = dsn
+        self.schema = schema
+        self._handlers: dict[str, PythonHandler] = {}
+        self._schedules: dict[str, CodeSchedule] = {}
+        self._pools = ClientPools()
+
+    @property
+    def handlers(self) -> Mapping[str, PythonHandler]:
+        """The registered handlers by full name, such as ``py:report``."""
+        return MappingProxyType(self._handlers)
+
+    @property
+    def schedules(self) -> Mapping[str, CodeSchedule]:
+        """The schedules in code by name, each complete and valid."""
+        return MappingProxyType(self._schedules)
+
+    def handler(self, name: str | None = None) -> Callable[[Function], Function]:
+        """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
+
+        Raises ConfigError when the name is taken or the function can't be called with keywords,
+        InvalidInput for a name that no handler can have.
+        """
+        if callable(name):
+            raise ConfigError(
+                "@app.handler is used without parentheses",
+                "It takes the handler's name, or nothing.",
+                "Write @app.handler() or @app.handler('report').",
+            )
+
+        def register(function: Function) -> Function:
+            added = PythonHandler(name or function.__name__, function)
+            full_name = checks.handler_name(added.full_name)
+            if full_name in self._handlers:
+                raise ConfigError(
+                    f"handler '{full_name}' is defined twice",
+                    "Within an App a name is one function's.",
+                    "Give one of them another name: @app.handler('other').",
+                )
+            self._handlers[full_name] = added
+            return function
+
+        return register
+
+    def schedule(
+        self, spec: str, *, name: str | None = None, **policies: Unpack[Policies]
+    ) -> Callable[[Function], Function]:
+        """Run the decorated handler by this spec; stands above ``@app.handler``.
+
+        The name is the handler's by default; a second schedule of one handler needs its own. The
+        spec is judged here: raises InvalidSpec, UnknownZone, InvalidInput, TooLarge; ConfigError
+        for a function that is no handler of this App and for a name that is taken.
+        """
+
+        def register(function: Function) -> Function:
+            handler = self._name_of(function)
+            self.add_schedule(name or handler.removeprefix("py:"), spec, handler, **policies)
+            return function
+
+        return register
+
+    def add_schedule(
+        self, name: str, spec: str, handler: str, **policies: Unpack[Policies]
+    ) -> CodeSchedule:
+        """A schedule in code of any handler, ``shell:backup`` say. Raises as `schedule`."""
+        defined = define_schedule(name, spec, self._name_of(handler), policies)
+        if defined.name in self._schedules:
+            raise ConfigError(
+                f"schedule '{defined.name}' is defined twice",
+                "A schedule's name is unique in the cluster.",
+                "Give it another one: @app.schedule(…, name='…').",
+            )
+        self._schedules[defined.name] = defined
+        return defined
+
+    async def enqueue(
+        self,
+        handler: str | Callable[..., Any],
+        args: Mapping[str, Any] | None = None,
+        *,
+        queue: str = "default",
+        priority: int = 5,
+        due_at: datetime | None = None,
+        idempotency_key: str | None = None,
+        key_lifetime: timedelta | float | None = None,
+        timeout: timedelta | float | None = None,
+        max_attempts: int | None = None,
+        delivery: str = "at_least_once",
+        conn: Any = None,
+    ) -> int:
+        """Ask for one run; its id.
+
+        The handler is a registered function, or a name: ``report``, ``shell:backup``.
+
+        With `conn` (asyncpg's, psycopg's AsyncConnection, SQLAlchemy's AsyncConnection or
+        AsyncSession) the run exists if and when the caller's transaction commits. A living
+        `idempotency_key` (a day by default) returns the run it already named. Numbers of
+        `key_lifetime` and `timeout` are seconds. Raises errors of `pgcron_ha.errors` only; bad
+        values are refused before anything is sent.
+        """
+        request = request_run(
+            self._name_of(handler),
+            args,
+            queue=queue,
+            priority=priority,
+            due_at=due_at,
+            idempotency_key=idempotency_key,
+            key_lifetime=key_lifetime,
+            timeout=timeout,
+            max_attempts=max_attempts,
+            delivery=delivery,
+        )
+        async with self._connection(conn) as connection:
+            return await request.send(connection, self.schema)
+
+    async def run(self, run_id: int, *, conn: Any = None) -> RunStatus:
+        """How a run stands: state, outcome, error, result. Raises NotFound."""
+        async with self._connection(conn) as connection:
+            return await read_status(connection, run_id, self.schema)
+
+    async def cancel_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
+        """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
+        async with self._connection(conn) as connection:
+            return await doors.cancel_run(connection, run_id, reason, schema=self.schema)
+
+    async def put_schedules(self, conn: Any = None, schema: str | None = None) -> None:
+        """Make the database's schedules those of the code; what is so already is not touched.
+
+        A node calls it when it starts. A schedule that the code no longer has stays as it is:
+        another version of the program may still define it.
+        """
+        async with self._connection(conn) as connection:
+            # In one order, so that nodes that start together can't wait for each other in a ring.
+            for _, schedule in sorted(self._schedules.items()):
+                await schedule.put(connection, schema or self.schema)
+
+    async def close(self) -> None:
+        """Close the connections that were opened in this event loop."""
+        await self._pools.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<App handlers={len(self._handlers)} schedules={len(self._schedules)}>"
+
+    def _name_of(self, handler: str | Callable[..., Any]) -> str:
+        if isinstance(handler, str):
+            return checks.handler_name(handler if ":" in handler else f"py:{handler}")
+        for full_name, known in self._handlers.items():
+            if known.function is handler:
+                return full_name
+        raise ConfigError(
+            f"{getattr(handler, '__qualname__', handler)!s:.200} is not a handler of this App",
+            "A function becomes one by @app.handler(), which stands below @app.schedule(…).",
+            "Decorate it, or name the handler by text.",
+        )
+
+    @asynccontextmanager
+    async def _connection(self, given: Any) -> AsyncIterator[Any]:
+        if given is not None:
+            yield given
+            return
+        dsn = self._dsn if self._dsn is not None else load_settings().required_dsn()
+        async with self._pools.connection(dsn) as own:
+            yield own

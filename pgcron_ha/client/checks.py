@@ -1,0 +1,201 @@
+"""What can be refused before the database is asked, in the words that the database would use.
+
+Each check takes a value as a caller gave it and returns it as the doors of `pgcron_ha.db.doors`
+want it. All raise `InvalidInput` (`TooLarge`, `InvalidSpec`, `UnknownZone`) with detail and hint.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pgcron_ha.errors import InvalidInput, TooLarge
+
+MOST_ARGS_BYTES: Final = 256 * 1024
+MOST_KEY_CHARACTERS: Final = 500
+MOST_NAME_CHARACTERS: Final = 200
+LONGEST_TIMEOUT: Final = timedelta(days=30)
+LONGEST_RETRY_BASE: Final = timedelta(days=1)
+MOST_ATTEMPTS: Final = 100
+DELIVERIES: Final = ("at_least_once", "at_most_once")
+
+_HANDLER: Final = re.compile(r"(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_ARGS_HINT: Final = 'Write for example {"day": 1}.'
+
+
+def handler_name(name: object) -> str:
+    """A full handler name such as ``py:report``."""
+    if not isinstance(name, str) or not _HANDLER.fullmatch(name):
+        raise InvalidInput(
+            f"handler '{str(name)[:200]}' is not a handler name",
+            "A handler is written kind:name; the kinds are py, shell, http and sql, "
+            'the name has letters, digits, "_", "." and "-".',
+            "Write for example 'py:report' or 'shell:backup'; "
+            "`pgcron-ha nodes` lists what live nodes offer.",
+        )
+    return name
+
+
+def args_text(args: Mapping[str, Any] | str | None) -> str:
+    """Args as JSON text of at most 256 KiB; a text is judged and passed on as it is."""
+    parsed = _parsed(args) if isinstance(args, str) else ({} if args is None else args)
+    if not isinstance(parsed, Mapping):
+        raise InvalidInput(
+            f"args is a JSON {_json_kind(parsed)}",
+            "args must be a JSON object: names and values.",
+            _ARGS_HINT,
+        )
+    try:
+        # Written as PostgreSQL writes jsonb, so that both count the same bytes.
+        text = json.dumps(dict(parsed), ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput("args can't be written as JSON", str(error), _ARGS_HINT) from None
+    if size > MOST_ARGS_BYTES:
+        raise TooLarge(
+            f"args has {size} bytes",
+            f"args may have {MOST_ARGS_BYTES} bytes (256 KiB) as JSON text.",
+            "Store the payload in a table or file of yours and pass its key.",
+        )
+    if _has_nul(parsed):
+        raise InvalidInput(
+            "args has a NUL character", "PostgreSQL stores no NUL in text.", "Leave it out."
+        )
+    return args if isinstance(args, str) else text
+
+
+def queue_name(name: object) -> str:
+    """A queue's name."""
+    if not isinstance(name, str) or not _QUEUE.fullmatch(name):
+        raise InvalidInput(
+            f"queue '{str(name)[:200]}' is not a queue name",
+            'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
+            "Write for example 'default'.",
+        )
+    return name
+
+
+def priority(value: object) -> int:
+    """0 (first) to 9 (last)."""
+    return _whole_number(
+        "priority", value, 0, 9, "A priority is a number from 0 (first) to 9 (last)."
+    )
+
+
+def max_attempts(value: object, delivery_name: str | None = None) -> int | None:
+    """1 to 100; None means 5, or 1 with ``at_most_once``, where nothing else is possible."""
+    if value is None:
+        return None
+    count = _whole_number("max_attempts", value, 1, MOST_ATTEMPTS, "A run is tried 1 to 100 times.")
+    if delivery_name == "at_most_once" and count != 1:
+        raise InvalidInput(
+            f"max_attempts {count} with at_most_once",
+            "A run that may be executed at most once can't be tried again.",
+            "Leave max_attempts out, or use at_least_once.",
+        )
+    return count
+
+
+def choice(what: str, value: object, known: tuple[str, ...]) -> str:
+    """One of the known words; `what` names it in the sentence."""
+    if not isinstance(value, str) or value not in known:
+        raise InvalidInput(
+            f"{what} '{str(value)[:100]}' is not known",
+            f"This version knows {' and '.join(known)}.",
+            f"Leave it out for {known[0]}.",
+        )
+    return value
+
+
+def duration(what: str, value: object, most: timedelta | None = None) -> timedelta | None:
+    """A positive duration; numbers are seconds, None stays None."""
+    if value is None or isinstance(value, timedelta):
+        found = value
+    elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidInput(
+            f"{what} {value!r} is not a duration",
+            "A duration is a timedelta or a number of seconds.",
+            "Write for example timedelta(minutes=10).",
+        )
+    else:
+        try:
+            found = timedelta(seconds=value)
+        except OverflowError:
+            found = timedelta.max
+    if found is not None and not timedelta(0) < found <= (most or timedelta(days=36_525)):
+        raise InvalidInput(
+            f"{what} {found} is out of range",
+            f"It is longer than nothing and at most {(most or timedelta(days=36_525)).days} days.",
+            "Write for example timedelta(minutes=10).",
+        )
+    return found
+
+
+def instant(what: str, value: object) -> datetime | None:
+    """An aware datetime, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime) or value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidInput(
+            f"{what} {value!s:.100} has no time zone",
+            "An instant says its zone: the same wall time is another instant elsewhere.",
+            "Give an aware datetime, for example datetime.now(UTC) + timedelta(hours=1).",
+        )
+    return value
+
+
+def text(what: str, value: object, most: int) -> str:
+    """A text of 1 to `most` characters that PostgreSQL can store, not only blanks."""
+    fine = isinstance(value, str) and 1 <= len(value) <= most and value.strip() != ""
+    if not fine or not isinstance(value, str) or "\x00" in value or not _is_encodable(value):
+        raise InvalidInput(
+            f"{what} is empty, too long or no plain text",
+            f"It has 1 to {most} characters, none of them NUL.",
+            "Choose a short text.",
+        )
+    return value
+
+
+def _whole_number(what: str, value: object, least: int, most: int, rule: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInput(
+            f"{what} {value!s:.100} is out of range", rule, "Leave it out for the default."
+        )
+    return value
+
+
+def _parsed(args: str) -> Any:
+    try:
+        return json.loads(args, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"args '{args[:80]}' is not JSON", f"{error}.", _ARGS_HINT) from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _json_kind(value: object) -> str:
+    kinds = {bool: "boolean", type(None): "null", str: "string", int: "number", float: "number"}
+    return kinds.get(type(value), "array" if isinstance(value, list | tuple) else "value")
+
+
+def _has_nul(value: object) -> bool:
+    if isinstance(value, str):
+        return "\x00" in value
+    if isinstance(value, Mapping):
+        return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
+    return isinstance(value, list | tuple) and any(map(_has_nul, value))
+
+
+def _is_encodable(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,71 @@
+"""``shop.jobs:app`` to the `App` it names."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from operator import attrgetter
+from types import ModuleType
+
+from pgcron_ha.client.app import App
+from pgcron_ha.errors import ConfigError, PgcronError
+
+_EXAMPLE = "Write module:attribute, for example shop.jobs:app."
+
+
+def load_app(place: str) -> App:
+    """The App at ``module:attribute``; the working directory is looked in, too.
+
+    Raises ConfigError when the module can't be imported, has no such attribute, or the attribute
+    is no App. An error of ours that the module raises, a bad spec say, comes as it is.
+    """
+    module_name, colon, attribute = place.partition(":")
+    if not colon or not module_name or not attribute:
+        raise ConfigError(f"'{place}' is not the place of an App", None, _EXAMPLE)
+    module = _import(module_name)
+    try:
+        found = attrgetter(attribute)(module)
+    except AttributeError:
+        apps = sorted(name for name, value in vars(module).items() if isinstance(value, App))
+        raise ConfigError(
+            f"module '{module_name}' has no attribute '{attribute}'",
+            f"Apps in it: {', '.join(apps) or 'none'}.",
+            _EXAMPLE,
+        ) from None
+    if not isinstance(found, App):
+        raise ConfigError(
+            f"'{place}' is a {type(found).__name__}, not an App",
+            "A node takes its Python handlers from instances of pgcron_ha.App.",
+            _EXAMPLE,
+        )
+    return found
+
+
+def _import(name: str) -> ModuleType:
+    # A console script does not look where `python -m` would.
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except PgcronError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise ConfigError(
+                f"module '{name}' is not found",
+                f"Python looked for '{error.name}' in the working directory, PYTHONPATH and the "
+                "installed packages.",
+                "Install the package, or start the node where the module is.",
+            ) from None
+        raise _failed(name, error) from error
+    except Exception as error:
+        raise _failed(name, error) from error
+
+
+def _failed(name: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"module '{name}' can't be imported",
+        f"{type(error).__name__}: {error}",
+        f"`python -c 'import {name}'` shows where.",
+    )

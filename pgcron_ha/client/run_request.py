@@ -1,0 +1,86 @@
+"""One wish for a run, judged before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from pgcron_ha.client import checks
+from pgcron_ha.db import doors
+from pgcron_ha.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What `pgcron_ha.db.doors.enqueue` takes, every value checked."""
+
+    handler: str
+    args: str
+    queue: str
+    priority: int
+    due_at: datetime | None
+    idempotency_key: str | None
+    key_lifetime: timedelta
+    timeout: timedelta
+    max_attempts: int | None
+    delivery: str
+
+    async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
+        """The run's id; in the transaction of `connection`."""
+        return await doors.enqueue(
+            connection,
+            self.handler,
+            self.args,
+            queue=self.queue,
+            priority=self.priority,
+            due_at=self.due_at,
+            idempotency_key=self.idempotency_key,
+            key_lifetime=self.key_lifetime,
+            timeout=self.timeout,
+            max_attempts=self.max_attempts,
+            delivery=self.delivery,
+            actor=actor,
+            schema=schema,
+        )
+
+
+def request_run(
+    handler: str,
+    args: Mapping[str, Any] | str | None = None,
+    *,
+    queue: str = "default",
+    priority: int = 5,
+    due_at: datetime | None = None,
+    idempotency_key: str | None = None,
+    key_lifetime: timedelta | float | None = None,
+    timeout: timedelta | float | None = None,
+    max_attempts: int | None = None,
+    delivery: str = "at_least_once",
+) -> RunRequest:
+    """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
+
+    `handler` is a full name; `args` a mapping or JSON text; durations are timedelta or seconds.
+    """
+    if key_lifetime is not None and idempotency_key is None:
+        raise InvalidInput(
+            "key_lifetime is given without idempotency_key",
+            "It says how long the key is remembered.",
+            "Give the key, or leave key_lifetime out.",
+        )
+    key = idempotency_key
+    return RunRequest(
+        handler=checks.handler_name(handler),
+        args="{}" if args is None else checks.args_text(args),
+        queue=checks.queue_name(queue),
+        priority=checks.priority(priority),
+        due_at=checks.instant("due_at", due_at),
+        idempotency_key=None
+        if key is None
+        else checks.text("the idempotency key", key, checks.MOST_KEY_CHARACTERS),
+        key_lifetime=checks.duration("key_lifetime", key_lifetime) or doors.KEY_LIFETIME,
+        timeout=checks.duration("timeout", timeout, checks.LONGEST_TIMEOUT) or doors.RUN_TIMEOUT,
+        delivery=checks.choice("delivery", delivery, checks.DELIVERIES),
+        max_attempts=checks.max_attempts(max_attempts, delivery),
+    )

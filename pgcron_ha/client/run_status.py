@@ -1,0 +1,56 @@
+"""What a client is told about a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pgcron_ha.db.foreign import fetch_row
+from pgcron_ha.db.statements import load
+from pgcron_ha.errors import NotFound
+from pgcron_ha.model.run import RunOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """One run, as it stood: `state` is the live state or the outcome, instants are aware UTC.
+
+    `error` is that of the last attempt, `result` what the handler returned (JSON).
+    """
+
+    id: int
+    uuid: str
+    handler: str
+    schedule: str | None
+    state: str
+    attempt: int
+    due_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str | None
+    result: Any
+
+    @property
+    def outcome(self) -> str | None:
+        """How it ended, or None while it is alive."""
+        return self.state if self.state in set(RunOutcome) else None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.outcome is not None
+
+
+async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
+    """The run of that id, alive or ended. Raises NotFound."""
+    row = await fetch_row(connection, load(schema)["run_status"], {"run_id": run_id})
+    if not row:
+        raise NotFound(
+            f"run {run_id} does not exist",
+            "It was never enqueued, its transaction was rolled back, or retention removed it.",
+            "`pgcron-ha runs list` lists runs.",
+        )
+    result = None if row[-1] is None else json.loads(row[-1])
+    return RunStatus(*[*row[:-1], result])

@@ -1,0 +1,126 @@
+"""Schedules as Python defines them: judged where they are written, put when a node starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any, Final, cast
+
+from pgcron_ha.client import checks
+from pgcron_ha.db import doors
+from pgcron_ha.db.doors import SchedulePolicies
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.spec import parse_spec
+
+OVERLAPS: Final = ("skip", "allow")
+CATCHUPS: Final = ("latest", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeSchedule:
+    """One schedule of an App, complete and valid: the code decides every policy of it.
+
+    Whether it is enabled is left alone, so that an operator's pause outlives a deployment.
+    """
+
+    name: str
+    spec: str
+    handler: str
+    args: str = "{}"
+    timezone: str = "UTC"
+    dst: str = "vixie"
+    queue: str = "default"
+    priority: int = 5
+    overlap: str = "skip"
+    catchup: str = "latest"
+    catchup_window: timedelta = timedelta(hours=1)
+    start_deadline: timedelta | None = None
+    timeout: timedelta = timedelta(hours=1)
+    max_attempts: int | None = None
+    retry_base: timedelta = timedelta(seconds=2)
+    retry_cap: timedelta = timedelta(hours=1)
+    delivery: str = "at_least_once"
+
+    async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
+        """Make the database's schedule of this name so; its id. Nothing is written if it is."""
+        policies = {field.name: getattr(self, field.name) for field in fields(self)}
+        return await doors.put_schedule(
+            connection, **policies, managed_by="code", actor=actor, door="code", schema=schema
+        )
+
+
+def define_schedule(
+    name: str, spec: str, handler: str, policies: Mapping[str, Any]
+) -> CodeSchedule:
+    """The checked schedule; `policies` has any of the fields after `handler`, args as a mapping.
+
+    Raises InvalidSpec, UnknownZone, InvalidInput and TooLarge.
+    """
+    checked = check_schedule(name, spec, handler, policies)
+    given: dict[str, Any] = {key: value for key, value in checked.items() if value is not None}
+    return CodeSchedule(name=name, spec=spec, handler=handler, **given)
+
+
+def check_schedule(
+    name: str, spec: str, handler: str, policies: Mapping[str, Any]
+) -> SchedulePolicies:
+    """The policies as `doors.put_schedule` takes them; those that are None stay None.
+
+    Judges name, spec and handler too. Raises as `define_schedule`.
+    """
+    unknown = set(policies) - set(SchedulePolicies.__annotations__)
+    if unknown:
+        raise InvalidInput(
+            f"a schedule has no policy '{min(unknown)}'",
+            f"The policies are {', '.join(SchedulePolicies.__annotations__)}.",
+            "Correct its spelling, or leave it out.",
+        )
+    checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS)
+    checks.handler_name(handler)
+    checked = cast(SchedulePolicies, dict(policies))
+    _check_choices(checked)
+    _check_durations(checked)
+    _check_spec(spec, checked)
+    return checked
+
+
+def _check_spec(spec: str, policies: SchedulePolicies) -> None:
+    zone, dst = policies.get("timezone"), policies.get("dst")
+    for what, value in (("spec", spec), ("timezone", zone), ("dst", dst)):
+        if value is not None and not isinstance(value, str):
+            raise InvalidInput(f"{what} is a {type(value).__name__}", f"{what} is text.")
+    policy = DstPolicy.VIXIE if dst is None else DstPolicy.parse(dst)
+    if dst is not None:
+        policies["dst"] = str(policy)
+    parse_spec(spec, "UTC" if zone is None else zone, policy)
+
+
+def _check_choices(policies: SchedulePolicies) -> None:
+    if policies.get("args") is not None:
+        policies["args"] = checks.args_text(policies["args"])
+    if policies.get("queue") is not None:
+        checks.queue_name(policies["queue"])
+    if policies.get("priority") is not None:
+        checks.priority(policies["priority"])
+    if policies.get("overlap") is not None:
+        checks.choice("overlap policy", policies["overlap"], OVERLAPS)
+    if policies.get("catchup") is not None:
+        checks.choice("catch-up policy", policies["catchup"], CATCHUPS)
+    if policies.get("delivery") is not None:
+        checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
+    checks.max_attempts(policies.get("max_attempts"), policies.get("delivery"))
+
+
+def _check_durations(policies: SchedulePolicies) -> None:
+    bounds: dict[str, timedelta | None] = {
+        "catchup_window": None,
+        "start_deadline": None,
+        "timeout": checks.LONGEST_TIMEOUT,
+        "retry_base": checks.LONGEST_RETRY_BASE,
+        "retry_cap": checks.LONGEST_TIMEOUT,
+    }
+    for name, most in bounds.items():
+        if policies.get(name) is not None:
+            policies[name] = checks.duration(name, policies[name], most)  # type: ignore[literal-required]

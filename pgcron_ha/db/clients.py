@@ -1,0 +1,91 @@
+"""Connections of those who ask rather than work: the command line's one, an App's few."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+import asyncpg
+
+from pgcron_ha.db.connecting import connect, prepare_connection, unavailable
+from pgcron_ha.errors import PgcronError
+
+Connection: TypeAlias = asyncpg.Connection
+
+# Each enqueue holds one for a millisecond; more would only queue in the database.
+MOST_CONNECTIONS: Final = 4
+_CONNECT_SECONDS: Final = 10
+_CLOSE_SECONDS: Final = 5
+# An edit of a schedule needs READ COMMITTED to be whole at once.
+_SETTINGS: Final = (
+    "SET application_name = 'pgcron_ha client'; SET timezone = 'UTC'; "
+    "SET default_transaction_isolation = 'read committed'; "
+    "SET statement_timeout = 30000; SET lock_timeout = 10000"
+)
+
+
+async def connect_client(dsn: str) -> Connection:
+    """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
+    connection = await connect(dsn, timeout=_CONNECT_SECONDS, is_control=False)
+    await connection.execute(_SETTINGS)
+    return connection
+
+
+class ClientPools:
+    """A small pool for each event loop that asks: an App serves a program's and its handlers'."""
+
+    def __init__(self) -> None:
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncpg.Pool] = (
+            WeakKeyDictionary()
+        )
+
+    @asynccontextmanager
+    async def connection(self, dsn: str) -> AsyncIterator[Any]:
+        """A connection of this loop's pool, made when none is free. Raises DatabaseUnavailable."""
+        pool = await self._pool(dsn)
+        try:
+            acquired = await pool.acquire(timeout=_CONNECT_SECONDS)
+        except PgcronError:
+            raise
+        except Exception as error:
+            raise unavailable(error) from error
+        try:
+            yield acquired
+        finally:
+            await pool.release(acquired)
+
+    async def close(self) -> None:
+        """Close what was opened in this event loop; the next use opens it again."""
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), _CLOSE_SECONDS)
+            except TimeoutError:
+                pool.terminate()
+
+    async def _pool(self, dsn: str) -> asyncpg.Pool:
+        loop = asyncio.get_running_loop()
+        found = self._pools.get(loop)
+        if found is None:
+            found = asyncpg.create_pool(
+                dsn, min_size=0, max_size=MOST_CONNECTIONS, init=_prepare, reset=_keep
+            )
+            self._pools[loop] = found
+            try:
+                await found  # connects to nothing yet, so nobody gets in between
+            except Exception as error:
+                del self._pools[loop]
+                raise unavailable(error) from error
+        return found
+
+
+async def _prepare(connection: Any) -> None:
+    await prepare_connection(connection, is_control=False)
+    await connection.execute(_SETTINGS)
+
+
+async def _keep(connection: Any) -> None:
+    """Our statements leave nothing behind, and a RESET would undo the settings."""

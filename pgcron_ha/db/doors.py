@@ -1,0 +1,230 @@
+"""The doors into the cluster: one function for each statement of ``sql/doors.sql``.
+
+Each takes a connection (asyncpg's, or one that `pgcron_ha.db.foreign` knows), works in its
+transaction, and raises the errors of `pgcron_ha.errors` with the sentences that SQL gave. Args are
+JSON text, durations `timedelta`; ``actor`` is who asks (None: the database's session user) and
+``door`` how (``cli``, ``code``, …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
+
+from pgcron_ha.db.foreign import fetch_row
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
+
+KEY_LIFETIME: Final = timedelta(days=1)
+RUN_TIMEOUT: Final = timedelta(hours=1)
+
+
+class Reason(NamedTuple):
+    """Why an instant of a schedule ran or did not; `run` is its run's id, `outcome` its state."""
+
+    decision: str
+    reason: str | None
+    run: int | None
+    outcome: str | None
+
+
+class SchedulePolicies(TypedDict, total=False):
+    """What `put_schedule` may set beside name, spec and handler; None or absent: as it is."""
+
+    args: str | None
+    timezone: str | None
+    dst: str | None
+    queue: str | None
+    priority: int | None
+    enabled: bool | None
+    overlap: str | None
+    catchup: str | None
+    catchup_window: timedelta | None
+    start_deadline: timedelta | None
+    timeout: timedelta | None
+    max_attempts: int | None
+    retry_base: timedelta | None
+    retry_cap: timedelta | None
+    delivery: str | None
+    managed_by: str | None
+
+
+async def enqueue(
+    connection: Any,
+    handler: str,
+    args: str = "{}",
+    *,
+    queue: str = "default",
+    priority: int = 5,
+    due_at: datetime | None = None,
+    idempotency_key: str | None = None,
+    key_lifetime: timedelta = KEY_LIFETIME,
+    timeout: timedelta = RUN_TIMEOUT,
+    max_attempts: int | None = None,
+    delivery: str = "at_least_once",
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> int:
+    """The id of the new run, or of the run that a living idempotency key already named."""
+    found: int = await _value(
+        connection,
+        schema,
+        "enqueue",
+        handler=handler,
+        args=args,
+        queue=queue,
+        priority=priority,
+        due_at=due_at,
+        idempotency_key=idempotency_key,
+        key_lifetime=key_lifetime.total_seconds(),
+        timeout=timeout.total_seconds(),
+        max_attempts=max_attempts,
+        delivery=delivery,
+        actor=actor,
+    )
+    return found
+
+
+async def put_schedule(
+    connection: Any,
+    name: str,
+    spec: str,
+    handler: str,
+    *,
+    actor: str | None = None,
+    door: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+    **policies: Unpack[SchedulePolicies],
+) -> int:
+    """Creates or changes the schedule of that name; its id. One that is so is not touched."""
+    values: dict[str, Any] = dict.fromkeys(SchedulePolicies.__annotations__)
+    for policy, value in policies.items():
+        values[policy] = value.total_seconds() if isinstance(value, timedelta) else value
+    found: int = await _value(
+        connection,
+        schema,
+        "put_schedule",
+        name=name,
+        spec=spec,
+        handler=handler,
+        actor=actor,
+        door=door,
+        **values,
+    )
+    return found
+
+
+async def pause_schedule(
+    connection: Any,
+    name: str,
+    note: str | None = None,
+    *,
+    actor: str | None = None,
+    door: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> None:
+    """No fires from now on; those that pass meanwhile are missed with this note. NotFound."""
+    await _row(connection, schema, "pause_schedule", name=name, note=note, actor=actor, door=door)
+
+
+async def resume_schedule(
+    connection: Any,
+    name: str,
+    *,
+    actor: str | None = None,
+    door: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> None:
+    """Fires again from now on. NotFound."""
+    await _row(connection, schema, "resume_schedule", name=name, actor=actor, door=door)
+
+
+async def delete_schedule(
+    connection: Any,
+    name: str,
+    *,
+    actor: str | None = None,
+    door: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> None:
+    """Ends what has not started and removes the schedule; its history stays. NotFound."""
+    await _row(connection, schema, "delete_schedule", name=name, actor=actor, door=door)
+
+
+async def run_now(
+    connection: Any,
+    name: str,
+    args: str | None = None,
+    *,
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> int:
+    """The id of a run beside the schedule's fires; `args` None means the schedule's. NotFound."""
+    found: int = await _value(connection, schema, "run_now", name=name, args=args, actor=actor)
+    return found
+
+
+async def cancel_run(
+    connection: Any,
+    run_id: int,
+    reason: str | None = None,
+    *,
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> str:
+    """``cancelled`` (had not begun), ``requested`` (its node stops it), ``finished``. NotFound."""
+    verdict: str = await _value(
+        connection, schema, "cancel_run", run_id=run_id, reason=reason, actor=actor
+    )
+    return verdict
+
+
+async def retry_run(
+    connection: Any, run_id: int, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
+) -> int:
+    """A waiting run is due now (same id), an ended one runs again (new id). NotFound, Conflict."""
+    found: int = await _value(connection, schema, "retry_run", run_id=run_id, actor=actor)
+    return found
+
+
+async def redrive(
+    connection: Any, run_id: int, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
+) -> int:
+    """The id of the new run of a dead letter; once for each letter. NotFound, Conflict."""
+    found: int = await _value(connection, schema, "redrive", run_id=run_id, actor=actor)
+    return found
+
+
+async def pause_queue(
+    connection: Any,
+    name: str,
+    note: str | None = None,
+    *,
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> None:
+    """Nobody claims from the queue until it is resumed; what runs goes on."""
+    await _row(connection, schema, "pause_queue", name=name, note=note, actor=actor)
+
+
+async def resume_queue(
+    connection: Any, name: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
+) -> None:
+    """The queue is claimed from again; nothing happens to one that was not paused."""
+    await _row(connection, schema, "resume_queue", name=name, actor=actor)
+
+
+async def why(
+    connection: Any, schedule: str, instant: datetime, *, schema: str = DEFAULT_SCHEMA
+) -> Reason:
+    """What was decided about an instant (aware) of a schedule, from what is stored. NotFound."""
+    return Reason(*await _row(connection, schema, "why", schedule=schedule, instant=instant))
+
+
+async def _row(connection: Any, schema: str, name: str, /, **values: Any) -> Sequence[Any]:
+    return await fetch_row(connection, load(schema)[name], values)
+
+
+async def _value(connection: Any, schema: str, name: str, /, **values: Any) -> Any:
+    row = await _row(connection, schema, name, **values)
+    return row[0]

@@ -1,0 +1,60 @@
+-- name: enqueue
+-- Args come as text and durations as seconds, so that neither a caller's JSON codec nor a driver's idea of an interval matters.
+SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priority::int, :due_at::timestamptz, :idempotency_key::text,
+                      make_interval(secs => :key_lifetime::float8), make_interval(secs => :timeout::float8), :max_attempts::int, :delivery::text,
+                      :actor::text) AS run_id;
+
+-- name: put_schedule
+-- A put that would change nothing writes nothing: nodes put the schedules of their code at every start, all of them at once.
+SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
+         name => :name::text, spec => :spec::text, handler => :handler::text, args => :args::text::jsonb, timezone => :timezone::text, dst => :dst::text,
+         queue => :queue::text, priority => :priority::int, enabled => :enabled::boolean, overlap => :overlap::text, catchup => :catchup::text,
+         catchup_window => make_interval(secs => :catchup_window::float8), start_deadline => make_interval(secs => :start_deadline::float8),
+         timeout => make_interval(secs => :timeout::float8), max_attempts => :max_attempts::int, retry_base => make_interval(secs => :retry_base::float8),
+         retry_cap => make_interval(secs => :retry_cap::float8), delivery => :delivery::text, managed_by => :managed_by::text, actor => :actor::text,
+         door => :door::text) ELSE same.id END AS schedule_id
+FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON same.name = :name AND same.spec = :spec AND same.handler = :handler
+  AND same.args = coalesce(:args::text::jsonb, same.args) AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
+  AND same.queue = coalesce(:queue, same.queue) AND same.priority = coalesce(:priority::int, same.priority) AND same.enabled = coalesce(:enabled, same.enabled)
+  AND same.overlap = coalesce(:overlap, same.overlap) AND same.catchup = coalesce(:catchup, same.catchup)
+  AND same.catchup_window = coalesce(make_interval(secs => :catchup_window), same.catchup_window)
+  AND same.start_deadline IS NOT DISTINCT FROM coalesce(make_interval(secs => :start_deadline), same.start_deadline)
+  AND same.timeout = coalesce(make_interval(secs => :timeout), same.timeout)
+  AND same.max_attempts IS NOT DISTINCT FROM coalesce(:max_attempts, same.max_attempts)
+  AND same.retry_base = coalesce(make_interval(secs => :retry_base), same.retry_base)
+  AND same.retry_cap = coalesce(make_interval(secs => :retry_cap), same.retry_cap) AND same.delivery = coalesce(:delivery, same.delivery)
+  AND same.managed_by = coalesce(:managed_by, same.managed_by);
+
+-- name: pause_schedule
+SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text);
+
+-- name: resume_schedule
+SELECT pgcron.resume_schedule(:name::text, :actor::text, :door::text);
+
+-- name: delete_schedule
+SELECT pgcron.delete_schedule(:name::text, :actor::text, :door::text);
+
+-- name: run_now
+SELECT pgcron.run_now(:name::text, :args::text::jsonb, :actor::text) AS run_id;
+
+-- name: cancel_run
+SELECT pgcron.cancel_run(:run_id::bigint, :reason::text, :actor::text) AS verdict;
+
+-- name: retry_run
+SELECT pgcron.retry_run(:run_id::bigint, :actor::text) AS run_id;
+
+-- name: redrive
+SELECT pgcron.redrive(:run_id::bigint, :actor::text) AS run_id;
+
+-- name: pause_queue
+SELECT pgcron.pause_queue(:name::text, :note::text, :actor::text);
+
+-- name: resume_queue
+SELECT pgcron.resume_queue(:name::text, :actor::text);
+
+-- name: why
+SELECT w.decision, w.reason, w.run, w.outcome FROM pgcron.why(:schedule::text, :instant::timestamptz) w;
+
+-- name: run_status
+SELECT v.id, v.uuid::text, v.handler, v.schedule, v.state, v.attempt, v.due_at, v.started_at, v.finished_at, v.error, v.result::text
+FROM pgcron.runs v WHERE v.id = :run_id::bigint LIMIT 1;

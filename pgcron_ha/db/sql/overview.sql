@@ -1,0 +1,113 @@
+-- name: list_schedules
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup, s.managed_by,
+       s.status, s.error, s.next_fire, last.outcome AS last_outcome, last.finished_at AS last_finished_at
+FROM (SELECT v.* FROM pgcron.schedules v
+      WHERE (:name::text IS NULL OR position(lower(:name::text) IN lower(v.name)) > 0) AND (:handler::text IS NULL OR v.handler = :handler::text)
+        AND (:queue::text IS NULL OR v.queue = :queue::text) AND (:status::text IS NULL OR v.status = :status::text)
+        AND (:enabled::boolean IS NULL OR v.enabled = :enabled::boolean)
+      ORDER BY v.name LIMIT :limit::int) s
+LEFT JOIN LATERAL (SELECT h.outcome, h.finished_at FROM pgcron.history h WHERE h.schedule_id = s.id ORDER BY h.finished_at DESC LIMIT 1) last ON true
+ORDER BY s.name;
+
+-- name: one_schedule
+SELECT v.*, c.since, c.edit_is_pending FROM pgcron.schedules v JOIN pgcron.cursor c ON c.schedule_id = v.id WHERE v.name = :name::text;
+
+-- name: list_runs
+-- Newest first by id. Each source is read from its newest row on, and no further than :look rows, so that a rare filter costs
+-- no more than that.
+SELECT r.*
+FROM ((SELECT e.id, e.uuid, e.origin, e.schedule, coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority, e.state, e.hold,
+              e.attempt, e.max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
+              (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node, e.last_error AS error
+       FROM pgcron.run e ORDER BY e.id DESC LIMIT :look::int)
+      UNION ALL
+      (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for), h.handler, h.queue, h.priority, h.outcome, NULL,
+              h.attempt, h.max_attempts, h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
+       FROM pgcron.history h ORDER BY h.id DESC LIMIT :look::int)
+      UNION ALL
+      (SELECT o.id, o.uuid, o.origin, o.schedule, coalesce(o.scheduled_for, o.nominal_for), o.handler, o.queue, o.priority, o.outcome, NULL,
+              o.attempt, o.max_attempts, o.delivery, o.due_at, o.started_at, o.finished_at, o.node, o.error
+       FROM pgcron.history_overflow o ORDER BY o.id DESC LIMIT :look::int)) r
+WHERE (:state::text IS NULL OR r.state = :state::text) AND (:handler::text IS NULL OR r.handler = :handler::text)
+  AND (:queue::text IS NULL OR r.queue = :queue::text)
+ORDER BY r.id DESC LIMIT :limit::int;
+
+-- name: list_runs_of_schedule
+-- Live runs and the last that ended, by the indexes on the schedule.
+SELECT r.*
+FROM ((SELECT e.id, e.uuid, e.origin, e.schedule, coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority, e.state, e.hold,
+              e.attempt, e.max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
+              (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node, e.last_error AS error
+       FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint ORDER BY e.id DESC LIMIT :look::int)
+      UNION ALL
+      (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for), h.handler, h.queue, h.priority, h.outcome, NULL,
+              h.attempt, h.max_attempts, h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
+       FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint ORDER BY h.finished_at DESC LIMIT :look::int)) r
+WHERE (:state::text IS NULL OR r.state = :state::text) AND (:handler::text IS NULL OR r.handler = :handler::text)
+  AND (:queue::text IS NULL OR r.queue = :queue::text)
+ORDER BY r.id DESC LIMIT :limit::int;
+
+-- name: one_run
+SELECT v.*, r.cancel_reason, r.expire_at, extract(epoch FROM r.timeout)::float8 AS timeout
+FROM pgcron.runs v LEFT JOIN pgcron.run r ON r.id = v.id WHERE v.id = :run_id::bigint LIMIT 1;
+
+-- name: list_attempts
+SELECT a.attempt, a.outcome, a.node, a.claimed_at, a.started_at, a.ended_at, a.error_class, a.error, a.traceback
+FROM pgcron.attempt a WHERE a.run_id = :run_id::bigint ORDER BY a.attempt, a.ended_at LIMIT :limit::int;
+
+-- name: list_lines
+SELECT l.attempt, l.sequence, l.at, l.stream, l.line FROM pgcron.log l
+WHERE l.run_id = :run_id::bigint AND (l.attempt, l.sequence) > (:after_attempt::int, :after_sequence::int)
+  AND (:attempt::int IS NULL OR l.attempt = :attempt::int)
+ORDER BY l.attempt, l.sequence LIMIT :limit::int;
+
+-- name: list_dead_letters
+SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for AS fire_time, d.handler, d.queue, d.attempts, d.error_class, d.error,
+       d.requeued_as, d.requeued_at, d.requeued_by
+FROM pgcron.dead_letter d
+WHERE (:also_redriven::boolean OR d.requeued_as IS NULL) AND (:handler::text IS NULL OR d.handler = :handler::text)
+ORDER BY d.died_at DESC, d.run_id DESC LIMIT :limit::int;
+
+-- name: list_queues
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.waiting, q.due, q.running, q.held, q.oldest_due
+FROM pgcron.queues q ORDER BY q.name LIMIT :limit::int;
+
+-- name: list_nodes
+SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
+       n.slots, n.slots_used, n.queues, n.handlers, n.started_at, n.ended_at, n.ended_because
+FROM pgcron.nodes n WHERE :also_dead::boolean OR n.state <> 'dead'
+ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
+
+-- name: count_live_runs
+SELECT count(*) FILTER (WHERE r.state = 'running') AS running, count(*) FILTER (WHERE r.state = 'blocked') AS blocked,
+       count(*) FILTER (WHERE r.state = 'ready' AND r.hold IS NOT NULL) AS parked,
+       count(*) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now()) AS due,
+       count(*) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at > now()) AS later,
+       min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now()) AS oldest_due
+FROM pgcron.run r;
+
+-- name: count_outcomes
+SELECT h.outcome, count(*) AS runs, max(h.finished_at) AS last_finished_at FROM pgcron.history h
+WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h.outcome ORDER BY h.outcome;
+
+-- name: list_parked
+-- Due runs that no live node can take: those a node has parked, and those that no node was there to park.
+SELECT p.handler, p.queue, count(*) AS runs, min(p.due_at) AS oldest_due
+FROM ((SELECT h.handler, h.queue, h.due_at FROM pgcron.run h WHERE h.hold IS NOT NULL LIMIT :look::int)
+      UNION ALL
+      (SELECT r.handler, r.queue, r.due_at FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() LIMIT :look::int)) p
+WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+                  WHERE o.handler = p.handler AND n.state = 'alive' AND n.lease_until > now() AND p.queue = ANY(n.queues))
+GROUP BY p.handler, p.queue ORDER BY min(p.due_at) LIMIT :limit::int;
+
+-- name: list_invalid_schedules
+SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
+WHERE c.status = 'invalid' ORDER BY s.name LIMIT :limit::int;
+
+-- name: read_pauses
+SELECT c.paused_at, c.paused_by, c.paused_note, CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
+       (SELECT count(*) FROM pgcron.queue q WHERE q.paused_at IS NOT NULL) AS paused_queues,
+       (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
+       (SELECT count(*) FROM pgcron.schedule s) AS schedules,
+       (SELECT count(*) FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL) AS dead_letters
+FROM pgcron.cluster c;
