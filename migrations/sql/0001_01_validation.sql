@@ -14,7 +14,7 @@ COMMENT ON FUNCTION pgcron.refuse(text, text, text, text) IS
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$' $$;
+  SELECT handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $$;
 
 CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

@@ -46,7 +46,7 @@ COMMENT ON TABLE pgcron.offer IS 'Which handlers a node offers.';
 CREATE INDEX offer_handler ON pgcron.offer (handler);
 
 CREATE TABLE pgcron.queue (
-  name text PRIMARY KEY CONSTRAINT a_queue_name_is_simple CHECK (name ~ '^[A-Za-z0-9_.-]{1,100}$' OR pgcron.refuse('PC001',
+  name text PRIMARY KEY CONSTRAINT a_queue_name_is_simple CHECK ((name ~ '^[A-Za-z0-9_.-]+$' AND length(name) <= 100) OR pgcron.refuse('PC001',
     format('queue %L is not a queue name', left(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".', 'Write for example ''default''.')),
   paused_at timestamptz,
   paused_by text,

@@ -137,7 +137,7 @@ DECLARE
 BEGIN
   SELECT array_agg(locked.id) INTO held FROM (
     SELECT r.id FROM unnest(run_ids, tokens) u(id, token) JOIN pgcron.run r ON r.id = u.id AND r.token = u.token
-     WHERE r.id = ANY(run_ids) AND r.state = 'running' ORDER BY r.id FOR UPDATE OF r) locked;
+     WHERE r.id = ANY(run_ids) ORDER BY r.id FOR UPDATE OF r) locked;
   IF held IS NULL THEN RETURN; END IF;
   UPDATE pgcron.run r SET started_at = coalesce(r.started_at, clock_timestamp() - make_interval(secs => u.elapsed))
     FROM unnest(run_ids, elapsed_seconds) u(id, elapsed) WHERE r.id = ANY(held) AND r.id = u.id AND u.elapsed IS NOT NULL;

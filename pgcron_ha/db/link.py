@@ -47,9 +47,18 @@ class Link:
     """A connection that is made when it is needed and again after it broke; one statement at a time."""
 
     def __init__(
-        self, dsn: str, schema: str = DEFAULT_SCHEMA, answer_seconds: float = _ANSWER_SECONDS
+        self,
+        dsn: str,
+        schema: str = DEFAULT_SCHEMA,
+        answer_seconds: float = _ANSWER_SECONDS,
+        joins_by_hash: bool = False,
     ) -> None:
-        """`answer_seconds`: a connection that has not answered for so long is taken for dead."""
+        """`answer_seconds`: a connection that has not answered for so long is taken for dead.
+
+        `joins_by_hash` is for statements that join long arrays with a table: a plan is made without knowing how long they
+        are, and nested loops over two of them would be quadratic.
+        """
+        self._settings = "SET enable_nestloop = off; SET enable_mergejoin = off" if joins_by_hash else None
         self._dsn = dsn
         self._answer_seconds = answer_seconds
         self._statements = load(schema)
@@ -154,6 +163,8 @@ class Link:
             self._connection = await connect(
                 self._dsn, timeout=min(_CONNECT_SECONDS, self._answer_seconds)
             )
+            if self._settings is not None:
+                await self._connection.execute(self._settings)
         return self._connection
 
     async def _answer(self, sending: Any) -> Any:

@@ -99,8 +99,8 @@ class Node:
         finally:
             await link.close()
 
-    def _new_link(self) -> Link:
-        return Link(self._dsn, self.settings.schema)
+    def _new_link(self, joins_by_hash: bool = False) -> Link:
+        return Link(self._dsn, self.settings.schema, joins_by_hash=joins_by_hash)
 
     # Building.
 
@@ -108,7 +108,10 @@ class Node:
         node = self.settings.node
         self._loop = asyncio.get_running_loop()
         self._links = {
-            use: self._new_link() for use in ("claims", "endings", "upkeep", "listening")
+            "claims": self._new_link(),
+            "endings": self._new_link(joins_by_hash=True),
+            "upkeep": self._new_link(),
+            "listening": self._new_link(),
         }
         self._runner = Runner(
             node.slots, lambda: self._session.lease.is_held(boottime()), self._collect

@@ -1,10 +1,11 @@
 -- name: finish_runs
 -- running -> succeeded
 -- The token is the fence: what is not returned belongs to somebody else, or has ended. One statement moves the row from the hot
--- table to history, so a run that has ended can't be found alive again.
+-- table to history, so a run that has ended can't be found alive again. A row with a token is running (a constraint says so);
+-- asking for the state as well would lead the planner to the index of running rows.
 WITH ended AS (
   DELETE FROM pgcron.run r USING unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[], :results::text[]) given(id, token, elapsed, result)
-  WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.state = 'running'
+  WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
 INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
                             attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
@@ -28,14 +29,14 @@ UPDATE pgcron.run r
 SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, attempt = r.attempt - 1,
     overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL
 FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
-WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.state = 'running' AND r.cancel_at IS NULL
+WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL
 RETURNING r.id;
 
 -- name: mark_started
 -- Only runs that last are marked while they run; short ones say it when they end.
 UPDATE pgcron.run r SET started_at = now() - given.elapsed * interval '1 second'
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[]) given(id, token, elapsed)
-WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.state = 'running' AND r.started_at IS NULL
+WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.started_at IS NULL
 RETURNING r.id;
 
 -- name: ended_by_fence

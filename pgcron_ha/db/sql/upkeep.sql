@@ -36,7 +36,7 @@ INSERT INTO pgcron.log (run_id, attempt, sequence, at, stream, line)
 SELECT r.id, r.attempt, l.sequence, l.at, l.stream, l.line
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :sequences::int[], :times::timestamptz[], :streams::text[], :lines::text[])
      l(run_id, token, sequence, at, stream, line)
-JOIN pgcron.run r ON r.id = l.run_id AND r.token = l.token AND r.state = 'running'
+JOIN pgcron.run r ON r.id = l.run_id AND r.token = l.token
 WHERE r.id = ANY(:run_ids);
 
 -- name: unaccounted
