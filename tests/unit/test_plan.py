@@ -95,6 +95,14 @@ def test_a_newest_late_fire_older_than_the_window_is_not_caught_up() -> None:
     assert decided.missed == [Missed(at(1), at(5), 5, MissedReason.WINDOW)]
 
 
+def test_a_late_fire_as_old_as_the_window_is_caught_up_and_one_at_the_grace_is_late() -> None:
+    decided = decide(now=at(5.5), horizon_end=at(6), window=HOUR / 2, grace=HOUR / 2)
+    assert decided.fires == [at(5), at(6)]
+    assert decided.missed == [Missed(at(1), at(4), 4, MissedReason.WINDOW)]
+    dropped = decide(now=at(5.5), horizon_end=at(6), catchup="none", grace=HOUR / 2)
+    assert dropped.missed == [Missed(at(1), at(5), 5, MissedReason.NONE)]
+
+
 def test_none_drops_all_late_fires() -> None:
     decided = decide(now=at(5.5), horizon_end=at(6), catchup="none")
     assert decided.fires == [at(6)]
