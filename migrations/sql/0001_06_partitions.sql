@@ -28,8 +28,9 @@ BEGIN
   RETURN true;
 END $$;
 
+-- Bounds are whole days and months of UTC: in a session's own zone a day may have 23 hours, and the next bound would not come.
 CREATE FUNCTION pgcron.ensure_partitions() RETURNS int
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
   kept pgcron.retention;
   low timestamptz;
@@ -55,14 +56,14 @@ COMMENT ON FUNCTION pgcron.ensure_partitions() IS 'Makes the partitions that are
 
 -- Where the last partition of a table ends.
 CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamptz
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
   SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz)
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
 
 -- Partitions whose every row is older than the table's retention; the janitor detaches and drops them.
 CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE (relation text, partition text)
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
   SELECT kept.relation, c.relname::text
   FROM pgcron.retention kept
   JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', kept.relation)::regclass

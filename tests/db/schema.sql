@@ -1,0 +1,1573 @@
+-- The schema that the migrations make, for review. Written by: python -m tests.db.dump_schema > tests/db/schema.sql
+
+CREATE SCHEMA pgcron;
+
+CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  SELECT set_config('pgcron_ha.actor', coalesce(actor, ''), true), set_config('pgcron_ha.door', coalesce(door, ''), true) $$;
+
+CREATE FUNCTION pgcron.actor() RETURNS text
+    LANGUAGE sql STABLE
+    AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.actor', true), ''), session_user::text) $$;
+
+CREATE FUNCTION pgcron.add_partition(relation text, low timestamp with time zone, high timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  partition text := relation || to_char(low AT TIME ZONE 'UTC', CASE WHEN high - low > interval '2 days' THEN '_YYYYMM' ELSE '_YYYYMMDD' END);
+BEGIN
+  IF low = '-infinity' THEN partition := relation || '_before'; END IF;
+  IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relname = partition AND c.relnamespace = 'pgcron'::regnamespace) THEN RETURN false; END IF;
+  EXECUTE format('CREATE TABLE pgcron.%I (LIKE pgcron.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', partition, relation);
+  EXECUTE format('ALTER TABLE pgcron.%I ATTACH PARTITION pgcron.%I FOR VALUES FROM (%s) TO (%L)', relation, partition,
+                 CASE WHEN low = '-infinity' THEN 'MINVALUE' ELSE quote_literal(low) END, high);
+  RETURN true;
+END $$;
+
+CREATE FUNCTION pgcron.apply_edit(edited bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  cursor_before pgcron.cursor;
+  schedule_now pgcron.schedule;
+  edit_time timestamptz;
+BEGIN
+  SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
+  SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
+  IF cursor_before IS NULL OR schedule_now IS NULL THEN RETURN; END IF;
+  PERFORM FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
+  edit_time := clock_timestamp();
+  WITH gone AS (
+    DELETE FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
+                             AND scheduled_for > edit_time AND due_at > edit_time RETURNING scheduled_for)
+  DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited AND o.fire_at > edit_time
+    AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL);
+  IF schedule_now.enabled AND cursor_before.is_paused AND cursor_before.watermark < edit_time THEN
+    INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
+    VALUES (edited, cursor_before.watermark + interval '1 microsecond', edit_time, 'paused', cursor_before.pause_note)
+    ON CONFLICT (schedule_id, first_at) DO NOTHING;
+  END IF;
+  UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
+         canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false,
+         pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END,
+         watermark = CASE WHEN schedule_now.enabled AND cursor_before.is_paused THEN greatest(watermark, edit_time) ELSE least(watermark, edit_time) END
+   WHERE schedule_id = edited;
+END $$;
+
+COMMENT ON FUNCTION pgcron.apply_edit(edited bigint) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
+
+CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $_$;
+
+CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+END $$;
+
+COMMENT ON FUNCTION pgcron.refuse(code text, message text, detail text, hint text) IS 'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
+
+CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
+    pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
+                  'Write for example ''{"day": 1}''.')
+  ELSE
+    pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)), 'args may have 262144 bytes (256 KiB) as JSON text.',
+                  'Store the payload in a table or file of yours and pass its key.') END $$;
+
+CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
+    'A handler is written kind:name; the kinds are py, shell, http and sql, the name has letters, digits, "_", "." and "-".',
+    'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
+
+
+SET default_tablespace = '';
+
+SET default_table_access_method = heap;
+
+CREATE TABLE pgcron.run (
+    id bigint NOT NULL,
+    uuid uuid DEFAULT gen_random_uuid() NOT NULL,
+    origin text DEFAULT 'enqueued'::text NOT NULL,
+    schedule_id bigint,
+    schedule text,
+    scheduled_for timestamp with time zone,
+    nominal_for timestamp with time zone,
+    parent_run bigint,
+    queue text DEFAULT 'default'::text NOT NULL,
+    priority smallint DEFAULT 5 NOT NULL,
+    handler text NOT NULL,
+    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    delivery text DEFAULT 'at_least_once'::text NOT NULL,
+    state text DEFAULT 'ready'::text NOT NULL,
+    hold text,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    expire_at timestamp with time zone,
+    attempt integer DEFAULT 0 NOT NULL,
+    max_attempts integer,
+    timeout interval DEFAULT '01:00:00'::interval NOT NULL,
+    retry_base interval DEFAULT '00:00:02'::interval NOT NULL,
+    retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
+    overlap text,
+    overlap_slot smallint,
+    lane text,
+    lane_limit integer,
+    lane_slot integer,
+    owner uuid,
+    token uuid,
+    fence bigint,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    cancel_at timestamp with time zone,
+    cancel_reason text,
+    last_error text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text DEFAULT SESSION_USER NOT NULL,
+    CONSTRAINT a_held_run_waits CHECK (((hold IS NULL) OR (state = 'ready'::text))),
+    CONSTRAINT a_hold_has_a_known_reason CHECK ((hold = 'unserved'::text)),
+    CONSTRAINT a_live_run_is_blocked_ready_or_running CHECK ((state = ANY (ARRAY['blocked'::text, 'ready'::text, 'running'::text]))),
+    CONSTRAINT a_run_delivery_is_known CHECK (((attempt > 0) OR (delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once and at_most_once.'::text, 'Leave it out for at_least_once.'::text))),
+    CONSTRAINT a_run_has_a_known_origin CHECK (((attempt > 0) OR (origin = ANY (ARRAY['schedule'::text, 'backfill'::text, 'manual'::text, 'enqueued'::text, 'rerun'::text, 'redrive'::text])))),
+    CONSTRAINT a_run_is_not_tried_more_than_allowed CHECK (((attempt >= 0) AND (attempt <= COALESCE(max_attempts,
+CASE
+    WHEN (delivery = 'at_most_once'::text) THEN 1
+    ELSE 5
+END)))),
+    CONSTRAINT a_run_names_a_handler CHECK (((attempt > 0) OR pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
+    CONSTRAINT a_run_names_a_queue CHECK (((attempt > 0) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_run_overlap_policy_is_known CHECK (((overlap IS NULL) OR (overlap = 'skip'::text))),
+    CONSTRAINT a_run_priority_is_0_to_9 CHECK (((attempt > 0) OR ((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
+    CONSTRAINT a_run_retry_base_is_positive CHECK (((attempt > 0) OR ((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
+    CONSTRAINT a_run_retry_cap_is_positive CHECK (((attempt > 0) OR ((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
+    CONSTRAINT a_run_timeout_is_positive CHECK (((attempt > 0) OR ((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
+    CONSTRAINT a_running_run_has_owner_token_fence_and_claim_time CHECK ((((state = 'running'::text) = (owner IS NOT NULL)) AND ((owner IS NULL) = (token IS NULL)) AND ((owner IS NULL) = (fence IS NULL)) AND ((owner IS NULL) = (claimed_at IS NULL)) AND ((owner IS NOT NULL) OR (started_at IS NULL)))),
+    CONSTRAINT a_running_run_holds_its_overlap_slot CHECK (((state <> 'running'::text) OR (overlap IS NULL) OR (overlap_slot IS NOT NULL))),
+    CONSTRAINT a_waiting_run_holds_a_slot_only_between_attempts CHECK (((overlap_slot IS NULL) OR (state = 'running'::text) OR (attempt > 0))),
+    CONSTRAINT an_overlap_policy_belongs_to_a_schedule CHECK (((overlap IS NULL) OR (schedule_id IS NOT NULL))),
+    CONSTRAINT an_overlap_slot_is_1_and_has_a_policy CHECK (((overlap_slot IS NULL) OR ((overlap IS NOT NULL) AND (overlap_slot = 1)))),
+    CONSTRAINT at_most_once_means_one_attempt CHECK (((delivery <> 'at_most_once'::text) OR (COALESCE(max_attempts, 1) = 1) OR pgcron.refuse('PC001'::text, format('max_attempts %s with at_most_once'::text, max_attempts), 'A run that may be executed at most once can''t be tried again.'::text, 'Leave max_attempts out, or use at_least_once.'::text))),
+    CONSTRAINT at_most_once_never_comes_back CHECK (((delivery <> 'at_most_once'::text) OR ((attempt <= 1) AND ((attempt = 0) OR (state = 'running'::text))))),
+    CONSTRAINT lanes_are_not_known_to_this_version CHECK (((lane IS NULL) OR pgcron.refuse('PC013'::text, 'lanes are not known to this version'::text, 'A lane limits how many runs with one key execute at once.'::text, 'Leave lane out, or use a schedule with overlap ''skip''.'::text))),
+    CONSTRAINT only_a_running_run_is_asked_to_stop CHECK (((cancel_at IS NULL) OR (state = 'running'::text))),
+    CONSTRAINT only_fires_claim_an_occurrence CHECK ((((origin = ANY (ARRAY['schedule'::text, 'backfill'::text])) = (scheduled_for IS NOT NULL)) AND ((scheduled_for IS NULL) OR (schedule_id IS NOT NULL)))),
+    CONSTRAINT run_args_are_an_object_of_256_kib CHECK (((attempt > 0) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
+    CONSTRAINT run_attempts_are_1_to_100 CHECK (((attempt > 0) OR (max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text)))
+)
+WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='20000');
+
+COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
+
+COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node offers the handler for this queue; a node that joins with it lets the run go.';
+
+COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once.';
+
+CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
+              WHEN run.delivery = 'at_most_once' THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
+              WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
+              ELSE 'dead' END $$;
+
+CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  found_state text;
+  why text := concat_ws(': ', 'cancelled by ' || coalesce(actor, session_user), left(reason, 500));
+BEGIN
+  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
+  IF found_state IS NULL THEN
+    PERFORM pgcron.ended_run(run);
+    RETURN 'finished';
+  ELSIF found_state = 'running' THEN
+    UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run;
+    PERFORM pg_notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
+    RETURN 'requested';
+  END IF;
+  PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', why);
+  RETURN 'cancelled';
+END $$;
+
+CREATE FUNCTION pgcron.channel() RETURNS text
+    LANGUAGE sql STABLE
+    AS $$ SELECT 'pgcron_' || 'pgcron'::regnamespace::oid::text $$;
+
+COMMENT ON FUNCTION pgcron.channel() IS 'The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.';
+
+CREATE FUNCTION pgcron.cron_field_error(field text, kind text, low integer, high integer) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  item text;
+  written text := pgcron.cron_numbers(field, kind);
+BEGIN
+  IF kind IN ('day', 'weekday') AND written = '?' THEN RETURN NULL; END IF;
+  IF cardinality(string_to_array(written, ',')) > 64 THEN RETURN 'more than 64 items'; END IF;
+  FOREACH item IN ARRAY string_to_array(written, ',') LOOP
+    CONTINUE WHEN pgcron.cron_item(item, low, high) IS NOT NULL;
+    CONTINUE WHEN kind = 'day' AND (item IN ('l', 'lw') OR item ~ '^l-([1-9]|[12]\d|30)$' OR item ~ '^0?([1-9]|[12]\d|3[01])w$');
+    CONTINUE WHEN kind = 'weekday' AND item ~ '^0?[0-7](#[1-5]|l)$';
+    CONTINUE WHEN kind = 'weekday' AND item ~ '^l0?[0-7]$';
+    RETURN format('%s', quote_literal(item));
+  END LOOP;
+  RETURN NULL;
+END $_$;
+
+CREATE FUNCTION pgcron.cron_item(item text, low integer, high integer) RETURNS integer[]
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  part text[];
+  first_value int;
+  last_value int;
+BEGIN
+  part := regexp_match(item, '^(\*|\d{1,2})(?:-(\d{1,2}))?(?:/(\d{1,4}))?$');
+  IF part IS NULL OR (part[1] = '*' AND part[2] IS NOT NULL) THEN RETURN NULL; END IF;
+  first_value := CASE WHEN part[1] = '*' THEN low ELSE part[1]::int END;
+  last_value := CASE WHEN part[2] IS NOT NULL THEN part[2]::int
+                     WHEN part[1] = '*' OR part[3] IS NOT NULL THEN high ELSE first_value END;
+  IF high = 7 AND part[2] IS NOT NULL AND last_value = 0 THEN last_value := 7; END IF;
+  IF first_value < low OR last_value > high OR first_value > last_value OR coalesce(part[3]::int, 1) < 1 THEN RETURN NULL; END IF;
+  RETURN ARRAY[first_value, last_value, coalesce(part[3]::int, 1)];
+END $_$;
+
+CREATE FUNCTION pgcron.cron_line_is_fine(line text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+  field text[] := regexp_split_to_array(btrim(line, E' \t'), '[ \t]+');
+  kind text[] := ARRAY['minute', 'hour', 'day', 'month', 'weekday'];
+  low int[] := ARRAY[0, 0, 1, 1, 0];
+  high int[] := ARRAY[59, 23, 31, 12, 7];
+  problem text;
+BEGIN
+  IF lower(btrim(line, E' \t')) IN ('@yearly', '@annually', '@monthly', '@weekly', '@daily', '@midnight', '@hourly') THEN RETURN true; END IF;
+  IF cardinality(field) = 6 THEN
+    kind := 'second' || kind; low := 0 || low; high := 59 || high;
+  ELSIF cardinality(field) <> 5 THEN
+    RETURN pgcron.refuse('PC002', format('cron expression %L has %s fields', left(line, 256), cardinality(field)),
+      'A cron expression has five fields (minute hour day month weekday), or six with seconds first, or is a macro such as @daily.',
+      'Write for example ''0 3 * * *''; `pgcron-ha next ''0 3 * * *''` shows when it fires.');
+  END IF;
+  FOR position IN 1 .. cardinality(field) LOOP
+    problem := pgcron.cron_field_error(field[position], kind[position], low[position], high[position]);
+    IF problem IS NOT NULL THEN
+      RETURN pgcron.refuse('PC002', format('%s is not valid in the %s field of %L', problem, kind[position], left(line, 256)),
+        format('The %s field takes numbers from %s to %s, ranges a-b, steps /n, lists with commas%s.', kind[position], low[position], high[position],
+               CASE kind[position] WHEN 'day' THEN ', L, LW, L-n and nW' WHEN 'month' THEN ' and names such as jan'
+                                   WHEN 'weekday' THEN ', names such as mon, mon#2 and 5L' ELSE '' END),
+        'Try the expression with `pgcron-ha next`, which also shows the instants.');
+    END IF;
+  END LOOP;
+  IF pgcron.cron_never_fires(field[cardinality(field) - 2], field[cardinality(field) - 1], field[cardinality(field)]) THEN
+    RETURN pgcron.refuse('PC002', format('%L never fires', left(line, 256)), 'No month of the month field has such a day.',
+                         'Choose a day that exists, or L for the last day of the month.');
+  END IF;
+  RETURN true;
+END $$;
+
+CREATE FUNCTION pgcron.cron_never_fires(day_field text, month_field text, weekday_field text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+  item text;
+  bounds int[];
+  earliest int := 99;
+  longest int := 0;
+BEGIN
+  IF weekday_field !~ '^(\*|\?)' OR day_field ~* '[lw?]' THEN RETURN false; END IF;
+  FOREACH item IN ARRAY string_to_array(day_field, ',') LOOP
+    bounds := pgcron.cron_item(item, 1, 31);
+    earliest := least(earliest, bounds[1]);
+  END LOOP;
+  FOREACH item IN ARRAY string_to_array(pgcron.cron_numbers(month_field, 'month'), ',') LOOP
+    bounds := pgcron.cron_item(item, 1, 12);
+    SELECT greatest(longest, max(CASE WHEN month = 2 THEN 29 WHEN month IN (4, 6, 9, 11) THEN 30 ELSE 31 END))
+      INTO longest FROM generate_series(bounds[1], bounds[2], bounds[3]) month;
+  END LOOP;
+  RETURN earliest > longest;
+END $$;
+
+CREATE FUNCTION pgcron.cron_numbers(field text, kind text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+  names text[] := CASE kind WHEN 'month' THEN string_to_array('jan feb mar apr may jun jul aug sep oct nov dec', ' ')
+                            WHEN 'weekday' THEN string_to_array('sun mon tue wed thu fri sat', ' ') ELSE '{}' END;
+  result text := lower(field);
+BEGIN
+  FOR position IN 1 .. cardinality(names) LOOP
+    result := regexp_replace(result, '(?<![a-z])' || names[position] || '(?![a-km-z])',
+                             (position - CASE kind WHEN 'weekday' THEN 1 ELSE 0 END)::text, 'g');
+  END LOOP;
+  RETURN result;
+END $$;
+
+CREATE FUNCTION pgcron.delete_schedule(name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.door);
+  DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.name);
+END $$;
+
+CREATE FUNCTION pgcron.door() RETURNS text
+    LANGUAGE sql STABLE
+    AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.door', true), ''), 'sql') $$;
+
+CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[], retry_afters double precision[], error_classes text[], errors text[], tracebacks text[], node_names text[]) RETURNS TABLE(run_id bigint, verdict text)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  given record;
+  ending pgcron.run;
+  broken_constraint text;
+BEGIN
+  FOR given IN
+    SELECT u.* FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks, node_names)
+                    u(id, kind, retryable, retry_after, error_class, error, traceback, node_name) ORDER BY u.id LOOP
+    SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.id;
+    run_id := given.id;
+    verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
+    BEGIN
+      INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at, error_class, error, traceback)
+      VALUES (ending.id, ending.attempt, CASE WHEN verdict = 'cancelled' THEN 'cancelled' ELSE given.kind END, ending.owner, given.node_name, ending.fence,
+              ending.claimed_at, ending.started_at, given.error_class, given.error, given.traceback);
+    EXCEPTION WHEN check_violation THEN    -- no partition for now(): the error still stands in the run, then in history
+      GET STACKED DIAGNOSTICS broken_constraint = CONSTRAINT_NAME;
+      IF broken_constraint <> '' THEN RAISE; END IF;
+      RAISE WARNING 'attempt % of run % is not recorded: %', ending.attempt, ending.id, SQLERRM;
+    END;
+    IF verdict = 'retry' THEN
+      -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is retried at once the first time. The start
+      -- deadline was kept by the first attempt; a retry after it would end as expired and hide the error.
+      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, expire_at = NULL, last_error = given.error,
+             due_at = now() + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
+                                   WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
+                                   ELSE pgcron.retry_delay(ending.attempt, ending.retry_base, ending.retry_cap) END
+       WHERE r.id = ending.id;
+    ELSE
+      PERFORM pgcron.end_run(ending, verdict, given.error_class, given.error, given.node_name);
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+END $$;
+
+CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, node_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF outcome IN ('dead', 'lost') THEN
+    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, max_attempts,
+                                    timeout, retry_base, retry_cap, attempts, error_class, error)
+    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.priority, ending.handler,
+            ending.args, ending.delivery, ending.max_attempts, ending.timeout, ending.retry_base, ending.retry_cap, ending.attempt, end_run.error_class, end_run.error)
+    ON CONFLICT DO NOTHING;
+  END IF;
+  BEGIN
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+                                attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
+            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts, ending.due_at, ending.created_at,
+            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
+  EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+                                attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
+            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts, ending.due_at, ending.created_at,
+            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
+  END;
+  DELETE FROM pgcron.run r WHERE r.id = ending.id;
+END $$;
+
+CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  ending bigint[];
+BEGIN
+  SELECT array_agg(locked.id) INTO ending FROM
+    (SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) AND r.state <> 'running' ORDER BY r.id FOR UPDATE) locked;
+  IF ending IS NULL THEN RETURN; END IF;
+  UPDATE pgcron.occurrence o SET decision = outcome, reason = end_waiting_runs.reason, decided_at = now()
+    FROM pgcron.run r
+   WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
+  BEGIN
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
+                                delivery, outcome, attempt, max_attempts, due_at, created_at, created_by, error)
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
+           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+      FROM pgcron.run r WHERE r.id = ANY(ending);
+  EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
+                                         delivery, outcome, attempt, max_attempts, due_at, created_at, created_by, error)
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
+           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+      FROM pgcron.run r WHERE r.id = ANY(ending);
+  END;
+  DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
+  RETURN QUERY SELECT unnest(ending);
+END $$;
+
+COMMENT ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text) IS 'Ends runs that are not running; writes history and the ledger in the same transaction.';
+
+CREATE TABLE pgcron.history (
+    id bigint NOT NULL,
+    uuid uuid NOT NULL,
+    origin text NOT NULL,
+    schedule_id bigint,
+    schedule text,
+    scheduled_for timestamp with time zone,
+    nominal_for timestamp with time zone,
+    parent_run bigint,
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    handler text NOT NULL,
+    args jsonb NOT NULL,
+    delivery text NOT NULL,
+    outcome text NOT NULL,
+    attempt integer NOT NULL,
+    max_attempts integer,
+    due_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    created_by text NOT NULL,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone DEFAULT now() NOT NULL,
+    owner uuid,
+    node text,
+    fence bigint,
+    cancel_reason text,
+    error text,
+    result jsonb,
+    CONSTRAINT an_outcome_is_known CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'lost'::text, 'upstream_failed'::text])))
+)
+PARTITION BY RANGE (finished_at);
+
+COMMENT ON TABLE pgcron.history IS 'How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
+
+CREATE FUNCTION pgcron.ended_run(run bigint) RETURNS pgcron.history
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  ended pgcron.history;
+BEGIN
+  SELECT * INTO ended FROM pgcron.history h WHERE h.id = run LIMIT 1;
+  IF ended.id IS NULL THEN SELECT * INTO ended FROM pgcron.history_overflow h WHERE h.id = run LIMIT 1; END IF;
+  IF ended.id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('run %s does not exist', run), 'It was never enqueued, its transaction was rolled back, or retention removed it.',
+                          'SELECT id FROM pgcron.runs lists runs; so does `pgcron-ha runs list`.');
+  END IF;
+  RETURN ended;
+END $$;
+
+CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, actor text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  new_id bigint;
+  known_id bigint;
+BEGIN
+  IF idempotency_key IS NOT NULL THEN
+    new_id := nextval(pg_get_serial_sequence('pgcron.run', 'id'));
+    INSERT INTO pgcron.idempotency AS known VALUES (idempotency_key, new_id, now() + key_lifetime)
+    ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at WHERE known.expires_at <= now()
+    RETURNING known.run_id INTO known_id;
+    IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile
+      RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
+    END IF;
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
+    VALUES (new_id, handler, coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), coalesce(actor, session_user));
+  ELSE
+    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
+    VALUES (handler, coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), coalesce(actor, session_user))
+    RETURNING id INTO new_id;
+  END IF;
+  RETURN new_id;
+END $$;
+
+COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, actor text) IS 'Enqueues one run in the caller''s transaction; returns its id.';
+
+CREATE FUNCTION pgcron.ensure_partitions() RETURNS integer
+    LANGUAGE plpgsql
+    SET "TimeZone" TO 'UTC'
+    SET "DateStyle" TO 'ISO'
+    AS $$
+DECLARE
+  kept pgcron.retention;
+  low timestamptz;
+  step interval;
+  made int := 0;
+BEGIN
+  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
+  FOR kept IN SELECT * FROM pgcron.retention ORDER BY relation LOOP
+    step := ('1 ' || kept.period)::interval;
+    -- What lies before the first partition (late finishers of a stepped clock, old back-fills) has one of its own.
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = format('pgcron.%I', kept.relation)::regclass) THEN
+      made := made + pgcron.add_partition(kept.relation, '-infinity', date_trunc(kept.period, now(), 'UTC'))::int;
+    END IF;
+    low := pgcron.partitions_end(kept.relation);
+    WHILE low < now() + kept.ahead LOOP
+      made := made + pgcron.add_partition(kept.relation, low, date_trunc(kept.period, low + step, 'UTC'))::int;
+      low := date_trunc(kept.period, low + step, 'UTC');
+    END LOOP;
+  END LOOP;
+  RETURN made;
+END $$;
+
+COMMENT ON FUNCTION pgcron.ensure_partitions() IS 'Makes the partitions that are missing up to each table''s `ahead`; returns how many. Safe to call from many sessions.';
+
+CREATE FUNCTION pgcron.every_line_is_fine(line text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+BEGIN
+  IF line ~* '^\s*every\s+(\d{1,9}[dhms])+(\s+from\s+\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?(Z|[+-]\d\d:?\d\d)?)?\s*$'
+     AND line ~ '[1-9]\d*[dhms]' THEN RETURN true; END IF;
+  RETURN pgcron.refuse('PC002', format('%L is not an interval', left(line, 256)),
+    'An interval is written `every DURATION [from INSTANT]`; the duration is positive: numbers with d, h, m or s, at least 1s.',
+    'Write for example ''every 90m'' or ''every 1h30m from 2026-01-01T00:10Z''.');
+END $_$;
+
+CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[], retryables boolean[], retry_afters double precision[], elapsed_seconds double precision[], error_classes text[], errors text[], tracebacks text[], node_name text) RETURNS TABLE(run_id bigint, verdict text)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  held bigint[];
+BEGIN
+  SELECT array_agg(locked.id) INTO held FROM (
+    SELECT r.id FROM unnest(run_ids, tokens) u(id, token) JOIN pgcron.run r ON r.id = u.id AND r.token = u.token
+     WHERE r.id = ANY(run_ids) ORDER BY r.id FOR UPDATE OF r) locked;
+  IF held IS NULL THEN RETURN; END IF;
+  UPDATE pgcron.run r SET started_at = coalesce(r.started_at, clock_timestamp() - make_interval(secs => u.elapsed))
+    FROM unnest(run_ids, elapsed_seconds) u(id, elapsed) WHERE r.id = ANY(held) AND r.id = u.id AND u.elapsed IS NOT NULL;
+  RETURN QUERY
+    SELECT e.run_id, e.verdict FROM (
+      SELECT array_agg(u.id) ids, array_agg(u.kind) kinds, array_agg(u.retryable) retryables, array_agg(u.retry_after) retry_afters,
+             array_agg(u.error_class) error_classes, array_agg(u.error) errors, array_agg(u.traceback) tracebacks, array_agg(node_name) node_names
+        FROM unnest(run_ids, fail_runs.kinds, fail_runs.retryables, fail_runs.retry_afters, fail_runs.error_classes, fail_runs.errors, fail_runs.tracebacks)
+             u(id, kind, retryable, retry_after, error_class, error, traceback) WHERE u.id = ANY(held)) g,
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e;
+END $$;
+
+CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  similar_names text;
+BEGIN
+  IF NOT EXISTS (SELECT FROM pgcron.timezone t WHERE t.name = NEW.timezone) THEN
+    SELECT string_agg(t.name, ', ') INTO similar_names FROM (
+      SELECT name FROM pgcron.timezone WHERE lower(name) LIKE '%' || lower(regexp_replace(NEW.timezone, '^.*/', '')) || '%' ORDER BY name LIMIT 3) t;
+    PERFORM pgcron.refuse('PC003', format('time zone %L is not known', left(NEW.timezone, 100)),
+      'A zone is a name of the IANA database, written exactly.', 'Similar names: ' || coalesce(similar_names, 'none; write for example Europe/Berlin') || '.');
+  END IF;
+  IF TG_OP = 'INSERT' THEN
+    NEW.version := 1;
+    NEW.created_at := now();
+  ELSE
+    NEW.version := OLD.version + 1;
+    NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at;
+  END IF;
+  NEW.updated_at := now();
+  IF NEW.enabled THEN
+    NEW.paused_note := NULL; NEW.paused_by := NULL;
+  ELSIF TG_OP = 'INSERT' OR OLD.enabled THEN
+    NEW.paused_by := pgcron.actor();
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partition text)
+    LANGUAGE sql STABLE
+    SET "TimeZone" TO 'UTC'
+    SET "DateStyle" TO 'ISO'
+    AS $$
+  SELECT kept.relation, c.relname::text
+  FROM pgcron.retention kept
+  JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', kept.relation)::regclass
+  JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+  WHERE c.relname <> kept.relation || '_before'
+    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz < now() - kept.keep
+  ORDER BY 1, 2 $$;
+
+CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    SET "TimeZone" TO 'UTC'
+    SET "DateStyle" TO 'ISO'
+    AS $$
+  SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz)
+  FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+  WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
+
+CREATE FUNCTION pgcron.pause_queue(name text, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note) VALUES (pause_queue.name, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
+  ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at), paused_by = EXCLUDED.paused_by, paused_note = EXCLUDED.paused_note $$;
+
+CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.door);
+  UPDATE pgcron.schedule SET enabled = false, paused_note = note WHERE id = pgcron.schedule_id(pause_schedule.name);
+END $$;
+
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
+  INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, delivery, managed_by)
+  VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
+          coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
+          coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
+          coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
+          put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
+          coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'))
+  ON CONFLICT (name) DO UPDATE SET
+    spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
+    timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
+    queue = coalesce(put_schedule.queue, existing.queue), priority = coalesce(put_schedule.priority, existing.priority),
+    enabled = coalesce(put_schedule.enabled, existing.enabled), overlap = coalesce(put_schedule.overlap, existing.overlap),
+    catchup = coalesce(put_schedule.catchup, existing.catchup), catchup_window = coalesce(put_schedule.catchup_window, existing.catchup_window),
+    start_deadline = coalesce(put_schedule.start_deadline, existing.start_deadline), timeout = coalesce(put_schedule.timeout, existing.timeout),
+    max_attempts = coalesce(put_schedule.max_attempts, existing.max_attempts), retry_base = coalesce(put_schedule.retry_base, existing.retry_base),
+    retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), delivery = coalesce(put_schedule.delivery, existing.delivery),
+    managed_by = coalesce(put_schedule.managed_by, existing.managed_by)
+  RETURNING id $$;
+
+CREATE FUNCTION pgcron.reap_runs(at_most integer) RETURNS TABLE(run_id bigint, verdict text)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RETURN QUERY
+    WITH orphaned AS MATERIALIZED (
+      SELECT r.id, r.token, coalesce(n.name, r.owner::text) AS node_name, coalesce(n.ended_because, 'its session is gone') AS ended_because
+        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+       WHERE r.state = 'running' AND (n.incarnation IS NULL OR n.state = 'dead')
+       ORDER BY r.id LIMIT at_most),
+    held AS MATERIALIZED (
+      SELECT o.* FROM pgcron.run r JOIN orphaned o ON o.id = r.id AND o.token = r.token ORDER BY r.id FOR UPDATE OF r SKIP LOCKED)
+    SELECT e.run_id, e.verdict FROM (
+      SELECT array_agg(o.id) ids, array_agg('lease_lost'::text) kinds, array_agg(true) retryables, array_agg(NULL::float8) retry_afters,
+             array_agg('LeaseLost'::text) error_classes,
+             array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
+             array_agg(NULL::text) tracebacks, array_agg(o.node_name) node_names
+        FROM held o) g,
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e
+     WHERE g.ids IS NOT NULL;
+END $$;
+
+COMMENT ON FUNCTION pgcron.reap_runs(at_most integer) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once) or cancelled.';
+
+CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  line text;
+  lines int := 0;
+BEGIN
+  IF length(spec) > 4096 OR spec !~ '^[\x09\x0a\x0d\x20-\x7e]*$' THEN
+    RETURN pgcron.refuse('PC002', format('the spec has %s characters or a character that is not ASCII', length(spec)),
+      'A spec has up to 4096 ASCII characters, one line for each cron expression or interval.', 'Write for example ''0 3 * * *''.');
+  END IF;
+  FOREACH line IN ARRAY regexp_split_to_array(spec, '\r?\n') LOOP
+    CONTINUE WHEN btrim(line, E' \t') = '';
+    lines := lines + 1;
+    IF length(line) > 256 OR lines > 32 THEN
+      RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', lines),
+        'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
+    ELSIF line ~* '^\s*every(\s|$)' THEN
+      PERFORM pgcron.every_line_is_fine(line);
+    ELSIF line ~* '^\s*(not|at|rrule)\s' THEN
+      RETURN pgcron.refuse('PC002', format('%L is not known to this version', left(line, 256)),
+        'This version knows cron expressions and `every` intervals.', 'Write a cron expression, for example ''0 3 * * *''.');
+    ELSE
+      PERFORM pgcron.cron_line_is_fine(line);
+    END IF;
+  END LOOP;
+  IF lines = 0 THEN
+    RETURN pgcron.refuse('PC002', 'the spec is empty', 'A spec has at least one line.', 'Write for example ''0 3 * * *''.');
+  END IF;
+  RETURN true;
+END $_$;
+
+COMMENT ON FUNCTION pgcron.spec_is_fine(spec text) IS 'Judges the grammar of a schedule''s spec; raises PC002 with message, detail and hint. The nodes judge the rest.';
+
+CREATE TABLE pgcron.schedule (
+    id bigint NOT NULL,
+    uuid uuid DEFAULT gen_random_uuid() NOT NULL,
+    name text NOT NULL,
+    spec text NOT NULL,
+    timezone text DEFAULT 'UTC'::text NOT NULL,
+    dst text DEFAULT 'vixie'::text NOT NULL,
+    handler text NOT NULL,
+    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    queue text DEFAULT 'default'::text NOT NULL,
+    priority smallint DEFAULT 5 NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    paused_note text,
+    paused_by text,
+    overlap text DEFAULT 'skip'::text NOT NULL,
+    catchup text DEFAULT 'latest'::text NOT NULL,
+    catchup_window interval DEFAULT '01:00:00'::interval NOT NULL,
+    start_deadline interval,
+    timeout interval DEFAULT '01:00:00'::interval NOT NULL,
+    max_attempts integer,
+    retry_base interval DEFAULT '00:00:02'::interval NOT NULL,
+    retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
+    delivery text DEFAULT 'at_least_once'::text NOT NULL,
+    managed_by text DEFAULT 'sql'::text NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_catchup_policy_is_known CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L is not known'::text, "left"(catchup, 100)), 'This version knows latest (run the newest missed fire) and none.'::text, 'Leave it out for latest.'::text))),
+    CONSTRAINT a_catchup_window_is_positive CHECK (((catchup_window > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is not positive'::text, catchup_window), 'It says how old a missed fire may be to be run late.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
+    CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
+    CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
+    CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
+    CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once and at_most_once.'::text, 'Leave it out for at_least_once.'::text))),
+    CONSTRAINT a_schedule_is_managed_by_a_door CHECK ((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text]))),
+    CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
+    CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
+    CONSTRAINT a_schedule_names_a_queue CHECK ((((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_schedule_priority_is_0_to_9 CHECK ((((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
+    CONSTRAINT a_schedule_timeout_is_positive CHECK ((((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
+    CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
+    CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
+    CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text])) OR pgcron.refuse('PC001'::text, format('overlap policy %L is not known'::text, "left"(overlap, 100)), 'This version knows skip (do not start while the last run is not over) and allow.'::text, 'Leave it out for skip.'::text))),
+    CONSTRAINT at_most_once_means_one_attempt CHECK (((delivery <> 'at_most_once'::text) OR (COALESCE(max_attempts, 1) = 1) OR pgcron.refuse('PC001'::text, format('max_attempts %s with at_most_once'::text, max_attempts), 'A run that may be executed at most once can''t be tried again.'::text, 'Leave max_attempts out, or use at_least_once.'::text))),
+    CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
+    CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text)))
+)
+WITH (fillfactor='90');
+
+COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
+
+CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content)
+  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed))
+  ON CONFLICT DO NOTHING $$;
+
+CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  letter pgcron.dead_letter;
+  new_id bigint;
+BEGIN
+  SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = run FOR UPDATE;
+  IF letter.run_id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run), 'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
+  ELSIF letter.requeued_as IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
+                          format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
+  END IF;
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, created_by)
+  VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler, letter.args,
+          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, coalesce(actor, session_user)) RETURNING id INTO new_id;
+  UPDATE pgcron.dead_letter SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user) WHERE run_id = run;
+  RETURN new_id;
+END $$;
+
+CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.name;
+  SELECT pg_notify(pgcron.channel(), 'run') $$;
+
+CREATE FUNCTION pgcron.resume_schedule(name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.door);
+  UPDATE pgcron.schedule SET enabled = true WHERE id = pgcron.schedule_id(resume_schedule.name);
+END $$;
+
+CREATE FUNCTION pgcron.retry_delay(attempt integer, base interval, cap interval) RETURNS interval
+    LANGUAGE sql
+    AS $$ SELECT random() * least(cap, base * power(2, least(attempt, 20) - 1)) $$;
+
+CREATE FUNCTION pgcron.retry_run(run bigint, actor text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  found_state text;
+  ended pgcron.history;
+  new_id bigint;
+BEGIN
+  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
+  IF found_state = 'ready' THEN
+    UPDATE pgcron.run r SET due_at = least(r.due_at, now()) WHERE r.id = run;
+    RETURN run;
+  ELSIF found_state IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('run %s is %s', run, found_state), 'Only a waiting or an ended run can be retried.', 'Cancel it first, or wait until it has ended.');
+  END IF;
+  ended := pgcron.ended_run(run);
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, created_by)
+  VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
+          ended.args, ended.delivery, ended.max_attempts, coalesce(actor, session_user)) RETURNING id INTO new_id;
+  RETURN new_id;
+END $$;
+
+CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE sql
+    AS $$
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, overlap, created_by)
+  SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
+         s.retry_base, s.retry_cap, nullif(s.overlap, 'allow'), coalesce(run_now.actor, session_user)
+    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name)
+  RETURNING id $$;
+
+CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  found_id bigint := (SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_id.name);
+BEGIN
+  IF found_id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('schedule %L does not exist', left(name, 200)), 'A schedule is named exactly as it was created.',
+                          'SELECT name FROM pgcron.schedules lists them; so does `pgcron-ha schedules list`.');
+  END IF;
+  RETURN found_id;
+END $$;
+
+CREATE FUNCTION pgcron.schedule_is_deleted() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  deletion_time timestamptz;
+BEGIN
+  PERFORM FROM pgcron.cursor WHERE schedule_id = OLD.id FOR UPDATE;
+  PERFORM FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
+  deletion_time := clock_timestamp();
+  WITH gone AS (
+    DELETE FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0
+                             AND scheduled_for > deletion_time AND due_at > deletion_time RETURNING scheduled_for)
+  DELETE FROM pgcron.occurrence o USING gone WHERE o.schedule_id = OLD.id AND o.fire_at = gone.scheduled_for;
+  PERFORM pgcron.end_waiting_runs((SELECT array_agg(r.id) FROM pgcron.run r WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
+                                  'cancelled', 'schedule was deleted');
+  OLD.version := OLD.version + 1;
+  PERFORM pgcron.record_version(OLD, 'delete');
+  RETURN OLD;
+END $$;
+
+CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused) VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled);
+    PERFORM pgcron.record_version(NEW, 'create');
+  ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
+    PERFORM pgcron.record_version(NEW, 'edit');
+    IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[]
+       IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[] THEN
+      IF current_setting('transaction_isolation') = 'read committed' THEN
+        PERFORM pgcron.apply_edit(NEW.id);
+      ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
+        UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true, next_fire = NULL WHERE schedule_id = NEW.id;
+      END IF;
+    END IF;
+  END IF;
+  IF EXISTS (SELECT FROM pgcron.node WHERE state = 'alive') THEN
+    PERFORM pg_notify(pgcron.channel(), 'schedule');
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  IF EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
+    PERFORM pg_notify(pgcron.channel(), TG_TABLE_NAME);
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  known bigint := pgcron.schedule_id(schedule);
+BEGIN
+  SELECT o.decision, o.reason, o.run_id INTO decision, reason, run FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
+  IF decision IS NOT NULL THEN
+    SELECT v.state INTO outcome FROM pgcron.runs v WHERE v.id = run LIMIT 1;
+    RETURN;
+  END IF;
+  SELECT 'missed', concat_ws(': ', m.reason, m.note) INTO decision, reason FROM pgcron.missed m
+   WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at LIMIT 1;
+  IF decision IS NOT NULL THEN RETURN; END IF;
+  SELECT CASE WHEN instant > c.watermark THEN 'not yet' ELSE 'not an instant' END,
+         CASE WHEN instant > c.watermark AND NOT s.enabled THEN concat_ws(': ', 'paused', c.pause_note)
+              WHEN c.status = 'invalid' THEN 'the schedule is invalid: ' || (c.error ->> 'message')
+              WHEN instant > c.watermark THEN 'fires are decided up to ' || c.watermark
+              ELSE 'the schedule, as it stood, did not name this instant' END
+    INTO decision, reason FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id WHERE c.schedule_id = known;
+END $$;
+
+CREATE TABLE pgcron.alembic_version (
+    version_num character varying(32) NOT NULL
+);
+
+CREATE TABLE pgcron.attempt (
+    run_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    outcome text NOT NULL,
+    owner uuid NOT NULL,
+    node text,
+    fence bigint NOT NULL,
+    claimed_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone DEFAULT now() NOT NULL,
+    error_class text,
+    error text,
+    traceback text,
+    CONSTRAINT an_attempt_ends_in_a_known_way CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'lease_lost'::text, 'cancelled'::text])))
+)
+PARTITION BY RANGE (ended_at);
+
+COMMENT ON TABLE pgcron.attempt IS 'One row at the end of each attempt that did not succeed.';
+
+CREATE TABLE pgcron.cluster (
+    one boolean DEFAULT true NOT NULL,
+    system_identifier bigint,
+    timeline integer,
+    epoch bigint DEFAULT 1 NOT NULL,
+    quarantine_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    paused_at timestamp with time zone,
+    paused_by text,
+    paused_note text,
+    CONSTRAINT there_is_one_cluster_row CHECK (one)
+);
+
+COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
+
+CREATE TABLE pgcron.cursor (
+    schedule_id bigint NOT NULL,
+    generation bigint DEFAULT 1 NOT NULL,
+    since timestamp with time zone NOT NULL,
+    watermark timestamp with time zone NOT NULL,
+    next_fire timestamp with time zone,
+    status text DEFAULT 'unchecked'::text NOT NULL,
+    error jsonb,
+    canonical text,
+    is_paused boolean DEFAULT false NOT NULL,
+    pause_note text,
+    edit_is_pending boolean DEFAULT false NOT NULL,
+    CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
+    CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
+
+COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
+
+COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
+
+COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
+
+COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
+
+CREATE TABLE pgcron.dead_letter (
+    run_id bigint NOT NULL,
+    uuid uuid NOT NULL,
+    outcome text NOT NULL,
+    died_at timestamp with time zone DEFAULT now() NOT NULL,
+    schedule_id bigint,
+    schedule text,
+    scheduled_for timestamp with time zone,
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    handler text NOT NULL,
+    args jsonb NOT NULL,
+    delivery text NOT NULL,
+    max_attempts integer,
+    timeout interval NOT NULL,
+    retry_base interval NOT NULL,
+    retry_cap interval NOT NULL,
+    attempts integer NOT NULL,
+    error_class text,
+    error text,
+    requeued_as bigint,
+    requeued_at timestamp with time zone,
+    requeued_by text,
+    CONSTRAINT a_dead_letter_is_dead_or_lost CHECK ((outcome = ANY (ARRAY['dead'::text, 'lost'::text]))),
+    CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK (((requeued_as IS NULL) = (requeued_at IS NULL)))
+);
+
+COMMENT ON TABLE pgcron.dead_letter IS 'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
+
+CREATE VIEW pgcron.dead_letters AS
+ SELECT run_id,
+    uuid,
+    outcome,
+    died_at,
+    schedule,
+    scheduled_for,
+    handler,
+    queue,
+    priority,
+    args,
+    attempts,
+    error_class,
+    error,
+    requeued_as,
+    requeued_at,
+    requeued_by
+   FROM pgcron.dead_letter d;
+
+CREATE SEQUENCE pgcron.fence
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+COMMENT ON SEQUENCE pgcron.fence IS 'Monotonic number of claims, for outside stores that must order them.';
+
+CREATE TABLE pgcron.history_overflow (
+    id bigint CONSTRAINT history_id_not_null NOT NULL,
+    uuid uuid CONSTRAINT history_uuid_not_null NOT NULL,
+    origin text CONSTRAINT history_origin_not_null NOT NULL,
+    schedule_id bigint,
+    schedule text,
+    scheduled_for timestamp with time zone,
+    nominal_for timestamp with time zone,
+    parent_run bigint,
+    queue text CONSTRAINT history_queue_not_null NOT NULL,
+    priority smallint CONSTRAINT history_priority_not_null NOT NULL,
+    handler text CONSTRAINT history_handler_not_null NOT NULL,
+    args jsonb CONSTRAINT history_args_not_null NOT NULL,
+    delivery text CONSTRAINT history_delivery_not_null NOT NULL,
+    outcome text CONSTRAINT history_outcome_not_null NOT NULL,
+    attempt integer CONSTRAINT history_attempt_not_null NOT NULL,
+    max_attempts integer,
+    due_at timestamp with time zone CONSTRAINT history_due_at_not_null NOT NULL,
+    created_at timestamp with time zone CONSTRAINT history_created_at_not_null NOT NULL,
+    created_by text CONSTRAINT history_created_by_not_null NOT NULL,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone DEFAULT now() CONSTRAINT history_finished_at_not_null NOT NULL,
+    owner uuid,
+    node text,
+    fence bigint,
+    cancel_reason text,
+    error text,
+    result jsonb,
+    CONSTRAINT an_outcome_is_known CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'lost'::text, 'upstream_failed'::text])))
+);
+
+COMMENT ON TABLE pgcron.history_overflow IS 'Takes what has no partition, so that a run can always end; the janitor moves it over.';
+
+CREATE TABLE pgcron.idempotency (
+    key text NOT NULL,
+    run_id bigint NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT an_idempotency_key_has_1_to_500_characters CHECK ((((length(key) >= 1) AND (length(key) <= 500)) OR pgcron.refuse('PC001'::text, format('the idempotency key has %s characters'::text, length(key)), 'A key has 1 to 500 characters.'::text, 'Use a hash of a longer one.'::text)))
+);
+
+COMMENT ON TABLE pgcron.idempotency IS 'An enqueue with a living key returns the run that the key already named.';
+
+CREATE TABLE pgcron.log (
+    run_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    sequence integer NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    stream text NOT NULL,
+    line text NOT NULL,
+    CONSTRAINT a_log_line_has_8_kib CHECK ((octet_length(line) <= 8300)),
+    CONSTRAINT a_stream_is_stdout_stderr_or_log CHECK ((stream = ANY (ARRAY['stdout'::text, 'stderr'::text, 'log'::text])))
+)
+PARTITION BY RANGE (at);
+
+COMMENT ON TABLE pgcron.log IS 'What handlers printed, line by line, while they ran.';
+
+CREATE TABLE pgcron.missed (
+    schedule_id bigint NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    fires integer,
+    reason text NOT NULL,
+    note text,
+    decided_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_count_of_missed_fires_is_not_negative CHECK ((fires >= 0)),
+    CONSTRAINT a_range_does_not_end_before_it_begins CHECK ((last_at >= first_at))
+);
+
+COMMENT ON TABLE pgcron.missed IS 'Fires that were dropped together: every fire of the schedule from first_at to last_at, both included. fires is NULL when there were too many to count.';
+
+CREATE TABLE pgcron.node (
+    incarnation uuid NOT NULL,
+    name text NOT NULL,
+    host text NOT NULL,
+    process_id integer NOT NULL,
+    version text NOT NULL,
+    home text,
+    state text DEFAULT 'alive'::text NOT NULL,
+    beat_sequence bigint DEFAULT 0 NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    lease_ttl interval NOT NULL,
+    slots integer NOT NULL,
+    slots_used integer DEFAULT 0 NOT NULL,
+    queues text[] NOT NULL,
+    is_idle boolean DEFAULT false NOT NULL,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    ended_because text,
+    CONSTRAINT a_dead_node_says_when_and_why CHECK (((state = 'dead'::text) = ((ended_at IS NOT NULL) AND (ended_because IS NOT NULL)))),
+    CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK (((lease_ttl >= '00:00:01'::interval) AND (lease_ttl <= '00:05:00'::interval))),
+    CONSTRAINT a_node_is_alive_draining_or_dead CHECK ((state = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text]))),
+    CONSTRAINT a_node_name_has_1_to_200_characters CHECK (((length(name) >= 1) AND (length(name) <= 200)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
+
+COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive lock proves that an earlier incarnation of the same home is dead.';
+
+CREATE TABLE pgcron.offer (
+    incarnation uuid NOT NULL,
+    handler text NOT NULL,
+    CONSTRAINT an_offer_is_a_handler_name CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)))
+);
+
+COMMENT ON TABLE pgcron.offer IS 'Which handlers a node offers.';
+
+CREATE VIEW pgcron.nodes AS
+ SELECT incarnation,
+    name,
+    host,
+    process_id,
+    version,
+    state,
+    lease_until,
+    lease_ttl,
+    ((state <> 'dead'::text) AND (lease_until > now())) AS has_lease,
+    slots,
+    slots_used,
+    queues,
+    ( SELECT array_agg(o.handler ORDER BY o.handler) AS array_agg
+           FROM pgcron.offer o
+          WHERE (o.incarnation = n.incarnation)) AS handlers,
+    is_idle,
+    started_at,
+    ended_at,
+    ended_because
+   FROM pgcron.node n;
+
+CREATE TABLE pgcron.occurrence (
+    schedule_id bigint NOT NULL,
+    fire_at timestamp with time zone NOT NULL,
+    decision text NOT NULL,
+    reason text,
+    run_id bigint,
+    decided_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_decision_is_known CHECK ((decision = ANY (ARRAY['run'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'cancelled'::text]))),
+    CONSTRAINT a_fire_that_does_not_run_says_why CHECK (((decision = 'run'::text) OR (reason IS NOT NULL))),
+    CONSTRAINT a_fire_that_runs_names_its_run CHECK (((decision <> 'run'::text) OR (run_id IS NOT NULL)))
+)
+PARTITION BY RANGE (fire_at);
+
+COMMENT ON TABLE pgcron.occurrence IS 'The ledger and the permanent fence: one row for each fire time that was decided singly.';
+
+CREATE TABLE pgcron.occurrence_override (
+    schedule_id bigint NOT NULL,
+    fire_at timestamp with time zone NOT NULL,
+    action text NOT NULL,
+    due_at timestamp with time zone,
+    args jsonb,
+    note text,
+    actor text DEFAULT SESSION_USER NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
+    CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
+    CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
+    CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args)))
+);
+
+COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
+
+CREATE VIEW pgcron.occurrences AS
+ SELECT s.name AS schedule,
+    o.schedule_id,
+    o.fire_at,
+    o.fire_at AS last_at,
+    o.decision,
+    o.reason,
+    o.run_id,
+    1 AS fires,
+    o.decided_at
+   FROM (pgcron.occurrence o
+     LEFT JOIN pgcron.schedule s ON ((s.id = o.schedule_id)))
+UNION ALL
+ SELECT s.name AS schedule,
+    m.schedule_id,
+    m.first_at AS fire_at,
+    m.last_at,
+    'missed'::text AS decision,
+    concat_ws(': '::text, m.reason, m.note) AS reason,
+    NULL::bigint AS run_id,
+    m.fires,
+    m.decided_at
+   FROM (pgcron.missed m
+     LEFT JOIN pgcron.schedule s ON ((s.id = m.schedule_id)));
+
+COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted).';
+
+CREATE TABLE pgcron.queue (
+    name text NOT NULL,
+    paused_at timestamp with time zone,
+    paused_by text,
+    paused_note text,
+    CONSTRAINT a_queue_name_is_simple CHECK ((((name ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(name) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text)))
+);
+
+COMMENT ON TABLE pgcron.queue IS 'Settings of queues; a queue without a row exists as soon as a run names it.';
+
+CREATE VIEW pgcron.queues AS
+ SELECT COALESCE(q.name, w.queue) AS name,
+    q.paused_at,
+    q.paused_by,
+    q.paused_note,
+    COALESCE(w.waiting, (0)::bigint) AS waiting,
+    COALESCE(w.due, (0)::bigint) AS due,
+    COALESCE(w.running, (0)::bigint) AS running,
+    COALESCE(w.held, (0)::bigint) AS held,
+    w.oldest_due
+   FROM (pgcron.queue q
+     FULL JOIN ( SELECT r.queue,
+            count(*) FILTER (WHERE (r.state = 'ready'::text)) AS waiting,
+            count(*) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS due,
+            count(*) FILTER (WHERE (r.state = 'running'::text)) AS running,
+            count(*) FILTER (WHERE (r.hold IS NOT NULL)) AS held,
+            min(r.due_at) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS oldest_due
+           FROM pgcron.run r
+          GROUP BY r.queue) w ON ((w.queue = q.name)));
+
+CREATE TABLE pgcron.retention (
+    relation text NOT NULL,
+    period text NOT NULL,
+    ahead interval NOT NULL,
+    keep interval NOT NULL,
+    CONSTRAINT a_partition_holds_a_day_or_a_month CHECK ((period = ANY (ARRAY['day'::text, 'month'::text]))),
+    CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (((ahead >= '1 day'::interval) AND (ahead <= '1 year'::interval))),
+    CONSTRAINT retention_is_at_least_a_day CHECK (((keep >= '1 day'::interval) OR pgcron.refuse('PC001'::text, format('retention of %s is too short'::text, keep), 'Partitions are dropped a day after the last of their rows is due, at the earliest.'::text, 'Keep at least ''1 day''.'::text))),
+    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text])))
+);
+
+COMMENT ON TABLE pgcron.retention IS 'How long each partitioned table is kept. Change keep by plain SQL; a changed period holds for new partitions.';
+
+ALTER TABLE pgcron.run ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME pgcron.run_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW pgcron.runs AS
+ SELECT r.id,
+    r.uuid,
+    r.origin,
+    r.schedule,
+    r.schedule_id,
+    r.scheduled_for,
+    r.nominal_for,
+    r.parent_run,
+    r.handler,
+    r.queue,
+    r.priority,
+    r.state,
+    r.hold,
+    r.delivery,
+    r.attempt,
+    COALESCE(r.max_attempts,
+        CASE
+            WHEN (r.delivery = 'at_most_once'::text) THEN 1
+            ELSE 5
+        END) AS max_attempts,
+    r.due_at,
+    r.claimed_at,
+    r.started_at,
+    NULL::timestamp with time zone AS finished_at,
+    n.name AS node,
+    r.owner,
+    r.last_error AS error,
+    r.args,
+    NULL::jsonb AS result,
+    r.created_at,
+    r.created_by,
+    r.cancel_at
+   FROM (pgcron.run r
+     LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
+UNION ALL
+ SELECT h.id,
+    h.uuid,
+    h.origin,
+    h.schedule,
+    h.schedule_id,
+    h.scheduled_for,
+    h.nominal_for,
+    h.parent_run,
+    h.handler,
+    h.queue,
+    h.priority,
+    h.outcome AS state,
+    NULL::text AS hold,
+    h.delivery,
+    h.attempt,
+    COALESCE(h.max_attempts,
+        CASE
+            WHEN (h.delivery = 'at_most_once'::text) THEN 1
+            ELSE 5
+        END) AS max_attempts,
+    h.due_at,
+    h.claimed_at,
+    h.started_at,
+    h.finished_at,
+    h.node,
+    h.owner,
+    h.error,
+    h.args,
+    h.result,
+    h.created_at,
+    h.created_by,
+    NULL::timestamp with time zone AS cancel_at
+   FROM pgcron.history h
+UNION ALL
+ SELECT h.id,
+    h.uuid,
+    h.origin,
+    h.schedule,
+    h.schedule_id,
+    h.scheduled_for,
+    h.nominal_for,
+    h.parent_run,
+    h.handler,
+    h.queue,
+    h.priority,
+    h.outcome AS state,
+    NULL::text AS hold,
+    h.delivery,
+    h.attempt,
+    COALESCE(h.max_attempts,
+        CASE
+            WHEN (h.delivery = 'at_most_once'::text) THEN 1
+            ELSE 5
+        END) AS max_attempts,
+    h.due_at,
+    h.claimed_at,
+    h.started_at,
+    h.finished_at,
+    h.node,
+    h.owner,
+    h.error,
+    h.args,
+    h.result,
+    h.created_at,
+    h.created_by,
+    NULL::timestamp with time zone AS cancel_at
+   FROM pgcron.history_overflow h;
+
+COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
+
+ALTER TABLE pgcron.schedule ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME pgcron.schedule_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE pgcron.schedule_version (
+    schedule_id bigint NOT NULL,
+    version integer NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    actor text NOT NULL,
+    door text NOT NULL,
+    operation text NOT NULL,
+    content jsonb NOT NULL,
+    CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK ((operation = ANY (ARRAY['create'::text, 'edit'::text, 'delete'::text])))
+);
+
+COMMENT ON TABLE pgcron.schedule_version IS 'Every version of every schedule as it stood, who wrote it and through which door. No foreign key: it outlives the schedule.';
+
+CREATE VIEW pgcron.schedules AS
+ SELECT s.id,
+    s.uuid,
+    s.name,
+    s.spec,
+    s.timezone,
+    s.dst,
+    s.handler,
+    s.args,
+    s.queue,
+    s.priority,
+    s.enabled,
+    s.paused_note,
+    s.paused_by,
+    s.overlap,
+    s.catchup,
+    s.catchup_window,
+    s.start_deadline,
+    s.timeout,
+    s.max_attempts,
+    s.delivery,
+    s.managed_by,
+    s.version,
+    s.created_at,
+    s.updated_at,
+    c.status,
+    c.error,
+    c.canonical,
+    c.watermark,
+    COALESCE(( SELECT min(r.scheduled_for) AS min
+           FROM pgcron.run r
+          WHERE ((r.schedule_id = s.id) AND (r.state = 'ready'::text) AND (r.scheduled_for > now()))),
+        CASE
+            WHEN isfinite(c.next_fire) THEN c.next_fire
+            ELSE NULL::timestamp with time zone
+        END) AS next_fire
+   FROM (pgcron.schedule s
+     JOIN pgcron.cursor c ON ((c.schedule_id = s.id)));
+
+CREATE TABLE pgcron.timezone (
+    name text NOT NULL
+);
+
+COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
+
+ALTER TABLE ONLY pgcron.alembic_version
+    ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
+
+ALTER TABLE ONLY pgcron.cluster
+    ADD CONSTRAINT cluster_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY pgcron.cursor
+    ADD CONSTRAINT cursor_pkey PRIMARY KEY (schedule_id);
+
+ALTER TABLE ONLY pgcron.dead_letter
+    ADD CONSTRAINT dead_letter_pkey PRIMARY KEY (run_id);
+
+ALTER TABLE ONLY pgcron.idempotency
+    ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY pgcron.missed
+    ADD CONSTRAINT missed_pkey PRIMARY KEY (schedule_id, first_at);
+
+ALTER TABLE ONLY pgcron.node
+    ADD CONSTRAINT node_pkey PRIMARY KEY (incarnation);
+
+ALTER TABLE ONLY pgcron.occurrence
+    ADD CONSTRAINT occurrence_pkey PRIMARY KEY (schedule_id, fire_at);
+
+ALTER TABLE ONLY pgcron.occurrence_override
+    ADD CONSTRAINT occurrence_override_pkey PRIMARY KEY (schedule_id, fire_at);
+
+ALTER TABLE ONLY pgcron.offer
+    ADD CONSTRAINT offer_pkey PRIMARY KEY (incarnation, handler);
+
+ALTER TABLE ONLY pgcron.queue
+    ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY pgcron.retention
+    ADD CONSTRAINT retention_pkey PRIMARY KEY (relation);
+
+ALTER TABLE ONLY pgcron.run
+    ADD CONSTRAINT run_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY pgcron.schedule
+    ADD CONSTRAINT schedule_name_key UNIQUE (name);
+
+ALTER TABLE ONLY pgcron.schedule
+    ADD CONSTRAINT schedule_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY pgcron.schedule
+    ADD CONSTRAINT schedule_uuid_key UNIQUE (uuid);
+
+ALTER TABLE ONLY pgcron.schedule_version
+    ADD CONSTRAINT schedule_version_pkey PRIMARY KEY (schedule_id, version, operation);
+
+ALTER TABLE ONLY pgcron.timezone
+    ADD CONSTRAINT timezone_pkey PRIMARY KEY (name);
+
+CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
+
+CREATE INDEX cursor_due ON pgcron.cursor USING btree (next_fire NULLS FIRST) WHERE (status <> 'invalid'::text);
+
+CREATE INDEX cursor_edited ON pgcron.cursor USING btree (schedule_id) WHERE edit_is_pending;
+
+CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) WHERE (requeued_as IS NULL);
+
+CREATE INDEX history_id ON ONLY pgcron.history USING btree (id);
+
+CREATE INDEX history_schedule ON ONLY pgcron.history USING btree (schedule_id, finished_at) WHERE (schedule_id IS NOT NULL);
+
+CREATE INDEX history_overflow_id ON pgcron.history_overflow USING btree (id);
+
+CREATE INDEX idempotency_expiring ON pgcron.idempotency USING btree (expires_at);
+
+CREATE INDEX log_run ON ONLY pgcron.log USING btree (run_id, attempt, sequence);
+
+CREATE INDEX node_living ON pgcron.node USING btree (incarnation) WHERE (state <> 'dead'::text);
+
+CREATE INDEX offer_handler ON pgcron.offer USING btree (handler);
+
+CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
+
+CREATE INDEX run_claim_careful ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND ((overlap IS NOT NULL) OR (delivery <> 'at_least_once'::text)));
+
+CREATE INDEX run_expiring ON pgcron.run USING btree (expire_at) WHERE ((state = 'ready'::text) AND (expire_at IS NOT NULL));
+
+CREATE UNIQUE INDEX run_fire ON pgcron.run USING btree (schedule_id, scheduled_for) WHERE (scheduled_for IS NOT NULL);
+
+CREATE INDEX run_held ON pgcron.run USING btree (handler, queue) WHERE (hold IS NOT NULL);
+
+CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run USING btree (schedule_id, overlap_slot) WHERE (overlap_slot IS NOT NULL);
+
+CREATE INDEX run_owner ON pgcron.run USING btree (owner) WHERE (state = 'running'::text);
+
+CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state) WHERE (schedule_id IS NOT NULL);
+
+CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
+
+CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();
+
+CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_was_written();
+
+CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
+
+ALTER TABLE ONLY pgcron.cursor
+    ADD CONSTRAINT cursor_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.occurrence_override
+    ADD CONSTRAINT occurrence_override_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.offer
+    ADD CONSTRAINT offer_incarnation_fkey FOREIGN KEY (incarnation) REFERENCES pgcron.node(incarnation) ON DELETE CASCADE;
+

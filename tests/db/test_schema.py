@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.revision import REQUIRED, read_revision, require_revision
+from pgcron_ha.db.schema import as_sql, check, head, migrate
+from pgcron_ha.errors import DatabaseUnavailable, SchemaError
+from tests.db.control import Connection
+from tests.db.dump_schema import COMMAND, REVIEWED, dump
+from tests.house.checkout import ROOT
+from tests.servers import PASSWORD, USER, ThrowAwayServer
+
+ROLE = "owner_of_one_database"
+
+
+@pytest.fixture
+async def role(server: ThrowAwayServer) -> str:
+    """A role that may log in and nothing more."""
+    connection = await asyncpg.connect(server.dsn())
+    await connection.execute(f"DROP ROLE IF EXISTS {ROLE}; CREATE ROLE {ROLE} LOGIN")
+    await connection.close()
+    return ROLE
+
+
+def as_role(dsn: str, role: str) -> str:
+    return dsn.replace(f"{USER}:{PASSWORD}", role)
+
+
+async def objects_of(dsn: str) -> set[str]:
+    """Names of everything in the schema."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch("""
+            SELECT relname AS name FROM pg_class WHERE relnamespace = 'pgcron'::regnamespace
+            UNION SELECT proname FROM pg_proc WHERE pronamespace = 'pgcron'::regnamespace
+            UNION SELECT typname FROM pg_type WHERE typnamespace = 'pgcron'::regnamespace
+        """)
+        return {row["name"] for row in rows}
+    finally:
+        await connection.close()
+
+
+def test_the_reviewed_schema_is_what_the_migrations_make(database: str) -> None:
+    assert dump(database) == REVIEWED.read_text(), f"review and run: {COMMAND}"
+
+
+async def test_migrating_again_changes_nothing(database: str) -> None:
+    before = dump(database)
+
+    await migrate(database)
+
+    assert dump(database) == before
+
+
+def test_three_migrations_at_once_make_one_schema(empty_database: str) -> None:
+    program = "import asyncio, sys; from pgcron_ha.db.schema import migrate as m; " + (
+        "asyncio.run(m(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", program, empty_database]
+    processes = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
+
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert dump(empty_database) == REVIEWED.read_text()
+    assert asyncio.run(check(empty_database)) == (head(), head())
+
+
+def test_the_printed_sql_makes_the_same_schema(
+    server: ThrowAwayServer, empty_database: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "migrate.sql"
+    script.write_text(as_sql())
+
+    answer = subprocess.run(
+        [
+            server.binaries.tool("psql"),
+            *("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", script, "-d", empty_database),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=server.binaries.environment(),
+        timeout=60,
+    )
+
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert dump(empty_database) == REVIEWED.read_text()
+    assert asyncio.run(check(empty_database)) == (head(), head())
+
+
+async def test_going_back_leaves_nothing_and_going_forth_makes_it_again(
+    empty_database: str,
+) -> None:
+    await migrate(empty_database)
+    await migrate(empty_database, revision="base")
+
+    version_table = {name for name in await objects_of(empty_database) if "alembic" in name}
+    assert await objects_of(empty_database) == version_table
+
+    await migrate(empty_database)
+    assert dump(empty_database) == REVIEWED.read_text()
+
+
+async def test_two_schemas_live_in_one_database(database: str) -> None:
+    await migrate(database, "jobs_two")
+
+    renamed = dump(database, "jobs_two").replace("jobs_two", "pgcron")
+    # What is sorted or quoted by the schema's name apart, every command is the same.
+    assert sorted(renamed.split("\n\n")) == sorted(REVIEWED.read_text().split("\n\n"))
+
+
+def test_the_revision_a_node_needs_is_the_newest() -> None:
+    assert head() == REQUIRED
+
+
+async def test_a_role_that_owns_the_database_migrates_without_being_superuser(
+    server: ThrowAwayServer, empty_database: str, role: str
+) -> None:
+    owner = await asyncpg.connect(empty_database)
+    name = await owner.fetchval("SELECT current_database()")
+    await owner.execute(f"ALTER DATABASE {name} OWNER TO {role}")
+    await owner.close()
+    dsn = as_role(empty_database, role)
+
+    await migrate(dsn)
+
+    assert dump(empty_database) == REVIEWED.read_text()
+    connection = await connect(dsn)
+    assert await connection.fetchval("SELECT pgcron.enqueue('py:work')") == 1
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('job', '* * * * *', 'py:work')"
+    )
+    await connection.close()
+
+
+async def test_a_role_without_rights_is_told_what_it_needs(empty_database: str, role: str) -> None:
+    with pytest.raises(SchemaError) as refused:
+        await migrate(as_role(empty_database, role))
+
+    assert "may not migrate" in refused.value.message
+    assert refused.value.hint is not None
+    assert "migrate --sql" in refused.value.hint
+
+
+async def test_a_role_without_rights_on_the_schema_is_told_so(
+    connection: Connection, database: str, role: str
+) -> None:
+    await connection.execute(f"GRANT USAGE ON SCHEMA pgcron TO {role}")
+    limited = await connect(as_role(database, role))
+    with pytest.raises(SchemaError, match="may not use the schema"):
+        await require_revision(limited)
+    await limited.close()
+
+
+async def test_a_missing_schema_and_an_old_one_are_told_apart(
+    connection: Connection, empty_database: str
+) -> None:
+    empty = await connect(empty_database)
+    assert await read_revision(empty) is None
+    with pytest.raises(SchemaError, match="is not in this database"):
+        await require_revision(empty)
+    await empty.close()
+
+    await require_revision(connection)
+    await connection.execute("UPDATE pgcron.alembic_version SET version_num = '0000'")
+    with pytest.raises(SchemaError, match="is at revision 0000"):
+        await require_revision(connection)
+
+
+async def test_a_revision_this_program_does_not_carry_is_refused(
+    database: str, connection: Connection
+) -> None:
+    await connection.execute("UPDATE pgcron.alembic_version SET version_num = '9999'")
+
+    with pytest.raises(SchemaError, match="can't be migrated"):
+        await migrate(database)
+
+
+async def test_a_database_that_is_not_there_is_one_clear_error(server: ThrowAwayServer) -> None:
+    with pytest.raises(DatabaseUnavailable) as refused:
+        await migrate(server.dsn("nowhere"))
+
+    assert refused.value.hint == "Create the database, or name another one in the DSN."
+
+
+@pytest.mark.parametrize(
+    ("zone", "datestyle"),
+    [("Europe/Berlin", "German"), ("America/New_York", "ISO"), ("Australia/Lord_Howe", "SQL, DMY")],
+)
+async def test_partitions_are_made_from_any_zone_over_every_change_of_the_clock(
+    connection: Connection, zone: str, datestyle: str
+) -> None:
+    await connection.execute(f"SET timezone = '{zone}'; SET datestyle = '{datestyle}'")
+    await connection.execute(
+        "UPDATE pgcron.retention SET ahead = '1 year' WHERE relation IN ('occurrence', 'history')"
+    )
+
+    made = await connection.fetchval("SELECT pgcron.ensure_partitions()")
+
+    assert made > 365
+    assert await connection.fetchval("SELECT pgcron.ensure_partitions()") == 0
+    starts = await connection.fetch("""
+        SELECT (regexp_match(pg_get_expr(relpartbound, c.oid), 'FROM \\(''([^'']+)'))[1]
+          FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid
+         WHERE inhparent IN ('pgcron.history'::regclass, 'pgcron.occurrence'::regclass)
+    """)
+    assert len(starts) > 365
+    await connection.execute("SET timezone = 'UTC'; SET datestyle = 'ISO'")
+    uneven = await connection.fetch("""
+        SELECT relname FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid
+         WHERE inhparent = 'pgcron.history'::regclass AND relname <> 'history_before'
+           AND pg_get_expr(relpartbound, c.oid) NOT LIKE '% 00:00:00+00'') TO % 00:00:00+00'')'
+    """)
+    assert uneven == []
+
+
+async def test_partitions_made_by_many_at_once_are_made_once(
+    connection: Connection, database: str
+) -> None:
+    await connection.execute("UPDATE pgcron.retention SET ahead = '20 days' WHERE period = 'day'")
+    nodes = await asyncio.gather(*(connect(database) for _ in range(4)))
+
+    made = await asyncio.gather(
+        *(node.fetchval("SELECT pgcron.ensure_partitions()") for node in nodes)
+    )
+
+    assert sorted(made)[:3] == [0, 0, 0]
+    assert max(made) == 39
+    for node in nodes:
+        await node.close()
+
+
+async def test_only_partitions_past_their_retention_are_outlived(connection: Connection) -> None:
+    assert await connection.fetch("SELECT * FROM pgcron.outlived_partitions()") == []
+    await connection.execute("DROP TABLE pgcron.history_before")
+    await connection.execute("SELECT pgcron.add_partition('history', '2020-01-02Z', '2020-01-03Z')")
+
+    outlived = await connection.fetch("SELECT * FROM pgcron.outlived_partitions()")
+
+    assert [tuple(row) for row in outlived] == [("history", "history_20200102")]
+    await connection.execute("UPDATE pgcron.retention SET keep = '100 years'")
+    assert await connection.fetch("SELECT * FROM pgcron.outlived_partitions()") == []
