@@ -149,3 +149,9 @@ def test_threads_that_share_a_spec_get_the_answers_of_one() -> None:
     assert all(one == shared[0] for one in shared)
     parse_spec.cache_clear()
     assert answers(texts) == shared[0]
+
+
+def test_a_count_from_within_a_repeated_hour_leaves_the_second_pass_out() -> None:
+    start, noon = datetime(2026, 10, 25, 1, 10, tzinfo=UTC), datetime(2026, 10, 25, 12, tzinfo=UTC)
+    assert parse_spec("30 2 * * *", "Europe/Berlin").count(start, noon, 10) == 0
+    assert parse_spec("30 2 * * *", "Europe/Berlin", DstPolicy.ROBFIG).count(start, noon, 10) == 1
