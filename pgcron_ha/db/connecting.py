@@ -13,14 +13,29 @@ OLDEST_SERVER: Final = 140000
 STATEMENT_TIMEOUT_MS: Final = 5_000
 LOCK_TIMEOUT_MS: Final = 2_000
 # SET after connecting, not start-up parameters, which a transaction pooler may refuse.
-_CONTROL_SETTINGS: Final = (
-    "SET default_transaction_isolation = 'read committed'; SET timezone = 'UTC'; SET datestyle = 'ISO'; "
-    f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}; SET lock_timeout = {LOCK_TIMEOUT_MS}; "
-    "SET idle_in_transaction_session_timeout = 10000; SET synchronous_commit = on; "
-    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET jit = off"
+_CONTROL_SETTINGS: Final = "; ".join(
+    (
+        "SET default_transaction_isolation = 'read committed'",
+        "SET timezone = 'UTC'",
+        "SET datestyle = 'ISO'",
+        f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}",
+        f"SET lock_timeout = {LOCK_TIMEOUT_MS}",
+        "SET idle_in_transaction_session_timeout = 10000",
+        "SET synchronous_commit = on",
+        # Every control statement is driven by an index, whatever the statistics say just now; and
+        # one plan serves all, since planning costs more than running them.
+        "SET plan_cache_mode = force_generic_plan",
+        "SET enable_seqscan = off",
+        "SET jit = off",
+        # So that a dead client's row locks go away soon.
+        "SET tcp_keepalives_idle = 5",
+        "SET tcp_keepalives_interval = 2",
+        "SET tcp_keepalives_count = 3",
+    )
 )
 
-# Raised by asyncpg when the connection, not the statement, is at fault; whatever was under way has an unknown outcome.
+# Raised by asyncpg when the connection, not the statement, is at fault; whatever was under way has
+# an unknown outcome.
 CONNECTION_ERRORS: Final[tuple[type[BaseException], ...]] = (
     OSError,
     asyncpg.InterfaceError,
@@ -36,7 +51,8 @@ CONNECTION_ERRORS: Final[tuple[type[BaseException], ...]] = (
     EOFError,
 )
 
-# Raised by a statement that may simply be sent again: every statement of ours is guarded by a token or a compare-and-set.
+# Raised by a statement that may simply be sent again: every statement of ours is guarded by a token
+# or a compare-and-set.
 RETRYABLE_ERRORS: Final[tuple[type[BaseException], ...]] = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -104,7 +120,9 @@ def unavailable(error: BaseException) -> PgcronError:
 
 
 def explained(error: asyncpg.PostgresError) -> PgcronError:
-    """The error of ours for what PostgreSQL answered: class PC as it was raised, others with the server's words."""
+    """The error of ours for what PostgreSQL answered: class PC as it was raised, others with the
+    server's words.
+    """
     ours = from_sqlstate(error.sqlstate, str(error), error.detail, error.hint)
     if ours is not None:
         return ours

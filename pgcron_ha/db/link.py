@@ -1,7 +1,10 @@
-"""One control connection of a node: sends named statements, reconnects, and says what an error means.
+"""One control connection of a node: sends named statements, reconnects, and says what an error
+means.
 
-A statement that got no answer has an unknown outcome (`Unanswered`): it may have happened. It is never cancelled, since a
-cancel request can make a waiting COMMIT visible without its standby; the connection is dropped instead.
+A statement that got no answer has an unknown outcome (`Unanswered`): it may have happened. It is
+never cancelled, since a
+cancel request can make a waiting COMMIT visible without its standby; the connection is dropped
+instead.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ class Unanswered(DatabaseUnavailable):
 
 
 class Busy(PgcronError):
-    """Nothing happened (a deadlock, a lock or statement timeout): the same statement may be sent again."""
+    """Nothing happened (a deadlock, a lock or statement timeout): the same statement may be sent
+    again.
+    """
 
 
 class NoPartition(PgcronError):
@@ -44,7 +49,9 @@ class NoPartition(PgcronError):
 
 
 class Link:
-    """A connection that is made when it is needed and again after it broke; one statement at a time."""
+    """A connection that is made when it is needed and again after it broke; one statement at a
+    time.
+    """
 
     def __init__(
         self,
@@ -55,10 +62,13 @@ class Link:
     ) -> None:
         """`answer_seconds`: a connection that has not answered for so long is taken for dead.
 
-        `joins_by_hash` is for statements that join long arrays with a table: a plan is made without knowing how long they
+        `joins_by_hash` is for statements that join long arrays with a table: a plan is made without
+        knowing how long they
         are, and nested loops over two of them would be quadratic.
         """
-        self._settings = "SET enable_nestloop = off; SET enable_mergejoin = off" if joins_by_hash else None
+        self._settings = (
+            "SET enable_nestloop = off; SET enable_mergejoin = off" if joins_by_hash else None
+        )
         self._dsn = dsn
         self._answer_seconds = answer_seconds
         self._statements = load(schema)
@@ -73,7 +83,8 @@ class Link:
     async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
         """The rows of one named statement, in a transaction of its own.
 
-        Raises Unanswered (may have happened), Busy or NoPartition (did not happen), DatabaseUnavailable (no connection), or
+        Raises Unanswered (may have happened), Busy or NoPartition (did not happen),
+        DatabaseUnavailable (no connection), or
         the error of ours that the statement raised.
         """
         async with self._lock:
@@ -86,7 +97,8 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Callable[..., Any]]:
-        """Several statements in one READ COMMITTED transaction: ``async with link.transaction() as rows: await rows(name, …)``.
+        """Several statements in one READ COMMITTED transaction: ``async with link.transaction() as
+        rows: await rows(name, …)``.
 
         Raises as `rows` does; Unanswered from the commit means that all or nothing happened.
         """
@@ -105,7 +117,9 @@ class Link:
             await self._command("COMMIT")
 
     async def execute(self, command: str) -> None:
-        """A command that takes no parameters and can't be a named statement (DETACH, DROP of a partition)."""
+        """A command that takes no parameters and can't be a named statement (DETACH, DROP of a
+        partition).
+        """
         async with self._lock:
             await self._command(command)
 
@@ -115,7 +129,9 @@ class Link:
             await self._answer(judge(await self._open()))
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Calls `heard` with the payload of every notification on this installation's channel, until the connection breaks."""
+        """Calls `heard` with the payload of every notification on this installation's channel,
+        until the connection breaks.
+        """
         async with self._lock:
             connection = await self._open()
             channel = await self._answer(connection.fetchval(self._statements["channel"].sql))

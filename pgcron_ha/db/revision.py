@@ -1,4 +1,6 @@
-"""Which schema this program needs, and whether the database has it; without alembic, so that a node stays small."""
+"""Which schema this program needs, and whether the database has it; without alembic, so that a
+node stays small.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ import asyncpg
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import SchemaError
 
-# The oldest revision that holds everything the node's statements use. A test keeps it equal to a revision of migrations/.
+# The oldest revision that holds everything the node's statements use. A test keeps it equal to a
+# revision of migrations/.
 REQUIRED: Final = "0001"
 
 
@@ -30,7 +33,9 @@ async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SC
 
 
 async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
-    """Raises SchemaError unless the database has (at least) the revision that this program needs."""
+    """Raises SchemaError unless the database has (at least) the revision that this program
+    needs.
+    """
     found = await read_revision(connection, schema)
     if found is None:
         raise SchemaError(

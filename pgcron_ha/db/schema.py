@@ -1,6 +1,7 @@
 """The schema by alembic, called from Python: migrate, print as SQL, check.
 
-Alembic and SQLAlchemy are imported here and nowhere else, and a node never imports this module: it compares
+Alembic and SQLAlchemy are imported here and nowhere else, and a node never imports this module: it
+compares
 `pgcron_ha.db.revision.REQUIRED` with what the database says.
 """
 
@@ -32,9 +33,11 @@ _ADVISORY_KEY = 0x706763726F6E
 
 
 async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = "head") -> None:
-    """Brings `schema` in the database of `dsn` to `revision`; nothing happens when it is there already.
+    """Brings `schema` in the database of `dsn` to `revision`; nothing happens when it is there
+    already.
 
-    Raises DatabaseUnavailable when the server can't be reached or is too old, SchemaError when the role lacks the
+    Raises DatabaseUnavailable when the server can't be reached or is too old, SchemaError when the
+    role lacks the
     rights or the schema is newer than this program.
     """
 
@@ -80,10 +83,14 @@ def head() -> str:
 
 
 def run_environment(context: EnvironmentContext) -> None:
-    """What ``migrations/env.py`` does: one connection, one lock, one transaction (or printed SQL)."""
+    """What ``migrations/env.py`` does: one connection, one lock, one transaction (or printed
+    SQL).
+    """
     schema = context.config.attributes.get("schema", DEFAULT_SCHEMA)
     if context.is_offline_mode():
-        context.configure(dialect_name="postgresql", version_table_schema=schema, literal_binds=True)
+        context.configure(
+            dialect_name="postgresql", version_table_schema=schema, literal_binds=True
+        )
         with context.begin_transaction():
             context.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
             context.run_migrations()
@@ -96,7 +103,9 @@ def run_environment(context: EnvironmentContext) -> None:
 
 
 def run_script(name: str) -> None:
-    """Runs ``migrations/sql/<name>.sql`` in the migration's schema; several statements, or printed when offline."""
+    """Runs ``migrations/sql/<name>.sql`` in the migration's schema; several statements, or
+    printed when offline.
+    """
     context = op.get_context()
     script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
     _execute(in_schema(script, context.version_table_schema or DEFAULT_SCHEMA))
@@ -162,8 +171,8 @@ def _explained(error: Exception) -> Exception:
     if isinstance(original, asyncpg.InsufficientPrivilegeError):
         return SchemaError(
             f"this role may not migrate: {original}",
-            "Migrating creates a schema, tables and functions, so the role needs CREATE on the database (or to own the schema).",
-            "Let a DBA run the output of `pgcron-ha migrate --sql`, or GRANT CREATE ON DATABASE … TO the role.",
+            "Migrating makes a schema and tables: the role needs CREATE on the database.",
+            "Let a DBA run the output of `pgcron-ha migrate --sql`, or GRANT CREATE ON DATABASE.",
         )
     if isinstance(original, asyncpg.PostgresError):
         ours = from_sqlstate(original.sqlstate, str(original), original.detail, original.hint)

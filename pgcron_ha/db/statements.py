@@ -1,6 +1,7 @@
 """Named SQL statements: ``sql/*.sql`` → `Statement` (name, text with ``$n``, parameter names).
 
-A file holds statements that begin with ``-- name: claim_runs``; comment lines after it say which transition it makes
+A file holds statements that begin with ``-- name: claim_runs``; comment lines after it say which
+transition it makes
 (``-- ready -> running``) and why it is written as it is. Parameters are written ``:run_ids``.
 """
 
@@ -25,7 +26,9 @@ _PLAIN_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement as it is sent: `sql` with ``$1`` …, and the names of its parameters in that order."""
+    """One statement as it is sent: `sql` with ``$1`` …, and the names of its parameters in that
+    order.
+    """
 
     name: str
     comment: str
@@ -34,11 +37,13 @@ class Statement:
 
 
 def in_schema(text: str, schema: str) -> str:
-    """`text` with every reference to the schema ``pgcron`` changed to `schema` (a plain lower-case name)."""
+    """`text` with every reference to the schema ``pgcron`` changed to `schema` (a plain
+    lower-case name).
+    """
     if not _PLAIN_SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise ConfigError(
             f"schema {schema!r} is not a plain name",
-            "A schema name has lower-case letters, digits and '_', at most 40, and does not begin with pg_.",
+            "It has up to 40 lower-case letters, digits and '_', and does not begin with pg_.",
             "Choose a name such as 'pgcron' or 'jobs'.",
         )
     if schema == DEFAULT_SCHEMA:
@@ -50,9 +55,11 @@ def in_schema(text: str, schema: str) -> str:
 
 @lru_cache(maxsize=16)
 def load(schema: str = DEFAULT_SCHEMA) -> dict[str, Statement]:
-    """Every named statement for `schema`, by name. Raises ConfigError for a schema that is no plain name.
+    """Every named statement for `schema`, by name. Raises ConfigError for a schema that is no plain
+    name.
 
-    ``finish_runs`` has a twin, ``finish_runs_overflow``, for the moment in which history has no partition.
+    ``finish_runs`` has a twin, ``finish_runs_overflow``, for the moment in which history has no
+    partition.
     """
     found: dict[str, Statement] = {}
     for path in sorted(_FOLDER.glob("*.sql")):

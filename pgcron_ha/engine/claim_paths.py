@@ -1,14 +1,17 @@
-"""Where a claim looks, and from where: the order of (queue, priority), and a lower bound for each. Pure.
+"""Where a claim looks, and from where: the order of (queue, priority), and a lower bound for each.
+Pure.
 
-A bound lies at the last run that a full claim took: what is before it is claimed, or dead entries of the index that would be
-walked for nothing. Late commits and retries can appear before a bound, so every second a claim looks without bounds.
+A bound lies at the last run that a full claim took: what is before it is claimed, or dead entries
+of the index that would be
+walked for nothing. Late commits and retries can appear before a bound, so every second a claim
+looks without bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 PRIORITIES: Final = range(10)
 SWEEP_SECONDS: Final = 1.0
@@ -16,6 +19,12 @@ SWEEP_SECONDS: Final = 1.0
 _NO_BOUND: Final = (datetime.min.replace(tzinfo=UTC), 0)
 
 Path = tuple[str, int]
+
+
+class Row(Protocol):
+    """What is asked of a claimed row: queue, priority, due_at and id."""
+
+    def __getitem__(self, key: str, /) -> Any: ...
 
 
 class ClaimPaths:
@@ -29,7 +38,9 @@ class ClaimPaths:
         self._turn = 0
 
     def in_order(self, now: float) -> dict[str, list[Any]]:
-        """Parameters of a claim: high priorities first, the queues taking turns. `now` in seconds, any steady clock."""
+        """Parameters of a claim: high priorities first, the queues taking turns. `now` in
+        seconds, any steady clock.
+        """
         if now - self._swept_at >= SWEEP_SECONDS:
             self._bounds.clear()
             self._swept_at = now
@@ -56,8 +67,10 @@ class ClaimPaths:
         """The next claim begins with these."""
         self._preferred = list(paths)
 
-    def claimed(self, rows: Sequence[Mapping[str, Any]], is_full: bool) -> None:
-        """Moves the bounds to the last claimed row of each path; a claim that found too little makes the next one sweep."""
+    def claimed(self, rows: Sequence[Row], is_full: bool) -> None:
+        """Moves the bounds to the last claimed row of each path; a claim that found too little
+        makes the next one sweep.
+        """
         if not is_full:
             self.sweep()
             return

@@ -1,13 +1,14 @@
 """Tells the database how runs ended: batches, fenced by token, and never in doubt for long.
 
-While one batch is under way the next one gathers, so that a lone run is told at once and a burst costs one statement. A batch
-whose answer got lost is sent again with the same tokens; what is then refused is looked up by its fence number.
+While one batch is under way the next one gathers, so that a lone run is told at once and a burst
+costs one statement. A batch
+whose answer got lost is sent again with the same tokens; what is then refused is looked up by its
+fence number.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar, Final
@@ -18,11 +19,14 @@ from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.base import Context, Failed, Interrupted, Outcome, StopReason, Succeeded
-from pgcron_ha.telemetry.events import RunFailed, RunFenced, RunsReleased
+from pgcron_ha.telemetry.events import MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 1000
 """Completions in one statement: beyond this the statement's own time outweighs what is saved."""
+
+TOLD_SINGLY: Final = 10
+"""Failed runs of one batch that are named in the node's own log."""
 
 _TEXT_LIMIT: Final = 16_000
 """Characters kept of an error or traceback in the database."""
@@ -41,6 +45,9 @@ class _Told:
 
     over: list[Context]
     refused: list[Context]
+
+
+_Send = Callable[[Sequence[Ended]], Awaitable[_Told]]
 
 
 class Completer(Service):
@@ -74,7 +81,9 @@ class Completer(Service):
         return not self._pending
 
     async def run_once(self) -> float | None:
-        """One batch of each kind. Raises DatabaseUnavailable after an unknown outcome; the batch stays pending."""
+        """One batch of each kind. Raises DatabaseUnavailable after an unknown outcome; the batch
+        stays pending.
+        """
         batch = self._pending[:BATCH]
         if not batch:
             return None
@@ -91,9 +100,7 @@ class Completer(Service):
         await self._tell(failures, self._fail)
         return 0 if self._pending else None
 
-    async def _tell(
-        self, batch: list[Ended], send: Callable[[Sequence[Ended]], asyncio.Future[_Told]]
-    ) -> None:
+    async def _tell(self, batch: list[Ended], send: _Send) -> None:
         if not batch:
             return
         try:
@@ -103,9 +110,7 @@ class Completer(Service):
             raise
         await self._settle(batch, told)
 
-    async def _send_halving(
-        self, batch: list[Ended], send: Callable[[Sequence[Ended]], asyncio.Future[_Told]]
-    ) -> _Told:
+    async def _send_halving(self, batch: list[Ended], send: _Send) -> _Told:
         """One row that the database can't take must not keep the others from being told."""
         try:
             return await send(batch)
@@ -194,17 +199,19 @@ class Completer(Service):
             node=self._node,
         )
         verdicts = {row["run_id"]: row["verdict"] for row in rows}
-        for (context, _, _), failure in zip(batch, failures, strict=True):
-            if context.run_id in verdicts:
-                emit(
-                    RunFailed(
-                        context.run_id,
-                        context.handler,
-                        context.attempt,
-                        verdicts[context.run_id],
-                        failure.message[:300],
-                    )
+        told = [pair for pair in zip(batch, failures, strict=True) if pair[0][0].run_id in verdicts]
+        if len(told) > TOLD_SINGLY:
+            emit(MoreRunsFailed(len(told) - TOLD_SINGLY))
+        for (context, _, _), failure in told[:TOLD_SINGLY]:
+            emit(
+                RunFailed(
+                    context.run_id,
+                    context.handler,
+                    context.attempt,
+                    verdicts[context.run_id],
+                    failure.message[:300],
                 )
+            )
         return _Told(
             [ended[0] for ended in batch if ended[0].run_id in verdicts],
             [ended[0] for ended in batch if ended[0].run_id not in verdicts],
@@ -212,7 +219,9 @@ class Completer(Service):
 
 
 def _is_release(ended: Ended) -> bool:
-    """A stop of the node is not the run's fault: the attempt is given back, unless it may never begin twice."""
+    """A stop of the node is not the run's fault: the attempt is given back, unless it may never
+    begin twice.
+    """
     context, outcome, _ = ended
     return (
         isinstance(outcome, Interrupted)

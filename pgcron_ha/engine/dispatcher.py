@@ -1,7 +1,9 @@
 """Claims due runs in batches, as slots get free and a little ahead of them.
 
-How far ahead follows from how fast runs end here: a quarter second's worth, so that a burst of short runs is never short of
-work and long runs are never hoarded from other nodes. Runs that may start only once, or whose lane must be decided, are
+How far ahead follows from how fast runs end here: a quarter second's worth, so that a burst of
+short runs is never short of
+work and long runs are never hoarded from other nodes. Runs that may start only once, or whose lane
+must be decided, are
 claimed for free slots only.
 """
 
@@ -38,7 +40,9 @@ _SHORTEST_SLEEP: Final = 0.001
 _AGEING_EVERY: Final = 16
 
 FULL_CLAIMS_OF_A_BUSY_NODE: Final = 3
-"""After so many full claims in a row a node looks for work by itself, and enqueuers need not notify it."""
+"""After so many full claims in a row a node looks for work by itself, and enqueuers need not
+notify it.
+"""
 
 
 class Dispatcher(Service):
@@ -47,10 +51,18 @@ class Dispatcher(Service):
     name: ClassVar[str] = "dispatcher"
 
     def __init__(
-        self, link: Link, session: Session, runner: Runner, queues: Sequence[str], handlers: Sequence[str],
-        poll_interval: float, prefetch: int,
-    ) -> None:  # fmt: skip
-        """`handlers` are full names; `poll_interval` in seconds; `prefetch` bounds what is claimed ahead of a slot."""
+        self,
+        link: Link,
+        session: Session,
+        runner: Runner,
+        queues: Sequence[str],
+        handlers: Sequence[str],
+        poll_interval: float,
+        prefetch: int,
+    ) -> None:
+        """`handlers` are full names; `poll_interval` in seconds; `prefetch` bounds what is
+        claimed ahead of a slot.
+        """
         super().__init__(poll_interval)
         self._link = link
         self._session = session
@@ -66,7 +78,9 @@ class Dispatcher(Service):
         self._claim_sent_at: float | None = None
 
     def claims_settled_at(self) -> float:
-        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its row is known to nobody here."""
+        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its row is
+        known to nobody here.
+        """
         return boottime() if self._claim_sent_at is None else self._claim_sent_at
 
     def ended(self, count: int) -> None:
@@ -106,7 +120,9 @@ class Dispatcher(Service):
         return len(rows)
 
     async def _take(self, rows: list[Row]) -> None:
-        """Into the runner; back to the database when this node was told to stop, or endangered, in the meantime."""
+        """Into the runner; back to the database when this node was told to stop, or endangered,
+        in the meantime.
+        """
         if self._session.may_claim():
             self._runner.accept(rows)
         elif rows and self._session.incarnation is not None:
@@ -168,9 +184,13 @@ class Dispatcher(Service):
                 if not lanes:
                     return 0
                 verdicts = await send(
-                    "decide_lanes", lanes=lanes, limit=min(limit, LANE_BATCH), queues=self._queues,
-                    handlers=self._handlers, incarnation=self._session.incarnation,
-                )  # fmt: skip
+                    "decide_lanes",
+                    lanes=lanes,
+                    limit=min(limit, LANE_BATCH),
+                    queues=self._queues,
+                    handlers=self._handlers,
+                    incarnation=self._session.incarnation,
+                )
                 chosen = [row["id"] for row in verdicts if row["verdict"] == "claim"]
                 skipped = [row["id"] for row in verdicts if row["verdict"] == "skip"]
                 if chosen:
@@ -191,7 +211,8 @@ class Dispatcher(Service):
 
     async def _send(self, statement: str, **parameters: Any) -> list[Row]:
         self._claim_sent_at = boottime()
-        try:  # rows that an unanswered statement claimed all the same are found by the next beats, and given back
+        # Rows that an unanswered statement claimed all the same are found by the next beats.
+        try:
             return await self._link.rows(
                 statement,
                 incarnation=self._session.incarnation,

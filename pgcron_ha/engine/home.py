@@ -1,7 +1,9 @@
 """A node's own folder, and the lock that proves its predecessor dead.
 
-The lock's descriptor is inherited by the process that supervises children, so it is free only when the node *and* everything
-it started are gone. Whoever gets it may free the runs of earlier nodes of this folder at once, without waiting for a lease.
+The lock's descriptor is inherited by the process that supervises children, so it is free only when
+the node *and* everything
+it started are gone. Whoever gets it may free the runs of earlier nodes of this folder at once,
+without waiting for a lease.
 """
 
 from __future__ import annotations
@@ -23,10 +25,13 @@ _MAX_TWINS: Final = 100
 
 
 class Home:
-    """One folder below the state directory, locked for as long as this process or a child of it lives."""
+    """One folder below the state directory, locked for as long as this process or a child of it
+    lives.
+    """
 
     def __init__(self, state_directory: Path, node: str) -> None:
-        """Blocks while the remains of a killed predecessor die. A living node of that name keeps its folder: this one takes
+        """Blocks while the remains of a killed predecessor die. A living node of that name keeps
+        its folder: this one takes
         another (`is_twin`). Raises ConfigError when the folder can't be made.
         """
         self.is_twin = False
@@ -59,11 +64,13 @@ class Home:
             raise ConfigError(
                 f"the state directory {str(self.directory)!r} can't be used",
                 str(error),
-                "Set node.state_directory (PGCRON_HA_NODE_STATE_DIRECTORY) to a folder this user may write.",
+                "Set PGCRON_HA_NODE_STATE_DIRECTORY to a folder that this user may write.",
             ) from error
 
     def _mark(self) -> str:
-        """A random name written once, so that a folder that was copied or made anew is told apart from an older one."""
+        """A random name written once, so that a folder that was copied or made anew is told
+        apart from an older one.
+        """
         path = self.directory / "identity"
         try:
             return path.read_text(encoding="ascii").strip()
@@ -74,7 +81,9 @@ class Home:
 
 
 def _lock(descriptor: int) -> bool:
-    """Whether the lock was had; waits while its owner is dead and only its children are still being killed."""
+    """Whether the lock was had; waits while its owner is dead and only its children are still
+    being killed.
+    """
     end = time.monotonic() + _DYING_SECONDS
     while True:
         try:

@@ -1,4 +1,6 @@
-"""Keeps the tables in order, on every node: partitions ahead, retention, expiry, and sweeps that should never find anything."""
+"""Keeps the tables in order, on every node: partitions ahead, retention, expiry, and sweeps that
+should never find anything.
+"""
 
 from __future__ import annotations
 

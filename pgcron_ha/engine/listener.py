@@ -23,7 +23,9 @@ class Listener(Service):
         self._heard = heard
 
     async def run_once(self) -> float | None:
-        """Listens until the connection breaks. What was said in between is made up for by waking everybody once."""
+        """Listens until the connection breaks. What was said in between is made up for by waking
+        everybody once.
+        """
         await self._link.listen(self._pass_on)
         for wake in self._heard.values():
             wake()

@@ -1,7 +1,9 @@
 """Turns schedules into runs ahead of time, on every node, without an owner.
 
-A pass reads what schedules have to decide, computes fires in Python without a lock, and commits by compare-and-set: a schedule
-that was edited, or that another node decided meanwhile, is left as it is. Two nodes at once are harmless.
+A pass reads what schedules have to decide, computes fires in Python without a lock, and commits by
+compare-and-set: a schedule
+that was edited, or that another node decided meanwhile, is left as it is. Two nodes at once are
+harmless.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class Materializer(Service):
         self.materialized = 0
 
     async def run_once(self) -> float | None:
-        """One batch of schedules. Begins when half of the horizon is used up, so that frequent schedules are decided in bulk."""
+        """One batch of schedules. Begins when half of the horizon is used up, so that frequent
+        schedules are decided in bulk.
+        """
         await self._finish_edits()
         rows = await self._link.rows("due_cursors", refill=self._horizon / 2, at_most=BATCH)
         if not rows:
@@ -61,7 +65,8 @@ class Materializer(Service):
         columns, is_short = _columns(decisions)
         counts = (await self._link.rows("materialize", **columns))[0]
         self.materialized += counts["runs"]
-        # Nothing moved: other nodes are at it, and looking again at once would only repeat their work.
+        # Nothing moved: other nodes are at it, and looking again at once would only repeat their
+        # work.
         return 0 if (len(rows) == BATCH or is_short) and counts["schedules"] else None
 
     async def _finish_edits(self) -> None:
@@ -91,7 +96,9 @@ class Materializer(Service):
 
 
 def decide(row: Row | dict[str, Any], horizon: float) -> tuple[Plan, str]:
-    """What the schedule of a ``due_cursors`` row owes, and the canonical text of its spec. Raises PgcronError for a bad spec."""
+    """What the schedule of a ``due_cursors`` row owes, and the canonical text of its spec.
+    Raises PgcronError for a bad spec.
+    """
     spec = parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
     now: datetime = row["now"]
     decision = plan(

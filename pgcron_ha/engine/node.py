@@ -1,4 +1,6 @@
-"""One node: builds the services from the settings, runs them in one task group, and stops in order."""
+"""One node: builds the services from the settings, runs them in one task group, and stops in
+order.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 from zoneinfo import available_timezones
@@ -32,6 +35,7 @@ from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.base import Executor, Interrupted, StopReason
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.python import PythonExecutor
+from pgcron_ha.executors.python_handler import PythonHandler
 from pgcron_ha.executors.shell import ShellExecutor
 from pgcron_ha.telemetry.events import NodeLeft, RunsReleased, ServiceFailed
 from pgcron_ha.telemetry.log import emit
@@ -41,7 +45,8 @@ if TYPE_CHECKING:
 
     from pgcron_ha.client import App
 
-# Between the kill of what ran without a lease and the end of the process, for handlers that only need a moment.
+# Between the kill of what ran without a lease and the end of the process, for handlers that only
+# need a moment.
 _LAST_RESORT_SECONDS: Final = 1.0
 _EXIT_WITHOUT_LEASE: Final = 71
 _TELL_SECONDS: Final = 10.0
@@ -67,7 +72,8 @@ class Node:
     async def run(self) -> None:
         """Joins, works, and leaves in order.
 
-        Raises PgcronError when the database can't be used at the start (wrong DSN, missing schema, no rights); later the
+        Raises PgcronError when the database can't be used at the start (wrong DSN, missing schema,
+        no rights); later the
         node waits for it.
         """
         await self._check_database()
@@ -95,7 +101,7 @@ class Node:
         try:
             await link.check(lambda connection: require_revision(connection, self.settings.schema))
             for app in self._apps:
-                await link.check(app.put_schedules)
+                await link.check(partial(app.put_schedules, schema=self.settings.schema))
         finally:
             await link.close()
 
@@ -155,7 +161,7 @@ class Node:
         )
 
     def _build_executors(self, home: Home) -> Mapping[str, Executor]:
-        handlers = {}
+        handlers: dict[str, PythonHandler] = {}
         for app in self._apps:
             for name, handler in app.handlers.items():
                 if handlers.setdefault(name, handler) is not handler:
@@ -184,9 +190,16 @@ class Node:
     def _identity(self, home: Home, handlers: Sequence[str]) -> Identity:
         node = self.settings.node
         return Identity(
-            node.name, socket.gethostname(), os.getpid(), self._version, home.identity, node.slots, node.queues,
-            tuple(handlers), tuple(_known_zones()),
-        )  # fmt: skip
+            node.name,
+            socket.gethostname(),
+            os.getpid(),
+            self._version,
+            home.identity,
+            node.slots,
+            node.queues,
+            tuple(handlers),
+            tuple(_known_zones()),
+        )
 
     def _hooks(self) -> SessionHooks:
         return SessionHooks(
@@ -207,9 +220,15 @@ class Node:
 
     def _services(self) -> list[Service]:
         return [
-            self._dispatcher, self._completer, self._recorder, self._materializer, self._reaper, self._watch,
-            self._janitor, self._listener,
-        ]  # fmt: skip
+            self._dispatcher,
+            self._completer,
+            self._recorder,
+            self._materializer,
+            self._reaper,
+            self._watch,
+            self._janitor,
+            self._listener,
+        ]
 
     async def _work(self) -> None:
         self._session.start()
@@ -234,7 +253,9 @@ class Node:
             await asyncio.sleep(min(_TICK_SECONDS, self.settings.node.lease_ttl / 10))
 
     async def _drain(self) -> None:
-        """No new work; what runs may end within the grace time; what did not begin is given back."""
+        """No new work; what runs may end within the grace time; what did not begin is given
+        back.
+        """
         self._session.drain()
         self._dispatcher.stop()
         self._materializer.stop()
@@ -284,7 +305,9 @@ class Node:
             timer.start()
 
     def _last_resort(self) -> None:
-        """Handlers that can't be ended by force still run without a lease: only the end of the process ends them."""
+        """Handlers that can't be ended by force still run without a lease: only the end of the
+        process ends them.
+        """
         if self._session.lease.phase(boottime()) is LeasePhase.OVER and self._runner.kill_stopped(
             grace=0
         ):

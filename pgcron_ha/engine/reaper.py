@@ -1,6 +1,7 @@
 """Declares silent nodes dead and ends what they left, on every node.
 
-A peer is dead when its beat has not moved for its whole lease by this node's own clock, and its lease is over by the
+A peer is dead when its beat has not moved for its whole lease by this node's own clock, and its
+lease is over by the
 database's. Neither clock alone is believed: one may have been stepped, the other may be mad.
 """
 
@@ -24,7 +25,9 @@ _SWEEP_SECONDS: Final = 5.0
 
 
 class Reaper(Service):
-    """Level-triggered: whatever runs under a session that is not alive is found by the next pass."""
+    """Level-triggered: whatever runs under a session that is not alive is found by the next
+    pass.
+    """
 
     name: ClassVar[str] = "reaper"
 
@@ -44,7 +47,9 @@ class Reaper(Service):
         self._peers.forget()
 
     async def run_once(self) -> float | None:
-        """Declares who is due, reaps a batch, and waits for the next verdict, not for the next tick."""
+        """Declares who is due, reaps a batch, and waits for the next verdict, not for the next
+        tick.
+        """
         for incarnation, sequence in self._peers.silent(boottime()):
             rows = await self._link.rows(
                 "declare_dead", incarnation=incarnation, beat_sequence=sequence

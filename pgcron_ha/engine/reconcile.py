@@ -1,6 +1,7 @@
 """What a beat says about the runs this node believes in: pure.
 
-A claim whose answer was lost, a run that was taken away, a cancel request, a completion that did not arrive: all are settled
+A claim whose answer was lost, a run that was taken away, a cancel request, a completion that did
+not arrive: all are settled
 by comparing the rows that name this incarnation with what the node holds.
 """
 
@@ -13,7 +14,9 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """One acknowledged renewal. `sent_at` and all other instants here are CLOCK_BOOTTIME seconds."""
+    """One acknowledged renewal. `sent_at` and all other instants here are CLOCK_BOOTTIME
+    seconds.
+    """
 
     sent_at: float
     received_at: float
@@ -25,7 +28,9 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A run this node holds: its token, when the claim's answer came, and whether its end is being told."""
+    """A run this node holds: its token, when the claim's answer came, and whether its end is
+    being told.
+    """
 
     token: UUID
     since: float
@@ -50,8 +55,10 @@ def reconcile(
 ) -> Reconciliation:
     """Compares `beat` with what is `held`.
 
-    A row nobody here knows is given back only when every claim that was under way when it was first seen has been answered
-    (`claims_settled_at`: all claims sent before this instant are settled). A run that is held but not in the rows was taken
+    A row nobody here knows is given back only when every claim that was under way when it was first
+    seen has been answered
+    (`claims_settled_at`: all claims sent before this instant are settled). A run that is held but
+    not in the rows was taken
     away, unless its claim was answered after the beat was sent, or its end is on its way.
     """
     strangers: dict[int, tuple[UUID, float]] = {}
@@ -105,5 +112,7 @@ class PeerWatch:
         ]
 
     def next_verdict(self) -> float | None:
-        """The instant at which the next silent peer will have used up its lease, if nobody renews."""
+        """The instant at which the next silent peer will have used up its lease, if nobody
+        renews.
+        """
         return min((since + ttl for _, since, ttl in self._seen.values()), default=None)

@@ -1,6 +1,7 @@
 """The runs this node holds: waiting for a slot, executing, or ending.
 
-Executors call `done` and `feed` from their own threads, so a burst of short runs needs no hop through the engine's loop for
+Executors call `done` and `feed` from their own threads, so a burst of short runs needs no hop
+through the engine's loop for
 each of them. What ended is collected in batches on the loop and given to the completer.
 """
 
@@ -35,7 +36,9 @@ class Runner:
     def __init__(
         self, slots: int, may_start: Callable[[], bool], collect: Callable[[list[Ended]], None]
     ) -> None:
-        """`may_start` is asked before each handler begins; `collect` gets what ended, on the engine's loop."""
+        """`may_start` is asked before each handler begins; `collect` gets what ended, on the
+        engine's loop.
+        """
         self.slots = slots
         self._may_start = may_start
         self._collect = collect
@@ -94,9 +97,22 @@ class Runner:
         now = boottime()
         for row in rows:
             context = Context(
-                row["id"], row["uuid"], row["handler"], row["args"], row["attempt"], row["max_attempts"] or 5, row["queue"],
-                row["priority"], row["schedule"], row["fire_time"], row["token"], row["fence"], None, row["timeout"], row["delivery"],
-            )  # fmt: skip
+                row["id"],
+                row["uuid"],
+                row["handler"],
+                row["args"],
+                row["attempt"],
+                row["max_attempts"] or 5,
+                row["queue"],
+                row["priority"],
+                row["schedule"],
+                row["fire_time"],
+                row["token"],
+                row["fence"],
+                None,
+                row["timeout"],
+                row["delivery"],
+            )
             self._held[context.run_id] = context
             self._since[context.run_id] = now
             self._waiting[context.handler.partition(":")[0]].append(context)
@@ -151,7 +167,9 @@ class Runner:
                 self.stop(context.run_id, reason)
 
     def kill_stopped(self, grace: float = STOP_GRACE_SECONDS) -> list[Context]:
-        """Kills what was asked to stop `grace` seconds ago; returns what can't be killed. Thread-safe."""
+        """Kills what was asked to stop `grace` seconds ago; returns what can't be killed.
+        Thread-safe.
+        """
         now = monotonic()
         immune: list[Context] = []
         for run, since in list(self._stopped_at.items()):
@@ -191,7 +209,9 @@ class Runner:
                 pass
 
     def feed_for(self, kind: str) -> Callable[[], Context | None]:
-        """The feed of one executor: the next run for the slot that became free, or None, which frees the slot."""
+        """The feed of one executor: the next run for the slot that became free, or None, which
+        frees the slot.
+        """
 
         def feed() -> Context | None:
             if self._may_start():

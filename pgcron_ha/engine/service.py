@@ -1,4 +1,6 @@
-"""What every service of a node is: a bounded `run_once`, and a loop around it that is written once."""
+"""What every service of a node is: a bounded `run_once`, and a loop around it that is written
+once.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _LONGEST_PAUSE_SECONDS: Final = 5.0
 
 
 class Service:
-    """Subclasses have a name, an interval in seconds, and `run_once`, which may be called at any time by a test."""
+    """Subclasses have a name, an interval in seconds, and `run_once`, which may be called at any
+    time by a test.
+    """
 
     name: ClassVar[str]
 
@@ -25,7 +29,8 @@ class Service:
         self._stopping = False
 
     async def run_once(self) -> float | None:
-        """One bounded pass. Returns the seconds to the next one: 0 for at once, None for the interval.
+        """One bounded pass. Returns the seconds to the next one: 0 for at once, None for the
+        interval.
 
         Raises PgcronError when the pass failed; it is tried again with back-off.
         """
@@ -46,7 +51,9 @@ class Service:
         return self._stopping
 
     async def run(self) -> None:
-        """Passes until `stop`: at the interval with jitter, sooner when woken, later when they fail."""
+        """Passes until `stop`: at the interval with jitter, sooner when woken, later when they
+        fail.
+        """
         failures = 0
         while not self._stopping:
             try:
@@ -78,7 +85,8 @@ class Service:
 
     async def _pause(self, seconds: float) -> None:
         end = asyncio.get_running_loop().time() + seconds
-        while not self._stopping and (left := end - asyncio.get_running_loop().time()) > 0:
+        # `stop` must cut it short, `wake` must not: no event says just that.
+        while not self._stopping and (left := end - asyncio.get_running_loop().time()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(min(left, 0.25))
 
 

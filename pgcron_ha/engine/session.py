@@ -1,6 +1,8 @@
-"""The node's session: joins, renews the lease, and watches it, in a thread and on a connection of its own.
+"""The node's session: joins, renews the lease, and watches it, in a thread and on a connection of
+its own.
 
-Nothing a handler or the engine's loop does can delay a renewal, and no renewal is sent for an engine that no longer turns:
+Nothing a handler or the engine's loop does can delay a renewal, and no renewal is sent for an
+engine that no longer turns:
 a node that can't control its work must not keep a lease for it.
 """
 
@@ -45,7 +47,9 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class SessionHooks:
-    """What the session tells the engine; each is called from the session's thread and must not block."""
+    """What the session tells the engine; each is called from the session's thread and must not
+    block.
+    """
 
     beat: Callable[[Beat], None]
     phase: Callable[[LeasePhase], None]
@@ -139,9 +143,17 @@ class Session(threading.Thread):
         incarnation, sent = uuid4(), boottime()
         mine = self._identity
         await self._link.rows(
-            "join_node", incarnation=incarnation, name=mine.name, host=mine.host, process_id=mine.process_id,
-            version=mine.version, home=mine.home, lease_ttl=self.lease.ttl, slots=mine.slots, queues=list(mine.queues),
-        )  # fmt: skip
+            "join_node",
+            incarnation=incarnation,
+            name=mine.name,
+            host=mine.host,
+            process_id=mine.process_id,
+            version=mine.version,
+            home=mine.home,
+            lease_ttl=self.lease.ttl,
+            slots=mine.slots,
+            queues=list(mine.queues),
+        )
         await self._link.rows(
             "offer_handlers", incarnation=incarnation, handlers=list(mine.handlers)
         )
@@ -156,7 +168,8 @@ class Session(threading.Thread):
         self._hooks.joined()
 
     async def _check_server(self) -> None:
-        # A link opens itself; this looks at the schema first, so that a wrong one is said and not stumbled over.
+        # A link opens itself; this looks at the schema first, so that a wrong one is said and not
+        # stumbled over.
         await self._link.check(lambda connection: require_revision(connection, self._schema))
         self.refusal = None
         await self._link.rows("note_timeline")

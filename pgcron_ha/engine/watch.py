@@ -1,4 +1,6 @@
-"""Looks after runs that last: time limits, handlers that do not stop, and the start time of those that are still at it."""
+"""Looks after runs that last: time limits, handlers that do not stop, and the start time of
+those that are still at it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""What a run may be, and every change it may make: the one table that code, SQL and README are held to.
+"""What a run may be, and every change it may make: the one table that code, SQL and README are held
+to.
 
-A live run is a row of ``run``. An outcome exists only in ``history``: the statement that ends a run moves the row, so
-nothing leaves an outcome. "Scheduled for later" and "waiting to retry" are `RunState.READY` with a due time ahead.
+A live run is a row of ``run``. An outcome exists only in ``history``: the statement that ends a run
+moves the row, so
+nothing leaves an outcome. "Scheduled for later" and "waiting to retry" are `RunState.READY` with a
+due time ahead.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ class RunOutcome(StrEnum):
     UPSTREAM_FAILED = "upstream_failed"
 
 
-# Who makes each change is said by the statements, whose comments name the same arrows; tests/house/test_states.py compares.
+# Who makes each change is said by the statements, whose comments name the same arrows;
+# tests/house/test_states.py compares.
 TRANSITIONS: Final[frozenset[tuple[str, str]]] = frozenset(
     {
         (RunState.READY, RunState.RUNNING),

@@ -1,4 +1,6 @@
-"""One frozen dataclass for each thing that happens in a node: its fields, its level and its sentence."""
+"""One frozen dataclass for each thing that happens in a node: its fields, its level and its
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,10 @@ class NodeFenced(Event):
 
     def sentence(self) -> str:
         """Says which incarnation."""
-        return f"incarnation {self.incarnation} was declared dead; its handlers are stopped and it joins again"
+        return (
+            f"incarnation {self.incarnation} was declared dead; "
+            "its handlers are stopped and it joins again"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,10 @@ class RunFenced(Event):
 
     def sentence(self) -> str:
         """Says which run."""
-        return f"run {self.run}: the end of attempt {self.attempt} was refused, the run belongs to somebody else by now"
+        return (
+            f"run {self.run}: the end of attempt {self.attempt} was refused, "
+            "the run belongs to somebody else by now"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +135,20 @@ class RunFailed(Event):
 
     def sentence(self) -> str:
         """Says what became of it."""
-        return f"run {self.run} ({self.handler}) attempt {self.attempt}: {self.error} -> {self.verdict}"
+        what = f"run {self.run} ({self.handler}) attempt {self.attempt}"
+        return f"{what}: {self.error} -> {self.verdict}"
+
+
+@dataclass(frozen=True, slots=True)
+class MoreRunsFailed(Event):
+    """More attempts failed at once than are told singly."""
+
+    level = logging.WARNING
+    runs: int
+
+    def sentence(self) -> str:
+        """Says how many."""
+        return f"{self.runs} more run(s) failed in the same moment; `pgcron-ha runs list` has them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +172,10 @@ class RunsParked(Event):
 
     def sentence(self) -> str:
         """Says how many."""
-        return f"parked {self.runs} run(s): no live node offers their handler; `pgcron-ha status` names it"
+        return (
+            f"parked {self.runs} run(s): no live node offers their handler; "
+            "`pgcron-ha status` names it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +189,10 @@ class RunIsStuck(Event):
 
     def sentence(self) -> str:
         """Says which handler."""
-        return f"run {self.run} ({self.handler}) does not stop though asked to ({self.reason}); it keeps its slot"
+        return (
+            f"run {self.run} ({self.handler}) does not stop though asked to ({self.reason}); "
+            "it keeps its slot"
+        )
 
 
 @dataclass(frozen=True, slots=True)

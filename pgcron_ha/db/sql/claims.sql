@@ -3,9 +3,10 @@
 -- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path (queue, priority) from a
 -- lower bound that the node moves, so that neither future rows of a high priority nor dead index entries are walked. The
 -- sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the checks on node and cluster stand inside it so
--- that nothing is locked for a session that is not alive. The paths have an ORDER BY of their own: a join with queue may shuffle them.
+-- that nothing is locked for a session that is not alive. The token is made once for the statement (a random number costs more
+-- than the rest of the row): together with the run's id it names one claim and no other. The paths have an ORDER BY of their own: a join with queue may shuffle them.
 UPDATE pgcron.run r
-SET state = 'running', owner = :incarnation::uuid, token = gen_random_uuid(), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+SET state = 'running', owner = :incarnation::uuid, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
     claimed_at = now()
 WHERE r.id = ANY(ARRAY(
   SELECT due.id
@@ -30,7 +31,7 @@ RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r
 -- ready -> running
 -- As claim_runs, for runs that may start only once: never more than there are free slots.
 UPDATE pgcron.run r
-SET state = 'running', owner = :incarnation::uuid, token = gen_random_uuid(), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+SET state = 'running', owner = :incarnation::uuid, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
     claimed_at = now()
 WHERE r.id = ANY(ARRAY(
   SELECT due.id
@@ -94,7 +95,7 @@ WHERE w.overlap_slot IS NULL AND w.id NOT IN (SELECT chosen.id FROM chosen)
 -- ready -> running
 -- Rows that decide_lanes has locked in this transaction.
 UPDATE pgcron.run r
-SET state = 'running', owner = :incarnation::uuid, token = gen_random_uuid(), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+SET state = 'running', owner = :incarnation::uuid, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
     claimed_at = now(), overlap_slot = 1
 WHERE r.id = ANY(:run_ids::bigint[]) AND r.state = 'ready'
 RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,

@@ -1,0 +1,84 @@
+"""``pgcron-ha node``: runs a node until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+import click
+
+from pgcron_ha.cli.context import command_context
+from pgcron_ha.client import App, load_app
+from pgcron_ha.config import Settings
+from pgcron_ha.engine.node import Node
+from pgcron_ha.telemetry import log
+
+
+@click.command(name="node")
+@click.option("--name", "name", metavar="NAME", help="A label; the host's name by default.")
+@click.option("--app", "apps", multiple=True, metavar="MODULE:ATTRIBUTE", help="An App to offer.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to take runs from.")
+@click.option("--slots", type=int, help="How many runs may execute at once.")
+@click.option("--lease-ttl", metavar="DURATION", help="The lease's time to live, such as 15s.")
+@click.option("--state-directory", metavar="DIRECTORY", help="Where the node keeps its lock.")
+def node_command(
+    name: str | None,
+    apps: tuple[str, ...],
+    queues: tuple[str, ...],
+    slots: int | None,
+    lease_ttl: str | None,
+    state_directory: str | None,
+) -> int:
+    """Run a node until it is told to stop.
+
+    SIGTERM and SIGINT drain: no new runs, what runs may end within node.grace, the rest is given
+    back. A second signal ends the grace.
+    """
+    flags: dict[str, object] = {
+        "node.name": name,
+        "node.apps": list(apps) or None,
+        "node.queues": list(queues) or None,
+        "node.slots": slots,
+        "node.lease_ttl": lease_ttl,
+        "node.state_directory": state_directory,
+    }
+    return run_node(command_context().load(flags))
+
+
+def run_node(settings: Settings) -> int:
+    """Runs a node with these settings in this process; returns the exit code."""
+    log.set_up(settings.log.format, settings.log.level)
+    apps = [load_app(place) for place in settings.node.apps]
+    run(live(settings, apps))
+    return 0
+
+
+async def live(settings: Settings, apps: list[App]) -> None:
+    """One node from its start to its end in order, which a signal begins."""
+    node = Node(settings, apps, installed_version())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.stop)
+    await node.run()
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Runs `main` on the fastest event loop there is."""
+    if sys.platform == "win32":
+        asyncio.run(main)
+        return
+    import uvloop
+
+    uvloop.run(main)
+
+
+def installed_version() -> str:
+    """This program's version, as a node tells it to the others."""
+    try:
+        return importlib.metadata.version("pgcron-ha")
+    except importlib.metadata.PackageNotFoundError:
+        return "0"

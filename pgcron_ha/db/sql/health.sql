@@ -1,0 +1,33 @@
+-- name: read_server
+SELECT current_setting('server_version') AS version, clock_timestamp() AS now, pg_is_in_recovery() AS is_standby,
+       current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean AS has_autovacuum,
+       current_setting('fsync')::boolean AND current_setting('full_page_writes')::boolean AS is_durable,
+       current_setting('synchronous_standby_names') <> '' AS is_synchronous,
+       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most_connections,
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.backend_type = 'client backend') AS connections;
+
+-- name: list_snapshot_holders
+-- Whoever keeps an old snapshot keeps dead rows from being removed, in every table.
+SELECT h.kind, h.name, h.age, h.seconds
+FROM (SELECT 'transaction' AS kind, concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name, age(a.backend_xmin) AS age,
+             extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds
+      FROM pg_catalog.pg_stat_activity a WHERE a.backend_xmin IS NOT NULL AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
+                                           AND a.backend_type = 'client backend'
+      UNION ALL
+      SELECT 'prepared transaction', p.gid, age(p.transaction), extract(epoch FROM clock_timestamp() - p.prepared)::float8 FROM pg_catalog.pg_prepared_xacts p
+      UNION ALL
+      SELECT 'replication slot', s.slot_name::text, greatest(age(s.xmin), age(s.catalog_xmin)), NULL FROM pg_catalog.pg_replication_slots s
+      WHERE s.xmin IS NOT NULL OR s.catalog_xmin IS NOT NULL) h
+WHERE h.age > :age::int OR h.seconds > :seconds::float8 ORDER BY h.age DESC LIMIT :limit::int;
+
+-- name: list_tables_without_autovacuum
+SELECT c.relname AS name FROM pg_catalog.pg_class c
+WHERE c.relnamespace = 'pgcron'::regnamespace AND c.reloptions && ARRAY['autovacuum_enabled=false', 'autovacuum_enabled=off'] ORDER BY 1 LIMIT :limit::int;
+
+-- name: read_risks
+SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o) AS overflow,
+       (SELECT count(*) FROM pgcron.schedule s WHERE s.delivery = 'at_most_once') AS at_most_once_schedules,
+       EXISTS (SELECT FROM pgcron.run r WHERE r.delivery = 'at_most_once') AS has_at_most_once_run,
+       (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND n.lease_until > now()) AS nodes,
+       (SELECT extract(epoch FROM min(n.lease_ttl))::float8 FROM pgcron.node n WHERE n.state <> 'dead') AS shortest_lease,
+       (SELECT min(pgcron.partitions_end(k.relation)) FROM pgcron.retention k) AS partitions_end;
