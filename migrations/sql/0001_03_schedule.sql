@@ -65,7 +65,7 @@ COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires afte
 COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
 COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
 COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
-CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST) WHERE status <> 'invalid';
+CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST) WHERE status <> 'invalid' AND NOT is_paused;
 CREATE INDEX cursor_edited ON pgcron.cursor (schedule_id) WHERE edit_is_pending;
 
 CREATE TABLE pgcron.schedule_version (

@@ -158,11 +158,18 @@ CREATE FUNCTION pgcron.reap_runs(at_most int) RETURNS TABLE (run_id bigint, verd
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY
-    WITH orphaned AS MATERIALIZED (
-      SELECT r.id, r.token, coalesce(n.name, r.owner::text) AS node_name, coalesce(n.ended_because, 'its session is gone') AS ended_because
-        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-       WHERE r.state = 'running' AND (n.incarnation IS NULL OR n.state = 'dead')
-       ORDER BY r.id LIMIT at_most),
+    WITH RECURSIVE owners(owner) AS (      -- each owner once, by one index descent, not each running row
+      (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' ORDER BY r.owner LIMIT 1)
+      UNION ALL
+      SELECT (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' AND r.owner > o.owner ORDER BY r.owner LIMIT 1) FROM owners o WHERE o.owner IS NOT NULL),
+    gone AS MATERIALIZED (
+      SELECT o.owner, coalesce(n.name, o.owner::text) AS node_name, coalesce(n.ended_because, 'its session is gone') AS ended_because
+        FROM owners o LEFT JOIN pgcron.node n ON n.incarnation = o.owner
+       WHERE o.owner IS NOT NULL AND (n.incarnation IS NULL OR n.state = 'dead')),
+    orphaned AS MATERIALIZED (
+      SELECT r.id, r.token, g.node_name, g.ended_because
+        FROM gone g JOIN LATERAL (SELECT r.id, r.token FROM pgcron.run r WHERE r.state = 'running' AND r.owner = g.owner LIMIT at_most) r ON true
+       LIMIT at_most),
     held AS MATERIALIZED (
       SELECT o.* FROM pgcron.run r JOIN orphaned o ON o.id = r.id AND o.token = r.token ORDER BY r.id FOR UPDATE OF r SKIP LOCKED)
     SELECT e.run_id, e.verdict FROM (

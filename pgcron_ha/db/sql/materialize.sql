@@ -1,10 +1,18 @@
 -- name: due_cursors
 -- Schedules with something to decide: fires before the horizon, or a new generation. No lock: the decision is a compare-and-set.
+-- Two ends of one index, apart: an OR of them would walk every schedule.
 SELECT c.schedule_id, c.generation, c.watermark, c.status, s.spec, s.timezone, s.dst, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
        now() AS now
-FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE c.status <> 'invalid' AND s.enabled AND NOT c.edit_is_pending
-  AND (c.next_fire IS NULL OR c.next_fire <= now() + make_interval(secs => :refill::float8))
+FROM (
+  (SELECT n.* FROM pgcron.cursor n
+   WHERE n.status <> 'invalid' AND NOT n.is_paused AND n.next_fire IS NULL AND NOT n.edit_is_pending
+   LIMIT :at_most)
+  UNION ALL
+  (SELECT d.* FROM pgcron.cursor d
+   WHERE d.status <> 'invalid' AND NOT d.is_paused AND d.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT d.edit_is_pending
+   ORDER BY d.next_fire LIMIT :at_most)) c
+JOIN pgcron.schedule s ON s.id = c.schedule_id
+WHERE s.enabled
 ORDER BY c.next_fire NULLS FIRST LIMIT :at_most;
 
 -- name: materialize

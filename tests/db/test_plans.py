@@ -1,0 +1,201 @@
+"""What the hot statements read, on tables full of rows that are none of their business."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.statements import load
+from tests.db.control import HANDLER, NO_BOUND, Connection
+from tests.servers import ThrowAwayServer
+
+LIVING, DEAD = (f"00000000-0000-0000-0000-00000000000{number}" for number in (1, 2))
+LIMIT = 20
+# Ten paths, two kinds of runs, and what a batch itself needs; thousands of rows lie beside them.
+MOST_ROWS = 600
+
+FILL = f"""
+    INSERT INTO pgcron.node (incarnation, name, host, process_id, version, lease_until, lease_ttl,
+                             slots, queues)
+    SELECT id, 'n', 'here', 1, '0', 'infinity', '15 s', 16, '{{default}}'
+      FROM unnest('{{{LIVING},{DEAD}}}'::uuid[]) id;
+    INSERT INTO pgcron.offer VALUES ('{LIVING}', '{HANDLER}');
+    INSERT INTO pgcron.schedule (name, spec, handler)
+    SELECT 'job ' || n, '* * * * *', '{HANDLER}' FROM generate_series(1, 3000) n;
+    UPDATE pgcron.cursor SET next_fire = now() + schedule_id * interval '1 minute',
+           status = 'valid', is_paused = schedule_id > 2000;
+    UPDATE pgcron.cursor SET next_fire = NULL WHERE is_paused;
+    -- To come: plain, at most once, and in lanes.
+    INSERT INTO pgcron.run (handler, priority, due_at, expire_at, delivery)
+    SELECT '{HANDLER}', n % 10, now() + interval '1 hour' + n * interval '1 s',
+           now() + interval '1 day',
+           CASE WHEN n % 3 = 0 THEN 'at_most_once' ELSE 'at_least_once' END
+      FROM generate_series(1, 50000) n;
+    INSERT INTO pgcron.run (handler, priority, due_at, origin, schedule_id, overlap)
+    SELECT '{HANDLER}', n % 10, now() + interval '1 hour', 'manual', 1 + n % 3000, 'skip'
+      FROM generate_series(1, 10000) n;
+    -- Due.
+    INSERT INTO pgcron.run (handler, priority, delivery)
+    SELECT '{HANDLER}', n % 10, CASE WHEN n % 10 < 2 THEN 'at_most_once' ELSE 'at_least_once' END
+      FROM generate_series(1, 1000) n;
+    INSERT INTO pgcron.run (handler, priority, origin, schedule_id, overlap)
+    SELECT '{HANDLER}', n % 10, 'manual', 1 + n % 3000, 'skip' FROM generate_series(1, 1000) n;
+    -- Running, most of them under the living node.
+    INSERT INTO pgcron.run (handler, state, owner, token, fence, claimed_at, attempt)
+    SELECT '{HANDLER}', 'running', CASE WHEN n > 20 THEN '{LIVING}' ELSE '{DEAD}' END::uuid,
+           gen_random_uuid(), n, now(), 1 FROM generate_series(1, 3000) n;
+    UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'x'
+     WHERE incarnation = '{DEAD}';
+    -- Ended.
+    INSERT INTO pgcron.history (id, uuid, origin, queue, priority, handler, args, delivery, outcome,
+                                attempt, due_at, created_at, created_by)
+    SELECT 1000000 + n, gen_random_uuid(), 'enqueued', 'default', 5, '{HANDLER}', '{{}}',
+           'at_least_once', 'succeeded', 1, now(), now(), 'x' FROM generate_series(1, 50000) n;
+"""
+
+
+@pytest.fixture(scope="module")
+def full_database(server: ThrowAwayServer, template: str) -> Iterator[str]:
+    """A database with 50,000 runs to come and as many that have ended."""
+    dsn = server.create_database("full", template)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(FILL.encode())
+        connection.execute("VACUUM ANALYZE")
+    yield dsn
+    server.drop_database("full")
+
+
+@pytest.fixture
+async def full(full_database: str) -> AsyncIterator[Connection]:
+    """A node's connection to it, in a transaction that is rolled back."""
+    connection = await connect(full_database)
+    transaction = connection.transaction()
+    await transaction.start()
+    yield connection
+    await transaction.rollback()
+    await connection.close(timeout=5)
+
+
+async def parameters_of(connection: Connection, name: str) -> list[Any]:
+    """Values as a node sends them."""
+    mine = await connection.fetch(
+        "SELECT id, token, fence FROM pgcron.run WHERE owner = $1 AND state = 'running' "
+        f"LIMIT {LIMIT}",
+        LIVING,
+    )
+    paths = 10
+    given: dict[str, Any] = {
+        "incarnation": LIVING,
+        "queues": ["default"] if name == "next_due" else ["default"] * paths,
+        "priorities": list(range(paths)),
+        "bound_dues": [NO_BOUND] * paths,
+        "bound_ids": [0] * paths,
+        "handlers": [HANDLER],
+        "limit": LIMIT,
+        "look": LIMIT,
+        "at_most": LIMIT,
+        "refill": 60.0,
+        "run_ids": [row["id"] for row in mine],
+        "tokens": [row["token"] for row in mine],
+        "fences": [row["fence"] for row in mine],
+        "elapsed_seconds": [0.1 for _ in mine],
+        "results": ["{}" for _ in mine],
+        "kinds": ["failed" for _ in mine],
+        "retryables": [True for _ in mine],
+        "retry_afters": [None for _ in mine],
+        "error_classes": ["E" for _ in mine],
+        "errors": ["e" for _ in mine],
+        "tracebacks": ["t" for _ in mine],
+        "node": "n",
+        "lanes": list(range(1, LIMIT)),
+        "slots_used": 3,
+        "is_draining": False,
+    }
+    return [given[parameter] for parameter in load()[name].parameters]
+
+
+async def read_so_far(connection: Connection) -> tuple[int, int]:
+    """(sequential scans, rows fetched) of the big tables in this transaction."""
+    row = await connection.fetchrow("""
+        SELECT coalesce(sum(seq_scan), 0)::int AS scans,
+               coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::int AS rows
+          FROM pg_stat_xact_user_tables
+         WHERE schemaname = 'pgcron' AND relname ~ '^(run|cursor|history|attempt|occurrence)'
+    """)
+    assert row is not None
+    return row["scans"], row["rows"]
+
+
+def nodes_of(plan: Any) -> Iterator[dict[str, Any]]:
+    """Every node of a plan."""
+    if isinstance(plan, dict):
+        if "Node Type" in plan:
+            yield plan
+        for value in plan.values():
+            yield from nodes_of(value)
+    elif isinstance(plan, list):
+        for value in plan:
+            yield from nodes_of(value)
+
+
+HOT = pytest.mark.parametrize(
+    "name",
+    [
+        "claim_runs",
+        "claim_at_most_once",
+        "next_due",
+        "lock_lanes",
+        "decide_lanes",
+        "park_unserved",
+        "finish_runs",
+        "mark_started",
+        "release_runs",
+        "ended_by_fence",
+        "due_cursors",
+        "expired_runs",
+        "fail_runs",
+        "reap_runs",
+    ],
+)
+
+
+@HOT
+async def test_a_hot_statement_reads_what_it_needs_and_no_more(full: Connection, name: str) -> None:
+    values = await parameters_of(full, name)
+    statement = await full.prepare(load()[name].sql)
+    scans_before, rows_before = await read_so_far(full)
+
+    answer = await statement.fetch(*values)
+
+    scans, rows = await read_so_far(full)
+    assert scans - scans_before == 0
+    assert rows - rows_before <= MOST_ROWS
+    assert len(answer) <= 10 * LIMIT
+    assert answer or name in ("park_unserved", "expired_runs", "ended_by_fence")
+
+
+@HOT
+async def test_the_generic_plan_of_a_hot_statement_scans_no_big_table(
+    full_database: str, name: str
+) -> None:
+    """Whatever the parameters are: the plan is made once and kept."""
+    with psycopg.connect(full_database) as connection:
+        connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan")
+        row = connection.execute(
+            f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {load()[name].sql}".encode()
+        ).fetchone()
+    assert row is not None
+    plan = row[0] if isinstance(row[0], list) else json.loads(row[0])
+
+    big = ("run", "cursor", "history", "attempt")
+    scanned = [
+        node["Relation Name"]
+        for node in nodes_of(plan)
+        if node["Node Type"] == "Seq Scan" and node["Relation Name"].startswith(big)
+    ]
+    assert scanned == []
