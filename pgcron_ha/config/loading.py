@@ -11,7 +11,6 @@ from pgcron_ha.config.settings import (
     BY_KEY,
     LogSettings,
     NodeSettings,
-    RetentionSettings,
     Setting,
     Settings,
 )
@@ -43,7 +42,6 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
         dsn=typed["dsn"],
         schema=typed["schema"],
         node=NodeSettings(**_table(typed, "node")),
-        retention=RetentionSettings(**_table(typed, "retention")),
         log=LogSettings(**_table(typed, "log")),
         shell=MappingProxyType(shell),
     )

@@ -41,14 +41,6 @@ class NodeSettings:
 
 
 @dataclass(frozen=True)
-class RetentionSettings:
-    """How long records are kept, in seconds."""
-
-    history: float
-    log: float
-
-
-@dataclass(frozen=True)
 class LogSettings:
     """How a process of ours logs about itself."""
 
@@ -63,7 +55,6 @@ class Settings:
     dsn: str | None = field(repr=False)  # it may hold a password
     schema: str
     node: NodeSettings
-    retention: RetentionSettings
     log: LogSettings
     shell: Mapping[str, ShellTemplate]
 
@@ -181,13 +172,6 @@ SETTINGS: tuple[Setting, ...] = (
         "1s",
         "How long a missed wake-up can go unnoticed.",
     ),
-    Setting(
-        "retention.history",
-        Duration("1d", "3650d"),
-        "30d",
-        "How long ended runs are kept; dead letters stay until they are dealt with.",
-    ),
-    Setting("retention.log", Duration("1h", "3650d"), "7d", "How long the lines of runs are kept."),
     Setting("log.format", Choice(("text", "json")), "text", "How a process logs on stderr."),
     Setting(
         "log.level",

@@ -43,7 +43,7 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert (settings.dsn, settings.schema) == (None, "pgcron")
     assert settings.node.queues == ("default",)
     assert (settings.node.slots, settings.node.lease_ttl, settings.node.grace) == (16, 15.0, 30.0)
-    assert settings.retention.history == 30 * 86400
+    assert settings.node.horizon == 60
     assert settings.node.name
     assert settings.node.state_directory.is_absolute()
 
@@ -166,7 +166,7 @@ def test_another_schema_name_is_refused(name: str) -> None:
 def test_every_line_of_the_table_is_a_field_and_every_field_a_line() -> None:
     settings = load()
     fields = {"dsn", "schema"}
-    for table in ("node", "retention", "log"):
+    for table in ("node", "log"):
         section = getattr(settings, table)
         fields |= {f"{table}.{field.name}" for field in dataclasses.fields(section)}
 
