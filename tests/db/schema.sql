@@ -253,7 +253,7 @@ DECLARE
 BEGIN
   IF lower(btrim(line, E' \t')) IN ('@yearly', '@annually', '@monthly', '@weekly', '@daily', '@midnight', '@hourly') THEN RETURN true; END IF;
   IF cardinality(field) = 6 THEN
-    kind := 'second' || kind; low := 0 || low; high := 59 || high;
+    kind := 'second'::text || kind; low := 0 || low; high := 59 || high;
   ELSIF cardinality(field) <> 5 THEN
     RETURN pgcron.refuse('PC002', format('cron expression %L has %s fields', left(line, 256), cardinality(field)),
       'A cron expression has five fields (minute hour day month weekday), or six with seconds first, or is a macro such as @daily.',
