@@ -13,7 +13,6 @@ from pgcron_ha.config.settings import (
     SETTINGS,
     LogSettings,
     NodeSettings,
-    RetentionSettings,
     Setting,
     Settings,
 )
@@ -24,7 +23,6 @@ __all__ = [
     "SETTINGS",
     "LogSettings",
     "NodeSettings",
-    "RetentionSettings",
     "Setting",
     "Settings",
     "ShellTemplate",
