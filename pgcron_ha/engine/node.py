@@ -63,10 +63,12 @@ class Node:
         self._apps = list(apps)
         self._version = version
         self._stop = asyncio.Event()
+        self._is_hurried = False
         self._unknown: dict[int, tuple[UUID, float]] = {}
 
     def stop(self) -> None:
-        """Drain and leave. From the node's loop (a signal handler)."""
+        """Drain and leave; called again, without waiting for what runs. From the node's loop."""
+        self._is_hurried = self._stop.is_set()
         self._stop.set()
 
     async def run(self) -> None:
@@ -83,6 +85,8 @@ class Node:
         try:
             self._build(home)
             await self._work()
+        except BaseExceptionGroup as group:
+            raise _first_of_ours(group) from group
         finally:
             home.release()
 
@@ -265,7 +269,10 @@ class Node:
                 for c in self._runner.take_waiting()
             ]
         )
-        if not await self._until(lambda: self._runner.executing == 0, self.settings.node.grace):
+        grace = self.settings.node.grace
+        if not await self._until(lambda: self._runner.executing == 0 or self._is_hurried, grace):
+            self._is_hurried = True
+        if self._is_hurried:
             self._runner.stop_all(StopReason.SHUTDOWN)
             await self._until(lambda: self._runner.executing == 0, _TELL_SECONDS)
             self._runner.kill_stopped(grace=0)
@@ -374,3 +381,14 @@ class Node:
 def _known_zones() -> list[str]:
     odd = ("posix/", "right/", "localtime", "posixrules", "Factory")
     return sorted(name for name in available_timezones() if not name.startswith(odd))
+
+
+def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The sentence for why the services ended, or the group itself when a bug of ours ended
+    them.
+    """
+    ours = group.subgroup(PgcronError)
+    found: BaseException = group if ours is None else ours
+    while ours is not None and isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

@@ -35,7 +35,7 @@ class Reaper(Service):
         """`lease_ttl` in seconds: passes come at least six times a lease."""
         super().__init__(min(_SWEEP_SECONDS, lease_ttl / 6))
         self._link = link
-        self._peers = PeerWatch()
+        self._peers = PeerWatch(unbroken=lease_ttl / 2)
         self._mourned: set[UUID] = set()
 
     def observe(self, beat: Beat) -> None:

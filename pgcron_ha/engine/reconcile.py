@@ -87,11 +87,19 @@ def reconcile(
 class PeerWatch:
     """Since when each peer's beat has not moved, by this node's own clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, unbroken: float) -> None:
+        """`unbroken`: seconds between two beats beyond which the watch begins afresh, since the
+        database may have been away for everybody.
+        """
         self._seen: dict[UUID, tuple[int, float, float]] = {}
+        self._unbroken = unbroken
+        self._observed_at = float("-inf")
 
     def observe(self, beat: Beat) -> None:
         """Takes the peers of a beat; what is not among them is forgotten."""
+        if beat.received_at - self._observed_at > self._unbroken:
+            self._seen = {}
+        self._observed_at = beat.received_at
         fresh: dict[UUID, tuple[int, float, float]] = {}
         for incarnation, (sequence, ttl) in beat.peers.items():
             known = self._seen.get(incarnation)
@@ -105,6 +113,8 @@ class PeerWatch:
 
     def silent(self, now: float) -> list[tuple[UUID, int]]:
         """(incarnation, beat sequence) of peers that have been silent for their whole lease."""
+        if now - self._observed_at > self._unbroken:
+            return []
         return [
             (peer, sequence)
             for peer, (sequence, since, ttl) in self._seen.items()
