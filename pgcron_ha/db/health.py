@@ -1,4 +1,4 @@
-"""What `pgcron-ha doctor` asks the server and the schema: ``sql/health.sql``; nothing is changed."""
+"""What `pgcron-ha doctor` asks: the statements of ``sql/health.sql``, which change nothing."""
 
 from __future__ import annotations
 

@@ -1,0 +1,50 @@
+"""Words of the command line to values; what can't be read is `InvalidInput` with a hint."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import click
+
+from pgcron_ha.config.values import parse_duration
+from pgcron_ha.errors import InvalidInput
+
+RUN_ID = click.IntRange(1, 2**63 - 1)
+
+
+def instant(option: str, text: str | None, zone: ZoneInfo | None = None) -> datetime | None:
+    """An aware datetime from ISO 8601; without an offset it is local time in `zone`, if given."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidInput(
+            f"{option} '{text[:60]}' is not an ISO 8601 date and time",
+            "An instant has a date, a time and an offset.",
+            "Write for example 2026-12-24T18:00:00Z or 2026-12-24T18:00+01:00.",
+        ) from None
+    if found.tzinfo is not None:
+        return found
+    if zone is None:
+        raise InvalidInput(
+            f"{option} '{text[:60]}' has no offset",
+            "The same wall time is another instant elsewhere.",
+            f"Write {text[:60]}Z for UTC, or an offset such as +01:00.",
+        )
+    return found.replace(tzinfo=zone)
+
+
+def duration(option: str, text: str | None) -> timedelta | None:
+    """A duration such as ``90s``, ``15m`` or ``1h30m``."""
+    if text is None:
+        return None
+    try:
+        return timedelta(seconds=parse_duration(text.strip()))
+    except (ValueError, OverflowError):
+        raise InvalidInput(
+            f"{option} '{text[:60]}' is not a duration",
+            "A duration is positive and says its unit: ms, s, m, h, d, w.",
+            "Write for example 90s, 15m or 1h30m.",
+        ) from None

@@ -1,0 +1,70 @@
+"""``pgcron-ha doctor``: what the database, the schema and the settings would cost or lose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import click
+
+from pgcron_ha.cli.doctor_checks import CHECKS, Diagnosis, Finding
+from pgcron_ha.cli.output import json_option, print_json
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.db import health, overview
+from pgcron_ha.db.revision import require_revision
+from pgcron_ha.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found, and whether anything of it is a problem rather than advice."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_well(self) -> bool:
+        """No finding is a problem."""
+        return all(finding.level != "problem" for finding in self.findings)
+
+
+@click.command("doctor")
+@json_option
+def doctor_command(as_json: bool) -> int:
+    """Check the database, the schema, the settings.
+
+    Exit code 1 if there is a problem; advice alone is 0.
+    """
+    examination = on_database(examine, needs_schema=False)
+    for finding in examination.findings:
+        if as_json:
+            print_json(finding._asdict())
+            continue
+        click.echo(f"{finding.level:<8} {finding.check:<14} {finding.message}")
+        if finding.hint:
+            click.echo(f"{'':<24}{finding.hint}")
+    return 0 if examination.is_well else 1
+
+
+async def examine(session: Session) -> Examination:
+    """Every check, in its order; only the server's when the schema is not there."""
+    connection, schema = session.connection, session.schema
+    asked = datetime.now(UTC)
+    server = await health.server(connection, schema=schema)
+    answered = datetime.now(UTC)
+    try:
+        await require_revision(connection, schema)
+    except SchemaError as error:
+        return Examination((Finding("schema", "problem", error.message, error.hint),))
+    diagnosis = Diagnosis(
+        settings=session.settings,
+        server=server,
+        # The server read its clock somewhere between the two.
+        clock_difference=(server["now"] - (asked + (answered - asked) / 2)).total_seconds(),
+        snapshot_holders=await health.snapshot_holders(connection, schema=schema),
+        without_autovacuum=await health.tables_without_autovacuum(connection, schema=schema),
+        risks=await health.risks(connection, schema=schema),
+        parked=await overview.parked(connection, schema=schema),
+        invalid=await overview.invalid_schedules(connection, schema=schema),
+        unaccounted=await health.unaccounted(connection, schema=schema),
+    )
+    return Examination(tuple(finding for check in CHECKS for finding in check(diagnosis)))

@@ -1,0 +1,182 @@
+"""The checks of `pgcron-ha doctor`: what was read from the server, judged; pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Literal, NamedTuple
+
+from pgcron_ha.cli.output import shown
+from pgcron_ha.config import Settings
+
+SHORTEST_ADVISED_LEASE: Final = 5.0
+MOST_CLOCK_DIFFERENCE: Final = 1.0
+FREE_CONNECTIONS: Final = 10
+PARTITIONS_AHEAD: Final = timedelta(days=1)
+
+Level = Literal["ok", "advice", "problem"]
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    check: str
+    level: Level
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was read; rows as `pgcron_ha.db.health` and `overview` give them."""
+
+    settings: Settings
+    server: dict[str, Any]
+    clock_difference: float
+    snapshot_holders: list[dict[str, Any]]
+    without_autovacuum: list[str]
+    risks: dict[str, Any]
+    parked: list[dict[str, Any]]
+    invalid: list[dict[str, Any]]
+    unaccounted: list[dict[str, Any]]
+
+
+def check_server(found: Diagnosis) -> Iterator[Finding]:
+    """Version, role in replication, durability."""
+    server = found.server
+    yield Finding("server", "ok", f"PostgreSQL {server['version']}")
+    if server["is_standby"]:
+        yield Finding(
+            "server",
+            "problem",
+            "the server is a standby",
+            "Add target_session_attrs=read-write to the DSN, with all hosts.",
+        )
+    if not server["is_durable"]:
+        yield Finding(
+            "durability",
+            "advice",
+            "fsync or full_page_writes is off",
+            "A crash of the machine can lose or double runs; switch both on.",
+        )
+
+
+def check_schema(found: Diagnosis) -> Iterator[Finding]:
+    """The revision (judged before) and partitions made ahead."""
+    ends, now = found.risks["partitions_end"], found.server["now"]
+    yield Finding("schema", "ok", f"'{found.settings.schema}' is as this version needs it")
+    if ends is None or ends < now + PARTITIONS_AHEAD:
+        yield Finding(
+            "partitions",
+            "problem",
+            f"partitions are made up to {shown(ends)} only",
+            f"Nodes make them; SELECT {found.settings.schema}.ensure_partitions() does it now.",
+        )
+    if found.risks["overflow"]:
+        yield Finding(
+            "partitions",
+            "problem",
+            f"history_overflow has {found.risks['overflow']} rows: they found no partition",
+            "A node's janitor moves them; look at the logs of the nodes if they stay.",
+        )
+
+
+def check_upkeep(found: Diagnosis) -> Iterator[Finding]:
+    """Autovacuum, and who keeps dead rows alive."""
+    if not found.server["has_autovacuum"]:
+        yield Finding("autovacuum", "problem", "autovacuum is off", "Switch it on.")
+    for table in found.without_autovacuum:
+        yield Finding("autovacuum", "problem", f"it is off for table {table}", "Reset the option.")
+    if found.server["has_autovacuum"] and not found.without_autovacuum:
+        yield Finding("autovacuum", "ok", "on")
+    for holder in found.snapshot_holders:
+        seconds = holder["seconds"]
+        lasting = f" for {timedelta(seconds=int(seconds))}" if seconds is not None else ""
+        yield Finding(
+            "old snapshots",
+            "advice",
+            f"{holder['kind']} {holder['name']} holds one{lasting}, "
+            f"{holder['age']} transactions old",
+            "Dead rows stay as long; end it if nobody needs it.",
+        )
+
+
+def check_connections(found: Diagnosis) -> Iterator[Finding]:
+    """Room for more nodes."""
+    used, most = found.server["connections"], found.server["most_connections"]
+    level: Level = "advice" if most - used < FREE_CONNECTIONS else "ok"
+    hint = "Raise max_connections, or put a pooler between." if level == "advice" else None
+    yield Finding("connections", level, f"{used} of {most} used", hint)
+
+
+def check_clock(found: Diagnosis) -> Iterator[Finding]:
+    """Nodes use the database's clock alone; a difference confuses only people."""
+    difference = found.clock_difference
+    level: Level = "advice" if abs(difference) > MOST_CLOCK_DIFFERENCE else "ok"
+    hint = "Fires follow the server's clock; let NTP set both." if level == "advice" else None
+    yield Finding("clock", level, f"the server is {difference:+.3f} s from this host", hint)
+
+
+def check_lease(found: Diagnosis) -> Iterator[Finding]:
+    """Leases that a short failover or a busy machine outlasts."""
+    leases = [found.settings.node.lease_ttl, found.risks["shortest_lease"]]
+    shortest = min(lease for lease in leases if lease is not None)
+    if shortest < SHORTEST_ADVISED_LEASE:
+        yield Finding(
+            "lease",
+            "advice",
+            f"a lease of {shortest:g} s is short",
+            "Use at least 5s, above the failover time of the database, or runs are repeated.",
+        )
+    else:
+        yield Finding("lease", "ok", f"{shortest:g} s")
+
+
+def check_delivery(found: Diagnosis) -> Iterator[Finding]:
+    """At-most-once work on a server whose failover can forget a commit."""
+    count = found.risks["at_most_once_schedules"]
+    if not found.server["is_synchronous"] and (count or found.risks["has_at_most_once_run"]):
+        yield Finding(
+            "delivery",
+            "advice",
+            f"at_most_once is used ({count} schedules) without a synchronous standby",
+            "A failover to an asynchronous standby may forget that a run began, and repeat it.",
+        )
+
+
+def check_work(found: Diagnosis) -> Iterator[Finding]:
+    """Nodes, parked runs, invalid schedules, and the invariant of the ledger."""
+    nodes = found.risks["nodes"]
+    yield Finding(
+        "nodes",
+        "ok" if nodes else "advice",
+        f"{nodes} alive",
+        None if nodes else "Nothing fires and nothing runs; start one with `pgcron-ha node`.",
+    )
+    for parked in found.parked:
+        hint = "Start a node that offers it for this queue."
+        yield Finding("parked", "advice", f"{parked['runs']} runs: {parked['reason']}", hint)
+    for invalid in found.invalid:
+        message = f"'{invalid['name']}': {invalid['error'].get('message')}"
+        yield Finding("invalid", "problem", message, invalid["error"].get("hint"))
+    for fire in found.unaccounted:
+        yield Finding(
+            "unaccounted",
+            "problem",
+            f"the fire of schedule {fire['schedule_id']} at {shown(fire['fire_at'])}: "
+            f"its run {fire['run_id']} is neither alive nor in history",
+            "This must not happen: keep the database's log and tell the project.",
+        )
+
+
+CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
+    check_server,
+    check_schema,
+    check_upkeep,
+    check_connections,
+    check_clock,
+    check_lease,
+    check_delivery,
+    check_work,
+)

@@ -1,0 +1,103 @@
+"""``pgcron-ha grants``: the SQL that gives a role its rights; printed, never executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+
+from pgcron_ha.cli.context import pass_settings
+from pgcron_ha.config import Settings
+from pgcron_ha.db.statements import in_schema
+from pgcron_ha.errors import InvalidInput
+
+PARTS = ("producer", "scheduler", "operator", "viewer")
+
+# Column lists, so that nobody forges a state, an owner, a token or an attempt.
+_RUN = "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by"
+_RUN_OF_SCHEDULE = (
+    f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
+    "retry_base, retry_cap, overlap"
+)
+_SCHEDULE = (
+    "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, overlap, "
+    "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
+    "delivery, managed_by"
+)
+_VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters"
+_READABLE = (
+    "cluster, node, offer, queue, timezone, schedule, cursor, schedule_version, run, occurrence, "
+    "missed, occurrence_override, history, history_overflow, attempt, dead_letter, log, retention"
+)
+
+_READ = (
+    f"GRANT SELECT ON {_VIEWS} TO",
+    f"GRANT SELECT ON {_READABLE} TO",
+)
+_STATEMENTS: dict[str, tuple[str, ...]] = {
+    "producer": (
+        f"GRANT INSERT (id, {_RUN}) ON run TO",
+        # What RETURNING and the status of one's own run need; args of others stay unread.
+        "GRANT SELECT (id, uuid, handler, queue, state, due_at) ON run TO",
+        "GRANT SELECT, INSERT, UPDATE (run_id, expires_at) ON idempotency TO",
+        "GRANT USAGE ON SEQUENCE run_id_seq TO",
+    ),
+    "scheduler": (
+        *_READ,
+        f"GRANT INSERT ({_SCHEDULE}), UPDATE ({_SCHEDULE}), DELETE ON schedule TO",
+    ),
+    "operator": (
+        *_READ,
+        "GRANT UPDATE (enabled, paused_note) ON schedule TO",
+        f"GRANT INSERT ({_RUN_OF_SCHEDULE}), UPDATE (due_at, cancel_at, cancel_reason), DELETE "
+        "ON run TO",
+        "GRANT UPDATE (decision, reason, decided_at) ON occurrence TO",
+        "GRANT INSERT ON history, history_overflow TO",
+        "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",
+        "GRANT INSERT, UPDATE ON queue TO",
+    ),
+    "viewer": _READ,
+}
+_MOST_CHARACTERS = 63
+
+
+@click.command("grants")
+@click.argument("part", type=click.Choice(PARTS))
+@click.argument("role")
+@pass_settings
+def grants_command(settings: Settings, part: str, role: str) -> None:
+    """Print the SQL that gives ROLE the rights of a part.
+
+    producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
+    redrive. viewer: look. A role may have several parts. Nodes connect as the role that migrated,
+    which owns the tables and makes their partitions.
+    """
+    for statement in statements(part, role, settings.schema):
+        click.echo(statement)
+
+
+def statements(part: str, role: str, schema: str) -> Iterator[str]:
+    """The GRANTs of a part, each ending with a semicolon."""
+    in_schema("", schema)
+    receiver = _quoted(role)
+    yield f"GRANT USAGE ON SCHEMA {schema} TO {receiver};"
+    yield f"GRANT SELECT ON {schema}.alembic_version TO {receiver};"
+    for statement in _STATEMENTS[part]:
+        grant, on, relations = statement.removesuffix(" TO").rpartition(" ON ")
+        kind = "SEQUENCE " if relations.startswith("SEQUENCE ") else ""
+        names = relations.removeprefix(kind).split(", ")
+        listed = ", ".join(f"{schema}.{name}" for name in names)
+        yield f"{grant}{on}{kind}{listed} TO {receiver};"
+
+
+def _quoted(role: str) -> str:
+    if not 1 <= len(role) <= _MOST_CHARACTERS or "\x00" in role:
+        raise InvalidInput(
+            f"role '{role[:100]}' is not the name of a role",
+            f"A role's name has 1 to {_MOST_CHARACTERS} characters.",
+            "CREATE ROLE first, then name it here.",
+        )
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", role) and role not in ("public", "user", "all"):
+        return role
+    return '"' + role.replace('"', '""') + '"'

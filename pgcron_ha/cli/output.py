@@ -1,0 +1,117 @@
+"""How rows are shown: aligned tables for people, one JSON object a line for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MOST_ROWS = 10_000
+_GAP = "  "
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, the row's key, and the most characters it may take."""
+
+    heading: str
+    key: str
+    most: int = 40
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+
+
+def limit_option(default: int = 50) -> Callable[[Command], Command]:
+    """``--limit N``: how many rows at most."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, MOST_ROWS),
+        default=default,
+        show_default=True,
+        help="How many rows at most.",
+    )
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], as_json: bool, nothing: str
+) -> None:
+    """The rows as JSON lines (all keys) or as a table; the text `nothing` if there are none."""
+    if as_json:
+        for row in rows:
+            print_json(row)
+    elif rows:
+        for line in _table(rows, columns):
+            click.echo(line)
+    else:
+        click.echo(nothing)
+
+
+def print_fields(row: Mapping[str, Any], as_json: bool) -> None:
+    """One thing: a JSON object, or a line for each value that there is."""
+    if as_json:
+        print_json(row)
+        return
+    width = max(map(len, row), default=0)
+    for key, value in row.items():
+        if value is not None:
+            text = shown(value).replace("\n", f"\n{' ' * width}{_GAP}")
+            click.echo(f"{key:<{width}}{_GAP}{text}")
+
+
+def print_json(row: Mapping[str, Any]) -> None:
+    """One object on one line; instants in RFC 3339 UTC, durations in seconds."""
+    click.echo(json.dumps(row, default=_as_json, ensure_ascii=False))
+
+
+def shown(value: object) -> str:
+    """A value as people read it: instants in UTC to the second, lists with commas."""
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value)) or "-"
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def instant_text(value: datetime) -> str:
+    """RFC 3339 in UTC, with the fraction of the second that there is."""
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, datetime):
+        return instant_text(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Iterable[str]:
+    cells = [[_cell(row.get(column.key), column.most) for column in columns] for row in rows]
+    widths = [
+        max(len(column.heading), *(len(line[position]) for line in cells))
+        for position, column in enumerate(columns)
+    ]
+    for line in ([column.heading for column in columns], *cells):
+        padded = (f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
+        yield _GAP.join(padded).rstrip()
+
+
+def _cell(value: object, most: int) -> str:
+    text = " ".join(shown(value).split())
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,65 @@
+"""``pgcron-ha queues``: list, pause and resume them."""
+
+from __future__ import annotations
+
+import click
+
+from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
+from pgcron_ha.cli.session import on_database
+from pgcron_ha.client import checks
+from pgcron_ha.db import doors, overview
+
+COLUMNS = (
+    Column("QUEUE", "name", 24),
+    Column("WAITING", "waiting"),
+    Column("DUE", "due"),
+    Column("RUNNING", "running"),
+    Column("PARKED", "held"),
+    Column("OLDEST DUE", "oldest_due"),
+    Column("PAUSED", "paused_at"),
+    Column("NOTE", "paused_note", 20),
+)
+
+
+@click.group("queues")
+def queues_group() -> None:
+    """List, pause and resume queues."""
+
+
+@queues_group.command("list")
+@limit_option()
+@json_option
+def list_command(limit: int, as_json: bool) -> None:
+    """List queues that have live runs or settings."""
+    rows = on_database(lambda s: overview.queues(s.connection, limit=limit, schema=s.schema))
+    print_rows(rows, COLUMNS, as_json, "no queues")
+
+
+@queues_group.command("pause")
+@click.argument("queue")
+@click.option("--note", help="Why; shown wherever the queue is.")
+@json_option
+def pause_command(queue: str, note: str | None, as_json: bool) -> None:
+    """Let nobody take runs from QUEUE; what runs goes on."""
+    name = checks.queue_name(queue)
+    on_database(
+        lambda s: doors.pause_queue(s.connection, name, note, actor=s.actor, schema=s.schema)
+    )
+    _say(name, "paused", as_json)
+
+
+@queues_group.command("resume")
+@click.argument("queue")
+@json_option
+def resume_command(queue: str, as_json: bool) -> None:
+    """Take runs from QUEUE again."""
+    name = checks.queue_name(queue)
+    on_database(lambda s: doors.resume_queue(s.connection, name, actor=s.actor, schema=s.schema))
+    _say(name, "resumed", as_json)
+
+
+def _say(name: str, done: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"queue": name, "is_paused": done == "paused"})
+    else:
+        click.echo(f"queue '{name}' is {done}")

@@ -1,0 +1,211 @@
+"""``pgcron-ha enqueue`` and ``pgcron-ha runs``: ask for runs, look at them, end and repeat them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import (
+    Column,
+    json_option,
+    limit_option,
+    print_fields,
+    print_json,
+    print_rows,
+    shown,
+)
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.client.run_request import request_run
+from pgcron_ha.db import doors, overview
+from pgcron_ha.model.run import RunOutcome, RunState
+
+COLUMNS = (
+    Column("ID", "id"),
+    Column("HANDLER", "handler", 24),
+    Column("SCHEDULE", "schedule", 16),
+    Column("STATE", "shown_state"),
+    Column("TRY", "tries"),
+    Column("DUE", "due_at"),
+    Column("NODE", "node", 12),
+    Column("ERROR", "error", 30),
+)
+_STATES = [str(state) for state in (*RunState, *RunOutcome)]
+
+
+@click.command("enqueue")
+@click.argument("handler")
+@click.option("--args", "args", default="{}", metavar="JSON", help="A JSON object of arguments.")
+@click.option("--queue", default="default", show_default=True, help="Which nodes may take it.")
+@click.option("--priority", type=int, default=5, show_default=True, help="0 is first, 9 last.")
+@click.option("--due", metavar="ISO", help="Not before this instant. Default: now.")
+@click.option("--key", help="An idempotency key: a day long it names the same run.")
+@click.option("--timeout", metavar="DURATION", help="Stop it after so long. Default: 1h.")
+@click.option("--max-attempts", type=int, help="How often it is tried. Default: 5.")
+@click.option(
+    "--delivery",
+    default="at_least_once",
+    show_default=True,
+    help="at_least_once or at_most_once.",
+)
+@json_option
+def enqueue_command(
+    handler: str,
+    args: str,
+    queue: str,
+    priority: int,
+    due: str | None,
+    key: str | None,
+    timeout: str | None,
+    max_attempts: int | None,
+    delivery: str,
+    as_json: bool,
+) -> None:
+    """Ask for one run of HANDLER (such as py:report or shell:backup); prints its id."""
+    request = request_run(
+        handler,
+        args,
+        queue=queue,
+        priority=priority,
+        due_at=arguments.instant("--due", due),
+        idempotency_key=key,
+        timeout=arguments.duration("--timeout", timeout),
+        max_attempts=max_attempts,
+        delivery=delivery,
+    )
+    run_id = on_database(lambda s: request.send(s.connection, s.schema, s.actor))
+    print_run_id(run_id, as_json)
+
+
+@click.group("runs")
+def runs_group() -> None:
+    """List, show, cancel, retry runs; read their logs."""
+
+
+@runs_group.command("list")
+@click.option("--state", type=click.Choice(_STATES), help="A live state or an outcome.")
+@click.option("--handler", help="Runs of this handler.")
+@click.option("--queue", help="Runs of this queue.")
+@click.option("--schedule", help="Runs of the schedule of this name.")
+@limit_option()
+@json_option
+def list_command(
+    state: str | None,
+    handler: str | None,
+    queue: str | None,
+    schedule: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List runs, live and ended, newest first; looks at the newest 20,000."""
+    rows = on_database(
+        lambda s: overview.runs(
+            s.connection,
+            state=state,
+            handler=handler,
+            queue=queue,
+            schedule_name=schedule,
+            limit=limit,
+            schema=s.schema,
+        )
+    )
+    print_runs(rows, as_json)
+
+
+@runs_group.command("show")
+@click.argument("run_id", type=arguments.RUN_ID)
+@json_option
+def show_command(run_id: int, as_json: bool) -> None:
+    """Show one run with its attempts that did not succeed."""
+
+    async def read(session: Session) -> tuple[overview.Row, list[overview.Row]]:
+        found = await overview.run(session.connection, run_id, schema=session.schema)
+        attempts = await overview.attempts(session.connection, run_id, schema=session.schema)
+        return found, attempts
+
+    found, attempts = on_database(read)
+    if as_json:
+        print_json({**found, "attempts": attempts})
+        return
+    print_fields(found, as_json=False)
+    for attempt in attempts:
+        where = f"attempt {attempt['attempt']} {attempt['outcome']} on {shown(attempt['node'])}"
+        click.echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(attempt['error'])}")
+        if attempt["traceback"]:
+            click.echo(attempt["traceback"].rstrip())
+
+
+@runs_group.command("logs")
+@click.argument("run_id", type=arguments.RUN_ID)
+@click.option("--attempt", type=click.IntRange(1, 100), help="Only this attempt.")
+@limit_option(1000)
+@json_option
+def logs_command(run_id: int, attempt: int | None, limit: int, as_json: bool) -> None:
+    """Print what a run printed, in order."""
+
+    async def read(session: Session) -> list[overview.Row]:
+        await overview.run(session.connection, run_id, schema=session.schema)
+        return await overview.lines(
+            session.connection, run_id, attempt=attempt, limit=limit, schema=session.schema
+        )
+
+    lines = on_database(read)
+    for line in lines:
+        if as_json:
+            print_json(line)
+        else:
+            click.echo(f"{shown(line['at'])} {line['attempt']} {line['stream']:<6} {line['line']}")
+    if len(lines) == limit and not as_json:
+        click.echo(f"there may be more than these {limit} lines: --limit", err=True)
+
+
+@runs_group.command("cancel")
+@click.argument("run_id", type=arguments.RUN_ID)
+@click.option("--reason", help="Is kept with the run.")
+@json_option
+def cancel_command(run_id: int, reason: str | None, as_json: bool) -> None:
+    """Cancel a run: one that waits ends now, one that runs is asked to stop."""
+    verdict = on_database(
+        lambda s: doors.cancel_run(s.connection, run_id, reason, actor=s.actor, schema=s.schema)
+    )
+    sentences = {
+        "cancelled": f"run {run_id} is cancelled",
+        "requested": f"run {run_id} is asked to stop",
+        "finished": f"run {run_id} had already ended",
+    }
+    if as_json:
+        print_json({"run_id": run_id, "verdict": verdict})
+    else:
+        click.echo(sentences[verdict])
+
+
+@runs_group.command("retry")
+@click.argument("run_id", type=arguments.RUN_ID)
+@json_option
+def retry_command(run_id: int, as_json: bool) -> None:
+    """Run now what waits (same id), or again what has ended (new id); prints the id."""
+    new_id = on_database(
+        lambda s: doors.retry_run(s.connection, run_id, actor=s.actor, schema=s.schema)
+    )
+    print_run_id(new_id, as_json)
+
+
+def print_runs(rows: list[overview.Row], as_json: bool) -> None:
+    """A listing of runs."""
+    if not as_json:
+        rows = [_with_shown_columns(row) for row in rows]
+    print_rows(rows, COLUMNS, as_json, "no runs")
+
+
+def print_run_id(run_id: int, as_json: bool) -> None:
+    """The id alone, for shell scripts, or an object."""
+    if as_json:
+        print_json({"run_id": run_id})
+    else:
+        click.echo(run_id)
+
+
+def _with_shown_columns(row: overview.Row) -> dict[str, Any]:
+    state = f"{row['state']} ({row['hold']})" if row["hold"] else row["state"]
+    return {**row, "shown_state": state, "tries": f"{row['attempt']}/{row['max_attempts']}"}

@@ -1,0 +1,49 @@
+"""The options of ``schedules put``: one for each policy that a schedule has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from pgcron_ha.cli import arguments
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_DURATIONS = ("catchup_window", "start_deadline", "timeout", "retry_base", "retry_cap")
+
+_OPTIONS = (
+    click.option("--args", "args", metavar="JSON", help="A JSON object of arguments."),
+    click.option("--tz", "--timezone", "timezone", metavar="ZONE", help="An IANA time zone."),
+    click.option("--dst", metavar="POLICY", help="vixie, robfig or skip."),
+    click.option("--queue", help="Which nodes may take its runs."),
+    click.option("--priority", type=int, help="0 is first, 9 last."),
+    click.option("--enabled/--paused", "enabled", default=None, help="Whether it fires."),
+    click.option("--overlap", metavar="POLICY", help="skip or allow."),
+    click.option("--catchup", metavar="POLICY", help="latest or none."),
+    click.option("--catchup-window", metavar="DURATION", help="How old a late fire may be."),
+    click.option("--start-deadline", metavar="DURATION", help="Expire what has not begun then."),
+    click.option("--timeout", metavar="DURATION", help="Stop a run after so long."),
+    click.option("--max-attempts", type=int, help="How often a run is tried."),
+    click.option("--retry-base", metavar="DURATION", help="The first retry waits up to this."),
+    click.option("--retry-cap", metavar="DURATION", help="No retry waits longer."),
+    click.option("--delivery", metavar="HOW", help="at_least_once or at_most_once."),
+)
+
+
+def policy_options(command: Command) -> Command:
+    """Declare them all."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def policies_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The policies that were given, durations read; raises InvalidInput."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in _DURATIONS:
+        if name in given:
+            given[name] = arguments.duration(f"--{name.replace('_', '-')}", given[name])
+    # A schedule that somebody puts by hand is no longer the code's.
+    return {**given, "managed_by": "cli"}

@@ -1,0 +1,258 @@
+"""``pgcron-ha schedules``: list, show, define, pause, run, explain and delete them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import (
+    Column,
+    instant_text,
+    json_option,
+    limit_option,
+    print_fields,
+    print_json,
+    print_rows,
+    shown,
+)
+from pgcron_ha.cli.runs import print_run_id, print_runs
+from pgcron_ha.cli.schedule_options import policies_of, policy_options
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.client import checks
+from pgcron_ha.client.schedules import check_schedule
+from pgcron_ha.db import doors, overview
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.cron import DstPolicy, load_zone
+from pgcron_ha.model.spec import Spec, parse_spec
+
+COLUMNS = (
+    Column("NAME", "name", 20),
+    Column("SPEC", "spec", 18),
+    Column("ZONE", "timezone", 14),
+    Column("HANDLER", "handler", 20),
+    Column("STATUS", "shown_status", 9),
+    Column("NEXT", "next_fire"),
+    Column("LAST", "last_outcome", 10),
+)
+_NEXT_FIRES = 5
+_LAST_RUNS = 5
+
+
+@click.group("schedules")
+def schedules_group() -> None:
+    """List, define, pause, explain schedules."""
+
+
+@schedules_group.command("list")
+@click.option("--name", help="Those with this text in their names.")
+@click.option("--handler", help="Those of this handler.")
+@click.option("--queue", help="Those of this queue.")
+@click.option("--status", type=click.Choice(["unchecked", "valid", "invalid"]))
+@click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")
+@limit_option()
+@json_option
+def list_command(
+    name: str | None,
+    handler: str | None,
+    queue: str | None,
+    status: str | None,
+    paused: bool | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List schedules by name."""
+    rows = on_database(
+        lambda s: overview.schedules(
+            s.connection,
+            name=name,
+            handler=handler,
+            queue=queue,
+            status=status,
+            enabled=None if paused is None else not paused,
+            limit=limit,
+            schema=s.schema,
+        )
+    )
+    if not as_json:
+        rows = [{**row, "shown_status": _status(row)} for row in rows]
+    print_rows(rows, COLUMNS, as_json, "no schedules")
+
+
+@schedules_group.command("show")
+@click.argument("name")
+@json_option
+def show_command(name: str, as_json: bool) -> None:
+    """Show one schedule, its next fires and its last runs."""
+
+    async def read(session: Session) -> tuple[overview.Row, list[overview.Row]]:
+        found = await overview.schedule(session.connection, name, schema=session.schema)
+        runs = await overview.runs(
+            session.connection, schedule_name=name, limit=_LAST_RUNS, schema=session.schema
+        )
+        return found, runs
+
+    found, runs = on_database(read)
+    fires = _next_fires(found)
+    if as_json:
+        print_json({**found, "next_fires": fires, "runs": runs})
+        return
+    print_fields(found, as_json=False)
+    zone = load_zone(found["timezone"]) if fires else UTC
+    for fire in fires:
+        click.echo(f"fires at {fire.astimezone(zone):%a %Y-%m-%d %H:%M:%S %z}  {shown(fire)}")
+    click.echo()
+    print_runs(runs, as_json=False)
+
+
+@schedules_group.command("put")
+@click.argument("name")
+@click.argument("spec")
+@click.argument("handler")
+@policy_options
+@json_option
+def put_command(name: str, spec: str, handler: str, as_json: bool, **options: Any) -> None:
+    """Create the schedule NAME, or change it: run HANDLER by SPEC.
+
+    SPEC is a cron expression or "every 90m". Options that are left out stay as they are; a new
+    schedule gets their defaults.
+    """
+    policies = check_schedule(name, spec, handler, policies_of(options))
+
+    async def put(session: Session) -> overview.Row:
+        await doors.put_schedule(
+            session.connection,
+            name,
+            spec,
+            handler,
+            actor=session.actor,
+            door="cli",
+            schema=session.schema,
+            **policies,
+        )
+        return await overview.schedule(session.connection, name, schema=session.schema)
+
+    found = on_database(put)
+    fires = _next_fires(found)
+    if as_json:
+        print_json({**found, "next_fires": fires})
+        return
+    for note in _parsed(found).notes:
+        click.echo(f"note: {note}", err=True)
+    when = f"fires next at {shown(fires[0])}" if fires else "is paused"
+    click.echo(f"schedule '{name}' {when}")
+
+
+@schedules_group.command("pause")
+@click.argument("name")
+@click.option("--note", help="Why; kept with every fire that is missed.")
+@json_option
+def pause_command(name: str, note: str | None, as_json: bool) -> None:
+    """Let a schedule not fire until it is resumed; what runs goes on."""
+    on_database(
+        lambda s: doors.pause_schedule(
+            s.connection, name, note, actor=s.actor, door="cli", schema=s.schema
+        )
+    )
+    _say(name, "paused", as_json)
+
+
+@schedules_group.command("resume")
+@click.argument("name")
+@json_option
+def resume_command(name: str, as_json: bool) -> None:
+    """Let a schedule fire again from now on."""
+    on_database(
+        lambda s: doors.resume_schedule(
+            s.connection, name, actor=s.actor, door="cli", schema=s.schema
+        )
+    )
+    _say(name, "resumed", as_json)
+
+
+@schedules_group.command("delete")
+@click.argument("name")
+@json_option
+def delete_command(name: str, as_json: bool) -> None:
+    """Delete a schedule; what waits is cancelled, what runs goes on, its history stays."""
+    on_database(
+        lambda s: doors.delete_schedule(
+            s.connection, name, actor=s.actor, door="cli", schema=s.schema
+        )
+    )
+    _say(name, "deleted", as_json)
+
+
+@schedules_group.command("run-now")
+@click.argument("name")
+@click.option("--args", "args", metavar="JSON", help="Other arguments than the schedule's.")
+@json_option
+def run_now_command(name: str, args: str | None, as_json: bool) -> None:
+    """Run a schedule once beside its fires, under its overlap policy; prints the run's id."""
+    given = None if args is None else checks.args_text(args)
+    run_id = on_database(
+        lambda s: doors.run_now(s.connection, name, given, actor=s.actor, schema=s.schema)
+    )
+    print_run_id(run_id, as_json)
+
+
+@schedules_group.command("why")
+@click.argument("name")
+@click.argument("instant")
+@json_option
+def why_command(name: str, instant: str, as_json: bool) -> None:
+    """Say why a schedule ran, or did not run, at INSTANT.
+
+    INSTANT is ISO 8601; without an offset it is local time in the schedule's zone.
+    """
+    arguments.instant("INSTANT", instant, load_zone("UTC"))  # before anybody is asked
+
+    async def ask(session: Session) -> tuple[datetime, doors.Reason]:
+        found = await overview.schedule(session.connection, name, schema=session.schema)
+        moment = arguments.instant("INSTANT", instant, load_zone(found["timezone"]))
+        assert moment is not None
+        told = await doors.why(session.connection, name, moment, schema=session.schema)
+        if told.decision == "not yet" and not _names(found, moment):
+            told = told._replace(
+                decision="not an instant", reason="the schedule does not name this instant"
+            )
+        return moment, told
+
+    moment, told = on_database(ask)
+    answer = {"schedule": name, "instant": instant_text(moment), **told._asdict()}
+    print_fields(answer, as_json)
+
+
+def _status(row: overview.Row) -> str:
+    return str(row["status"]) if row["enabled"] else "paused"
+
+
+def _parsed(row: overview.Row) -> Spec:
+    return parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+
+
+def _names(row: overview.Row, moment: datetime) -> bool:
+    """Whether the schedule as it stands fires at this instant."""
+    previous = _parsed(row).previous(moment)
+    after = previous or datetime(1970, 1, 1, tzinfo=UTC)
+    return _parsed(row).next(after) == moment
+
+
+def _next_fires(row: overview.Row) -> list[datetime]:
+    if not row["enabled"]:
+        return []
+    try:
+        parsed = _parsed(row)
+    except PgcronError:  # another version wrote it; its status and error tell
+        return []
+    now = datetime.now(UTC)
+    return parsed.between(now, datetime.max.replace(tzinfo=UTC), _NEXT_FIRES)
+
+
+def _say(name: str, done: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"schedule": name, "done": done})
+    else:
+        click.echo(f"schedule '{name}' is {done}")

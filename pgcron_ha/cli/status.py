@@ -1,0 +1,76 @@
+"""``pgcron-ha status``: what the cluster does, what waits, and for what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from pgcron_ha.cli.output import json_option, print_json, shown
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.db import overview
+
+
+@click.command("status")
+@json_option
+def status_command(as_json: bool) -> None:
+    """Show what the cluster does and what waits."""
+    status = on_database(_read)
+    if as_json:
+        print_json(status)
+        return
+    for line in (*_summary(status), *_pauses(status["counts"]), *_complaints(status)):
+        click.echo(line)
+
+
+async def _read(session: Session) -> overview.Row:
+    connection, schema = session.connection, session.schema
+    return {
+        "counts": await overview.counts(connection, schema=schema),
+        "nodes": await overview.nodes(connection, schema=schema),
+        "outcomes_of_last_hour": await overview.outcomes(connection, schema=schema),
+        "parked": await overview.parked(connection, schema=schema),
+        "invalid_schedules": await overview.invalid_schedules(connection, schema=schema),
+    }
+
+
+def _summary(status: overview.Row) -> Iterator[str]:
+    counts, nodes = status["counts"], status["nodes"]
+    living = [node for node in nodes if node["has_lease"]]
+    used = sum(node["slots_used"] for node in living)
+    silent = len(nodes) - len(living)
+    yield (
+        f"nodes      {len(living)} alive, {used} of {sum(n['slots'] for n in living)} slots used"
+        + (f", {silent} silent" if silent else "")
+    )
+    oldest = counts["oldest_due"]
+    yield (
+        f"runs       {counts['running']} running, {counts['due']} due"
+        + (f" (oldest {shown(oldest)})" if oldest else "")
+        + f", {counts['later']} later, {counts['parked']} parked"
+    )
+    yield (
+        f"schedules  {counts['schedules']}, {counts['paused_schedules']} paused, "
+        f"{len(status['invalid_schedules'])} invalid"
+    )
+    yield f"dead       {counts['dead_letters']} dead letters"
+    ended = ", ".join(f"{o['runs']} {o['outcome']}" for o in status["outcomes_of_last_hour"])
+    yield f"last hour  {ended or 'no run ended'}"
+
+
+def _pauses(counts: overview.Row) -> Iterator[str]:
+    if counts["paused_at"]:
+        by = f"by {shown(counts['paused_by'])}: {shown(counts['paused_note'])}"
+        yield f"paused     everything, since {shown(counts['paused_at'])} {by}"
+    if counts["quarantine_until"]:
+        yield f"paused     claims, until {shown(counts['quarantine_until'])}: the server is another"
+    if counts["paused_queues"]:
+        yield f"paused     {counts['paused_queues']} queues; `pgcron-ha queues list` says which"
+
+
+def _complaints(status: overview.Row) -> Iterator[str]:
+    for parked in status["parked"]:
+        count = f"{parked['runs']} run{'s' if parked['runs'] > 1 else ''}"
+        yield f"parked     {count} since {shown(parked['oldest_due'])}: {parked['reason']}"
+    for schedule in status["invalid_schedules"]:
+        yield f"invalid    schedule '{schedule['name']}': {schedule['error'].get('message')}"

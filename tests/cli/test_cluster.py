@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgcron_ha.db.schema import head
+from tests.cli.conftest import Cli, Execute, dsn_of
+from tests.servers import ThrowAwayServer
+
+
+def insert_node(execute: Execute, name: str, handler: str, lease: str = "1 minute") -> None:
+    execute(
+        "WITH n AS (INSERT INTO pgcron.node (incarnation, name, host, process_id, version, "
+        "lease_until, lease_ttl, slots, slots_used, queues) VALUES (gen_random_uuid(), %s, 'h', 7, "
+        "'0.1', now() + %s::interval, '15 s', 8, 2, '{default}') RETURNING incarnation) "
+        "INSERT INTO pgcron.offer SELECT incarnation, %s FROM n",
+        name,
+        lease,
+        handler,
+    )
+
+
+def test_status_says_which_runs_are_parked_and_why(cli: Cli, execute: Execute) -> None:
+    insert_node(execute, "n1", "py:known")
+    insert_node(execute, "silent", "py:gone", "-1 second")
+    for handler in ("py:known", "py:gone", "py:nobody", "py:nobody"):
+        cli("enqueue", handler)
+    cli("enqueue", "py:later", "--due", "2090-01-01T00:00Z")
+    execute("UPDATE pgcron.run SET hold = 'unserved' WHERE handler = 'py:nobody'")
+
+    text = cli("status").out
+    assert "nodes      1 alive, 2 of 8 slots used, 1 silent" in text
+    assert "0 running, 2 due (oldest 2" in text
+    assert "1 later, 2 parked" in text
+    assert "no live node offers 'py:nobody' for queue 'default'" in text
+    assert "no live node offers 'py:gone' for queue 'default'" in text
+    assert "py:known" not in text
+    assert "py:later" not in text
+
+    (status,) = cli("status", "--json").rows
+    assert [(p["handler"], p["runs"]) for p in status["parked"]] == [
+        ("py:gone", 1),
+        ("py:nobody", 2),
+    ]
+    assert status["counts"]["parked"] == 2
+    assert [node["name"] for node in status["nodes"]] == ["n1", "silent"]
+
+
+def test_status_of_an_empty_cluster_and_of_a_paused_one(cli: Cli, execute: Execute) -> None:
+    assert cli("status").out.splitlines() == [
+        "nodes      0 alive, 0 of 0 slots used",
+        "runs       0 running, 0 due, 0 later, 0 parked",
+        "schedules  0, 0 paused, 0 invalid",
+        "dead       0 dead letters",
+        "last hour  no run ended",
+    ]
+    execute("UPDATE pgcron.cluster SET paused_at = now(), paused_by = 'ann', paused_note = 'move'")
+    cli("queues", "pause", "slow")
+    text = cli("status").out
+    assert "by ann: move" in text
+    assert "1 queues" in text
+
+
+def test_queues_are_listed_paused_and_resumed(cli: Cli, execute: Execute) -> None:
+    assert cli("queues", "list").out == "no queues\n"
+    cli("enqueue", "py:x", "--queue", "slow")
+
+    assert cli("queues", "pause", "slow", "--note", "disk").out == "queue 'slow' is paused\n"
+    (row,) = cli("queues", "list", "--json").rows
+    assert (row["name"], row["due"], row["paused_note"]) == ("slow", 1, "disk")
+    assert row["paused_at"].endswith("Z")
+    assert "disk" in cli("queues", "list").out
+    assert cli("queues", "resume", "slow", "--json").rows == [{"queue": "slow", "is_paused": False}]
+    assert execute("SELECT paused_at FROM pgcron.queue") == [(None,)]
+    assert cli("queues", "pause", "two words").err.startswith("error: queue 'two words' is not")
+
+
+def test_nodes_are_listed_with_their_leases(cli: Cli, execute: Execute) -> None:
+    assert cli("nodes").out == "no nodes\n"
+    insert_node(execute, "n1", "py:known")
+    insert_node(execute, "silent", "py:gone", "-1 second")
+    insert_node(execute, "dead", "py:gone")
+    execute(
+        "UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'stopped' "
+        "WHERE name = 'dead'"
+    )
+
+    header, *lines = cli("nodes").out.splitlines()
+    assert header.split() == ["NODE", "STATE", "HOST", "PID", "SLOTS", "QUEUES", "HANDLERS"]
+    assert lines[0].split() == ["n1", "alive", "h", "7", "2/8", "default", "py:known"]
+    assert "alive, silent" in lines[1]
+    rows = cli("nodes", "--all", "--json").rows
+    assert [(row["name"], row["has_lease"]) for row in rows] == [
+        ("n1", True),
+        ("silent", False),
+        ("dead", False),
+    ]
+    assert (rows[0]["lease_ttl"], rows[0]["handlers"]) == (15, ["py:known"])
+
+
+def test_the_doctor_finds_a_fresh_schema_well(cli: Cli) -> None:
+    answer = cli("doctor")
+
+    assert answer.code == 0, answer.out
+    assert "ok       server         PostgreSQL" in answer.out
+    assert "advice   nodes          0 alive" in answer.out
+    assert "problem" not in answer.out
+    assert {row["level"] for row in cli("doctor", "--json").rows} <= {"ok", "advice"}
+
+
+def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "once", "@daily", "py:x", "--delivery", "at_most_once")
+    cli("enqueue", "py:nobody")
+    insert_node(execute, "n1", "py:x")
+    execute("UPDATE pgcron.node SET lease_ttl = '2 seconds'")
+    execute("ALTER TABLE pgcron.run SET (autovacuum_enabled = false)")
+    execute(
+        "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, run_id) "
+        "SELECT id, now() - interval '1 minute', 'run', 4711 FROM pgcron.schedule"
+    )
+    execute(
+        "INSERT INTO pgcron.history_overflow (id, uuid, origin, queue, priority, handler, args, "
+        "delivery, outcome, attempt, due_at, created_at, created_by) VALUES (1, gen_random_uuid(), "
+        "'enqueued', 'q', 5, 'py:x', '{}', 'at_least_once', 'succeeded', 1, now(), now(), 'me')"
+    )
+
+    answer = cli("doctor", "--json")
+    assert answer.code == 1
+    found = {row["check"]: row for row in answer.rows if row["level"] != "ok"}
+    problems = {check for check, row in found.items() if row["level"] == "problem"}
+    assert problems == {"autovacuum", "partitions", "unaccounted"}
+    assert "4711" in found["unaccounted"]["message"]
+    assert "2 s" in found["lease"]["message"]
+    assert "at_most_once" in found["delivery"]["message"]
+    assert "'py:nobody'" in found["parked"]["message"]
+    assert all(row["hint"] for row in found.values())
+
+
+def test_migrate_brings_prints_and_checks_the_schema(
+    cli: Cli, empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCRON_HA_DSN", empty_database)
+    pending = cli("migrate", "--check")
+    assert pending.code == 1
+    assert pending.err.startswith("error: schema 'pgcron' is not in this database\n")
+    assert "hint: Run `pgcron-ha migrate`" in pending.err
+
+    done = f"schema 'pgcron' is at revision {head()}\n"
+    assert cli("migrate").out == done
+    assert cli("migrate").out == done
+    assert cli("migrate", "--check").out == done
+    assert cli("--schema", "jobs", "migrate", "--check").code == 1
+    assert cli("migrate", "--check", "--sql").code == 2
+
+
+def test_migrate_prints_sql_without_a_database(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PGCRON_HA_DSN")
+
+    script = cli("--schema", "jobs", "migrate", "--sql")
+
+    assert script.code == 0
+    assert "CREATE TABLE jobs.run (" in script.out
+    assert cli("migrate").err.startswith("error: no database is given\n")
+
+
+READERS = ("status", "doctor", "nodes", "queues list", "runs list", "dead list", "schedules list")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_database_without_the_schema_is_one_clear_line(
+    command: str, cli: Cli, empty_database: str
+) -> None:
+    answer = cli("--dsn", empty_database, *command.split())
+
+    assert answer.code == 1
+    said = answer.out if command == "doctor" else answer.err
+    assert "the schema 'pgcron' is not in this database" in said
+    assert "pgcron-ha migrate" in said
+    assert "Traceback" not in answer.err
+
+
+def test_a_role_without_rights_is_told_where_rights_come_from(
+    cli: Cli, database: str, role: str
+) -> None:
+    for command in (["status"], ["doctor"], ["enqueue", "py:x"], ["migrate"]):
+        answer = cli("--dsn", dsn_of(role, database), *command)
+
+        assert answer.code == 1
+        assert answer.err.startswith("error: ")
+        assert "pgcron-ha grants" in answer.err or "GRANT" in answer.err
+        assert "Traceback" not in answer.err
+
+
+def test_a_wrong_dsn_and_a_wrong_password_are_one_clear_line(tmp_path: Path) -> None:
+    with ThrowAwayServer(tcp=True) as server:
+        wrong_password = server.tcp_dsn(password="guess")
+        cases = {
+            "postgresql://127.0.0.1:1/x": "host and port",
+            "mysql://127.0.0.1/x": "postgresql://",
+            server.tcp_dsn("nowhere"): "Create the database",
+            wrong_password: "password",
+        }
+        for dsn, word in cases.items():
+            command = [sys.executable, "-m", "pgcron_ha", "--dsn", dsn, "status", "--json"]
+            run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert (run.returncode, run.stdout) == (1, "")
+            (line,) = run.stderr.splitlines()
+            assert word in line
+            assert "guess" not in line
+            assert set(json.loads(line)["error"]) == {"message", "detail", "hint"}
+
+
+def test_a_command_is_a_process_with_an_exit_code(database: str) -> None:
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pgcron_ha", "--dsn", database, *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    put = call("schedules", "put", "nightly", "0 3 * * *", "shell:backup")
+    assert (put.returncode, put.stderr) == (0, "")
+    assert json.loads(call("schedules", "list", "--json").stdout)["name"] == "nightly"
+    refused = call("schedules", "put", "nightly", "0 25 * * *", "shell:backup", "--json")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert json.loads(refused.stderr)["error"]["hint"]
+    assert call("schedules", "put", "nightly").returncode == 2

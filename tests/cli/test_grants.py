@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from tests.cli.conftest import Answer, Cli, Execute, dsn_of
+from tests.cli.test_runs import insert_ended
+
+As = Callable[..., Answer]
+
+
+@pytest.fixture
+def granted(cli: Cli, execute: Execute, database: str, role: str) -> Callable[[str], As]:
+    """Gives the role a part, as a DBA would; the command line as that role."""
+
+    def grant(part: str) -> As:
+        printed = cli("grants", part, role)
+        assert printed.code == 0, printed.err
+        execute(printed.out)
+        return lambda *words: cli("--dsn", dsn_of(role, database), *words)
+
+    return grant
+
+
+def refused(answer: Answer) -> bool:
+    return answer.code == 1 and "permission denied" in answer.err and "grants" in answer.err
+
+
+def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
+    answer = cli("--schema", "jobs", "grants", "producer", "web-app")
+
+    assert answer.code == 0
+    assert all(line.endswith(' TO "web-app";') for line in answer.out.splitlines())
+    assert "pgcron." not in answer.out
+    assert execute("SELECT count(*) FROM pg_roles WHERE rolname = 'web-app'") == [(0,)]
+    assert cli("grants", "king", "x").code == 2
+    assert cli("grants", "viewer", "").code == 1
+    assert ' TO "a""; DROP";' in cli("grants", "viewer", 'a"; DROP').out
+
+
+def test_a_producer_enqueues_and_nothing_else(granted: Callable[[str], As], role: str) -> None:
+    producer = granted("producer")
+
+    assert producer("enqueue", "py:x", "--key", "k").code == 0
+    assert producer("enqueue", "py:x", "--key", "k").code == 0
+    assert producer("enqueue", "py:x", "--priority", "1").code == 0
+    assert refused(producer("runs", "list"))
+    assert refused(producer("schedules", "put", "s", "@daily", "py:x"))
+    assert refused(producer("runs", "cancel", 1))
+    assert refused(producer("queues", "pause", "default"))
+
+
+@pytest.mark.parametrize("column", ["state", "owner", "token", "attempt", "origin", "hold"])
+def test_a_producer_forges_no_state(
+    column: str, granted: Callable[[str], As], database: str, role: str
+) -> None:
+    granted("producer")
+
+    with (
+        psycopg.connect(dsn_of(role, database)) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute(f"INSERT INTO pgcron.run (handler, {column}) VALUES ('py:x', NULL)")
+
+
+def test_a_scheduler_defines_schedules(granted: Callable[[str], As]) -> None:
+    scheduler = granted("scheduler")
+
+    assert scheduler("schedules", "put", "s", "@daily", "py:x").code == 0
+    assert scheduler("schedules", "put", "s", "@hourly", "py:x", "--paused").code == 0
+    assert scheduler("schedules", "list").code == 0
+    assert scheduler("schedules", "resume", "s").code == 0
+    assert scheduler("schedules", "delete", "s").code == 0
+    assert refused(scheduler("enqueue", "py:x"))
+
+
+def test_an_operator_pauses_runs_cancels_and_redrives(
+    granted: Callable[[str], As], cli: Cli, execute: Execute
+) -> None:
+    cli("schedules", "put", "s", "@daily", "py:x")
+    insert_ended(execute, 900)
+    operator = granted("operator")
+
+    assert operator("schedules", "pause", "s", "--note", "n").code == 0
+    assert operator("schedules", "resume", "s").code == 0
+    run_id = int(operator("schedules", "run-now", "s").out)
+    assert operator("runs", "retry", run_id).out == f"{run_id}\n"
+    assert operator("runs", "cancel", run_id).out == f"run {run_id} is cancelled\n"
+    assert operator("runs", "retry", run_id).code == 0
+    assert operator("dead", "redrive", 900).code == 0
+    assert operator("queues", "pause", "default").code == 0
+    assert operator("queues", "resume", "default").code == 0
+    assert operator("status").code == 0
+    assert refused(operator("schedules", "put", "other", "@daily", "py:x"))
+    assert refused(operator("schedules", "delete", "s"))
+
+
+def test_a_viewer_only_looks(granted: Callable[[str], As], cli: Cli) -> None:
+    cli("schedules", "put", "s", "@daily", "py:x")
+    run_id = cli("enqueue", "py:x").out.strip()
+    viewer = granted("viewer")
+
+    for words in (
+        ["status"],
+        ["doctor"],
+        ["nodes"],
+        ["queues", "list"],
+        ["runs", "list"],
+        ["runs", "show", run_id],
+        ["runs", "logs", run_id],
+        ["dead", "list"],
+        ["schedules", "list"],
+        ["schedules", "show", "s"],
+        ["schedules", "why", "s", "2026-01-01T00:00Z"],
+    ):
+        assert viewer(*words).code == 0, words
+    assert refused(viewer("enqueue", "py:x"))
+    assert refused(viewer("runs", "cancel", run_id))
+    assert refused(viewer("schedules", "pause", "s"))

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.cli.conftest import Cli, Execute
+
+WRONG = {
+    "kind": (["ftp:x"], "ftp:x"),
+    "args": (["py:x", "--args", "[1]"], "array"),
+    "args no JSON": (["py:x", "--args", "day=1"], "day=1"),
+    "args NaN": (["py:x", "--args", '{"a": NaN}'], "NaN"),
+    "args too large": (["py:x", "--args", f'{{"x": "{"x" * 262144}"}}'], "bytes"),
+    "queue": (["py:x", "--queue", "two words"], "two words"),
+    "priority": (["py:x", "--priority", "10"], "10"),
+    "naive due": (["py:x", "--due", "2026-01-01T10:00"], "2026-01-01T10:00"),
+    "due": (["py:x", "--due", "tomorrow"], "tomorrow"),
+    "timeout": (["py:x", "--timeout", "forever"], "forever"),
+    "zero timeout": (["py:x", "--timeout", "0s"], "timeout"),
+    "attempts": (["py:x", "--max-attempts", "0"], "0"),
+    "delivery": (["py:x", "--delivery", "exactly_once"], "exactly_once"),
+    "once": (["py:x", "--delivery", "at_most_once", "--max-attempts", "2"], "at_most_once"),
+    "key": (["py:x", "--key", "k" * 501], "key"),
+}
+
+
+def insert_ended(execute: Execute, run_id: int, outcome: str = "dead") -> None:
+    execute(
+        "WITH h AS (INSERT INTO pgcron.history (id, uuid, origin, queue, priority, handler, args, "
+        "delivery, outcome, attempt, due_at, created_at, created_by, started_at, node, error, "
+        "result) VALUES (%s, gen_random_uuid(), 'enqueued', 'default', 5, 'py:x', '{\"a\": 1}', "
+        "'at_least_once', %s, 2, now(), now(), 'me', now(), 'n1', 'it broke', '[1]') RETURNING *) "
+        "INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args, "
+        "delivery, timeout, retry_base, retry_cap, attempts, error_class, error) SELECT id, uuid, "
+        "outcome, queue, priority, handler, args, delivery, '1 hour', '1 s', '1 h', attempt, 'E', "
+        "error FROM h WHERE outcome = 'dead'",
+        run_id,
+        outcome,
+    )
+
+
+def test_enqueue_prints_the_id_of_the_run(cli: Cli, execute: Execute) -> None:
+    options = ["--queue", "slow", "--priority", "1", "--due", "2030-01-01T10:00+01:00"]
+    words = [*options, "--timeout", "1h30m", "--max-attempts", "2", "--args", '{"n": 1.10}']
+    run_id = int(cli("enqueue", "shell:backup", *words).out)
+
+    rows = execute(
+        "SELECT id, handler, queue, priority, due_at, extract(epoch FROM timeout)::int, "
+        "max_attempts, args::text FROM pgcron.run"
+    )
+    due_at = datetime(2030, 1, 1, 9, tzinfo=UTC)
+    assert rows == [(run_id, "shell:backup", "slow", 1, due_at, 5400, 2, '{"n": 1.10}')]
+
+
+def test_one_key_names_one_run(cli: Cli) -> None:
+    first = cli("enqueue", "py:x", "--key", "k", "--json").rows
+
+    assert first == cli("enqueue", "py:x", "--key", "k", "--json").rows
+    assert len(cli("runs", "list", "--json").rows) == 1
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_run_is_refused_with_nothing_written(case: str, cli: Cli, execute: Execute) -> None:
+    words, named = WRONG[case]
+    answer = cli("enqueue", *words)
+
+    assert (answer.code, answer.out) == (1, "")
+    message, detail, hint = answer.err.splitlines()
+    assert message.startswith("error: ")
+    assert named in message + detail
+    assert detail.startswith("detail: ")
+    assert hint.startswith("hint: ")
+    assert execute("SELECT count(*) FROM pgcron.run") == [(0,)]
+
+
+def test_runs_live_and_ended_are_listed_newest_first(cli: Cli, execute: Execute) -> None:
+    assert cli("runs", "list").out == "no runs\n"
+    ready = int(cli("enqueue", "py:y", "--queue", "slow").out)
+    insert_ended(execute, 900)
+    insert_ended(execute, 901, "succeeded")
+
+    rows = cli("runs", "list", "--json").rows
+    assert [(row["id"], row["state"]) for row in rows] == [
+        (901, "succeeded"),
+        (900, "dead"),
+        (ready, "ready"),
+    ]
+    assert rows[0]["due_at"].endswith("Z")
+
+    def ids(*options: str) -> list[int]:
+        return [row["id"] for row in cli("runs", "list", "--json", *options).rows]
+
+    assert ids("--state", "dead") == [900]
+    assert ids("--handler", "py:y") == ids("--queue", "slow") == [ready]
+    assert ids("--limit", "2") == [901, 900]
+    assert cli("runs", "list", "--state", "happy").code == 2
+    table = cli("runs", "list").out.splitlines()
+    assert "it broke" in table[2]
+    assert max(map(len, table)) <= 100
+
+
+def test_a_run_is_shown_with_its_attempts(cli: Cli, execute: Execute) -> None:
+    insert_ended(execute, 900)
+    execute(
+        "INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, "
+        "error, traceback) VALUES (900, 1, 'failed', gen_random_uuid(), 'n1', 1, now(), 'first', "
+        "'Traceback: here')"
+    )
+
+    (row,) = cli("runs", "show", 900, "--json").rows
+    assert (row["state"], row["args"], row["result"]) == ("dead", {"a": 1}, [1])
+    assert [(a["attempt"], a["error"]) for a in row["attempts"]] == [(1, "first")]
+    text = cli("runs", "show", 900).out
+    assert "attempt 1 failed on n1" in text
+    assert "Traceback: here" in text
+
+
+def test_what_a_run_printed_comes_in_order(cli: Cli, execute: Execute) -> None:
+    run_id = int(cli("enqueue", "py:x").out)
+    execute(
+        "INSERT INTO pgcron.log (run_id, attempt, sequence, at, stream, line) "
+        "SELECT %s, a, s, '2026-01-01T00:00Z', 'stdout', format('line %%s.%%s', a, s) "
+        "FROM generate_series(1, 2) a, generate_series(0, 2) s ORDER BY random()",
+        run_id,
+    )
+
+    lines = cli("runs", "logs", run_id).out.splitlines()
+    assert lines[0] == "2026-01-01T00:00:00Z 1 stdout line 1.0"
+    assert [line.split()[-1] for line in lines] == ["1.0", "1.1", "1.2", "2.0", "2.1", "2.2"]
+    only = cli("runs", "logs", run_id, "--attempt", 2, "--limit", 2, "--json").rows
+    assert [(row["sequence"], row["line"]) for row in only] == [(0, "line 2.0"), (1, "line 2.1")]
+
+
+def test_cancel_and_retry_say_what_became_of_the_run(cli: Cli, execute: Execute) -> None:
+    run_id = int(cli("enqueue", "py:x", "--due", "2090-01-01T00:00Z").out)
+
+    assert cli("runs", "retry", run_id).out == f"{run_id}\n"
+    assert execute("SELECT due_at <= now() FROM pgcron.run") == [(True,)]
+    assert cli("runs", "cancel", run_id, "--reason", "no").out == f"run {run_id} is cancelled\n"
+    assert cli("runs", "cancel", run_id, "--json").rows == [
+        {"run_id": run_id, "verdict": "finished"}
+    ]
+    again = cli("runs", "retry", run_id, "--json").rows[0]["run_id"]
+    assert execute("SELECT id, parent_run, origin FROM pgcron.run") == [(again, run_id, "rerun")]
+
+
+@pytest.mark.parametrize("verb", ["show", "logs", "cancel", "retry"])
+def test_an_unknown_run_is_not_found(verb: str, cli: Cli) -> None:
+    answer = cli("runs", verb, 404)
+
+    assert answer.code == 1
+    assert answer.err.startswith("error: run 404 does not exist\ndetail: ")
+    assert cli("runs", verb, "x").code == 2
+
+
+def test_dead_letters_are_listed_and_sent_again_once(cli: Cli, execute: Execute) -> None:
+    assert cli("dead", "list").out == "no dead letters\n"
+    insert_ended(execute, 900)
+    insert_ended(execute, 901)
+    assert [row["run_id"] for row in cli("dead", "list", "--json").rows] == [901, 900]
+
+    refused = cli("dead", "redrive", 900, 902)
+    assert (refused.code, refused.out) == (1, "")
+    assert "dead letter 902 does not exist" in refused.err
+    assert execute("SELECT count(*) FROM pgcron.run") == [(0,)]
+
+    sent = cli("dead", "redrive", 900, "--json").rows[0]
+    assert execute("SELECT id, parent_run FROM pgcron.run") == [(sent["run_id"], 900)]
+    assert [row["run_id"] for row in cli("dead", "list", "--json").rows] == [901]
+    assert len(cli("dead", "list", "--all", "--json").rows) == 2
+    twice = cli("dead", "redrive", 900)
+    assert twice.code == 1
+    assert f"as run {sent['run_id']}" in twice.err
+    table = cli("dead", "list", "--all").out.splitlines()
+    assert max(map(len, table)) <= 100

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Cli, Execute
+
+WRONG = {
+    "cron text": (["s", "61 * * * *", "py:x"], "61"),
+    "never fires": (["s", "0 0 30 2 *", "py:x"], "30"),
+    "negative interval": (["s", "every -5m", "py:x"], "-5m"),
+    "kind": (["s", "@daily", "ftp:x"], "ftp:x"),
+    "no kind": (["s", "@daily", "report"], "report"),
+    "zone": (["s", "@daily", "py:x", "--tz", "Europe/Nowhere"], "Europe/Nowhere"),
+    "DST policy": (["s", "@daily", "py:x", "--dst", "none"], "none"),
+    "overlap": (["s", "@daily", "py:x", "--overlap", "maybe"], "maybe"),
+    "catch-up": (["s", "@daily", "py:x", "--catchup", "all"], "all"),
+    "delivery": (["s", "@daily", "py:x", "--delivery", "twice"], "twice"),
+    "timeout": (["s", "@daily", "py:x", "--timeout", "-5s"], "-5s"),
+    "no unit": (["s", "@daily", "py:x", "--retry-base", "5"], "5"),
+    "args": (["s", "@daily", "py:x", "--args", "{day}"], "{day}"),
+    "args too large": (["s", "@daily", "py:x", "--args", f'{{"x": "{"x" * 262144}"}}'], "bytes"),
+    "priority": (["s", "@daily", "py:x", "--priority", "12"], "12"),
+    "name": ([" ", "@daily", "py:x"], "name"),
+}
+
+
+def test_a_schedule_is_put_listed_and_shown(cli: Cli, execute: Execute) -> None:
+    options = ["--tz", "Europe/Berlin", "--overlap", "allow", "--timeout", "10m", "--args"]
+    put = cli("schedules", "put", "nightly", "0 3 * * *", "py:report", *options, '{"day": 1}')
+    assert put.code == 0, put.err
+    assert re.match(r"schedule 'nightly' fires next at \d{4}-\d\d-\d\dT0[12]:00:00Z", put.out)
+
+    (row,) = cli("schedules", "list", "--json").rows
+    assert (row["name"], row["spec"], row["timezone"]) == ("nightly", "0 3 * * *", "Europe/Berlin")
+    assert (row["managed_by"], row["enabled"], row["next_fire"]) == ("cli", True, None)
+    table = cli("schedules", "list").out.splitlines()
+    assert table[0].split() == ["NAME", "SPEC", "ZONE", "HANDLER", "STATUS", "NEXT", "LAST"]
+    assert table[1].startswith("nightly  0 3 * * *  Europe/Berlin  py:report")
+
+    shown = cli("schedules", "show", "nightly", "--json").rows[0]
+    assert (shown["args"], shown["timeout"], shown["runs"]) == ({"day": 1}, 600, [])
+    assert len(shown["next_fires"]) == 5
+    assert all(fire.endswith("Z") for fire in shown["next_fires"])
+    assert cli("schedules", "show", "nightly").out.count("fires at ") == 5
+    assert execute("SELECT actor IS NOT NULL, door FROM pgcron.schedule_version") == [(True, "cli")]
+
+
+def test_what_a_second_put_leaves_out_stays(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:a", "--queue", "slow", "--paused")
+    assert cli("schedules", "put", "s", "0 4 * * *", "py:a").out == "schedule 's' is paused\n"
+
+    columns = execute("SELECT spec, queue, enabled, priority FROM pgcron.schedule")
+    assert columns == [("0 4 * * *", "slow", False, 5)]
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_schedule_is_refused_with_nothing_written(
+    case: str, cli: Cli, execute: Execute
+) -> None:
+    words, named = WRONG[case]
+    answer = cli("schedules", "put", *words)
+
+    assert (answer.code, answer.out) == (1, "")
+    message, *others = answer.err.splitlines()
+    assert message.startswith("error: ")
+    assert named in message
+    assert [line.partition(":")[0] for line in others if line] == ["detail", "hint"]
+    assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
+
+
+def test_lists_are_filtered_and_bounded(cli: Cli) -> None:
+    for name in ("report-a", "report-b", "other"):
+        cli("schedules", "put", name, "@daily", "py:x" if name == "other" else "py:report")
+    cli("schedules", "pause", "report-b", "--note", "holiday")
+
+    def names(*options: str) -> list[str]:
+        return [row["name"] for row in cli("schedules", "list", "--json", *options).rows]
+
+    assert names() == ["other", "report-a", "report-b"]
+    assert names("--name", "PORT") == ["report-a", "report-b"]
+    assert names("--paused") == ["report-b"]
+    assert names("--enabled", "--handler", "py:report") == ["report-a"]
+    assert names("--limit", "1") == ["other"]
+    assert names("--queue", "nowhere") == []
+    assert cli("schedules", "list", "--queue", "nowhere").out == "no schedules\n"
+    assert "paused" in cli("schedules", "list", "--paused").out
+
+
+def test_pause_resume_run_now_and_delete(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "@daily", "py:x", "--args", '{"a": 1}')
+
+    assert cli("schedules", "pause", "s", "--note", "holiday").out == "schedule 's' is paused\n"
+    assert execute("SELECT enabled, paused_note FROM pgcron.schedule") == [(False, "holiday")]
+    assert cli("schedules", "resume", "s", "--json").rows == [{"schedule": "s", "done": "resumed"}]
+    run_id = int(cli("schedules", "run-now", "s").out)
+    other = cli("schedules", "run-now", "s", "--args", '{"a": 2}', "--json").rows[0]["run_id"]
+    runs = execute("SELECT id, origin, args FROM pgcron.run ORDER BY id")
+    assert runs == [(run_id, "manual", {"a": 1}), (other, "manual", {"a": 2})]
+    listed = cli("runs", "list", "--schedule", "s", "--json").rows
+    assert [row["id"] for row in listed] == [other, run_id]
+
+    assert cli("schedules", "delete", "s").code == 0
+    assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
+    assert [row["state"] for row in cli("runs", "list", "--json").rows] == ["cancelled"] * 2
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "delete", "run-now", "show", "why"])
+def test_an_unknown_schedule_is_not_found(verb: str, cli: Cli) -> None:
+    words = ["2026-01-01T00:00Z"] if verb == "why" else []
+    answer = cli("schedules", verb, "none", *words)
+
+    assert answer.code == 1
+    assert answer.err.startswith("error: schedule 'none' does not exist\n")
+    assert "schedules list" in answer.err
+
+
+def test_why_tells_what_was_decided_in_the_schedules_own_time(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x", "--tz", "Europe/Berlin")
+    execute(
+        "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason) "
+        "SELECT id, '2026-01-10T02:00Z', 'skipped', 'the last run is not over' FROM pgcron.schedule"
+    )
+
+    def why(instant: str) -> tuple[str, str]:
+        (answer,) = cli("schedules", "why", "s", instant, "--json").rows
+        return answer["decision"], answer["instant"]
+
+    assert why("2026-01-10T03:00") == ("skipped", "2026-01-10T02:00:00Z")
+    assert why("2026-01-10T02:00:00Z") == ("skipped", "2026-01-10T02:00:00Z")
+    assert why("2090-01-10T03:00") == ("not yet", "2090-01-10T02:00:00Z")
+    assert why("2090-01-10T03:01") == ("not an instant", "2090-01-10T02:01:00Z")
+    assert "the last run is not over" in cli("schedules", "why", "s", "2026-01-10 03:00").out
+    assert cli("schedules", "why", "s", "yesterday").code == 1
+
+
+def test_an_invalid_schedule_is_shown_with_its_error(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x")
+    execute(
+        "UPDATE pgcron.cursor SET status = 'invalid', "
+        """error = '{"message": "the zone vanished", "detail": null, "hint": "choose another"}'"""
+    )
+
+    (row,) = cli("schedules", "list", "--status", "invalid", "--json").rows
+    assert row["error"]["message"] == "the zone vanished"
+    assert "invalid    schedule 's': the zone vanished" in cli("status").out
+    doctor = cli("doctor")
+    assert doctor.code == 1
+    assert "problem  invalid        's': the zone vanished" in doctor.out
