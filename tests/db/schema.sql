@@ -215,9 +215,8 @@ BEGIN
   IF cardinality(string_to_array(written, ',')) > 64 THEN RETURN 'more than 64 items'; END IF;
   FOREACH item IN ARRAY string_to_array(written, ',') LOOP
     CONTINUE WHEN pgcron.cron_item(item, low, high) IS NOT NULL;
-    CONTINUE WHEN kind = 'day' AND (item IN ('l', 'lw') OR item ~ '^l-([1-9]|[12]\d|30)$' OR item ~ '^0?([1-9]|[12]\d|3[01])w$');
-    CONTINUE WHEN kind = 'weekday' AND item ~ '^0?[0-7](#[1-5]|l)$';
-    CONTINUE WHEN kind = 'weekday' AND item ~ '^l0?[0-7]$';
+    CONTINUE WHEN kind = 'day' AND (item IN ('l', 'lw') OR item ~ '^l-(0?[1-9]|[12]\d|30)$' OR item ~ '^0?([1-9]|[12]\d|3[01])w$');
+    CONTINUE WHEN kind = 'weekday' AND (item ~ '^[0-7](#[1-5]|l)$' OR item ~ '^l[0-7]$');
     RETURN format('%s', quote_literal(item));
   END LOOP;
   RETURN NULL;
@@ -307,7 +306,7 @@ DECLARE
   result text := lower(field);
 BEGIN
   FOR position IN 1 .. cardinality(names) LOOP
-    result := regexp_replace(result, '(?<![a-z])' || names[position] || '(?![a-km-z])',
+    result := regexp_replace(result, '(?<![a-z0-9])' || names[position] || '(?![a-km-z0-9])',
                              (position - CASE kind WHEN 'weekday' THEN 1 ELSE 0 END)::text, 'g');
   END LOOP;
   RETURN result;
@@ -532,11 +531,15 @@ COMMENT ON FUNCTION pgcron.ensure_partitions() IS 'Makes the partitions that are
 CREATE FUNCTION pgcron.every_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
+DECLARE
+  word text[] := regexp_split_to_array(line, '\s+');
+  part text[] := regexp_match(lower(word[2]), '^(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?$');
+  seconds bigint := coalesce(part[1]::bigint, 0) * 86400 + coalesce(part[2]::bigint, 0) * 3600 + coalesce(part[3]::bigint, 0) * 60 + coalesce(part[4]::bigint, 0);
 BEGIN
-  IF line ~* '^\s*every\s+(\d{1,9}[dhms])+(\s+from\s+\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?(Z|[+-]\d\d:?\d\d)?)?\s*$'
-     AND line ~ '[1-9]\d*[dhms]' THEN RETURN true; END IF;
+  IF part IS NOT NULL AND seconds BETWEEN 1 AND 36525 * 86400::bigint
+     AND (cardinality(word) = 2 OR (cardinality(word) = 4 AND lower(word[3]) = 'from' AND pgcron.instant_is_fine(upper(word[4])))) THEN RETURN true; END IF;
   RETURN pgcron.refuse('PC002', format('%L is not an interval', left(line, 256)),
-    'An interval is written `every DURATION [from INSTANT]`; the duration is positive: numbers with d, h, m or s, at least 1s.',
+    'An interval is written `every DURATION [from INSTANT]`; the duration is 1s to 36525d: numbers with d, h, m and s in this order; the instant is ISO 8601 with its offset.',
     'Write for example ''every 90m'' or ''every 1h30m from 2026-01-01T00:10Z''.');
 END $_$;
 
@@ -560,6 +563,19 @@ BEGIN
              u(id, kind, retryable, retry_after, error_class, error, traceback) WHERE u.id = ANY(held)) g,
       LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e;
 END $$;
+
+CREATE FUNCTION pgcron.instant_is_fine(written text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  part text[] := regexp_match(written, '^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$');
+  ahead interval := coalesce((part[7] || part[8] || ':' || part[9])::interval, '0');
+BEGIN
+  RETURN part IS NOT NULL AND
+    make_timestamp(part[1]::int, part[2]::int, part[3]::int, part[4]::int, part[5]::int, coalesce(part[6]::int, 0)) - ahead BETWEEN '1900-01-01' AND '9998-12-31';
+EXCEPTION WHEN datetime_field_overflow THEN      -- a 13th month, a 30th of February
+  RETURN false;
+END $_$;
 
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -692,15 +708,16 @@ BEGIN
     RETURN pgcron.refuse('PC002', format('the spec has %s characters or a character that is not ASCII', length(spec)),
       'A spec has up to 4096 ASCII characters, one line for each cron expression or interval.', 'Write for example ''0 3 * * *''.');
   END IF;
-  FOREACH line IN ARRAY regexp_split_to_array(spec, '\r?\n') LOOP
-    CONTINUE WHEN btrim(line, E' \t') = '';
+  FOREACH line IN ARRAY string_to_array(spec, E'\n') LOOP
+    line := btrim(line, E' \t\r');
+    CONTINUE WHEN line = '';
     lines := lines + 1;
     IF length(line) > 256 OR lines > 32 THEN
       RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', lines),
         'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
-    ELSIF line ~* '^\s*every(\s|$)' THEN
+    ELSIF line ~* '^every(\s|$)' THEN
       PERFORM pgcron.every_line_is_fine(line);
-    ELSIF line ~* '^\s*(not|at|rrule)\s' THEN
+    ELSIF line ~* '^(not|at|rrule)(\s|$)' THEN
       RETURN pgcron.refuse('PC002', format('%L is not known to this version', left(line, 256)),
         'This version knows cron expressions and `every` intervals.', 'Write a cron expression, for example ''0 3 * * *''.');
     ELSE
