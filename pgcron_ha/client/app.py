@@ -47,18 +47,31 @@ class Policies(TypedDict, total=False):
 class App:
     """A program's handlers and schedules, and its door to the cluster.
 
-    `dsn` is where the door leads; without one it is ``PGCRON_HA_DSN`` or ``pgcron-ha.toml``, read
-    when it is first needed. Definitions need no database. An App may be used from several event
-    loops; `close` (or ``async with``) closes the connections of the running one.
+    `dsn` and `schema` say where the door leads. What is left out is the node's that offers the
+    App's handlers, elsewhere that of the configuration (``PGCRON_HA_DSN``, ``pgcron-ha.toml``),
+    read once, when it is first needed. Definitions need no database. An App may be used from several
+    event loops; `close` (or ``async with``) closes the connections of the running one.
     """
 
-    def __init__(self, dsn: str | None = None, schema: str = DEFAULT_SCHEMA) -> None:
-        in_schema("", schema)  # refuses a name that is not plain where it is written
+    def __init__(self, dsn: str | None = None, schema: str | None = None) -> None:
+        in_schema("", schema or DEFAULT_SCHEMA)  # a name that is not plain is refused here
         self._dsn = dsn
-        self.schema = schema
+        self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
         self._schedules: dict[str, CodeSchedule] = {}
         self._pools = ClientPools()
+
+    @property
+    def schema(self) -> str:
+        """The schema the door leads to. Raises ConfigError for a configuration that is wrong."""
+        if self._schema is None:
+            self._schema = load_settings().schema
+        return self._schema
+
+    def attach(self, dsn: str, schema: str) -> None:
+        """What a node tells the Apps it offers: its own database, for whatever they left out."""
+        self._dsn = dsn if self._dsn is None else self._dsn
+        self._schema = schema if self._schema is None else self._schema
 
     @property
     def handlers(self) -> Mapping[str, PythonHandler]:
@@ -178,7 +191,7 @@ class App:
         async with self._connection(conn) as connection:
             return await doors.cancel_run(connection, run_id, reason, schema=self.schema)
 
-    async def put_schedules(self, conn: Any = None, schema: str | None = None) -> None:
+    async def put_schedules(self, conn: Any = None, *, schema: str | None = None) -> None:
         """Make the database's schedules those of the code; what is so already is not touched.
 
         A node calls it when it starts. A schedule that the code no longer has stays as it is:
@@ -224,6 +237,7 @@ class App:
         if given is not None:
             yield given
             return
-        dsn = self._dsn if self._dsn is not None else load_settings().required_dsn()
-        async with self._pools.connection(dsn) as own:
+        if self._dsn is None:
+            self._dsn = load_settings().required_dsn()
+        async with self._pools.connection(self._dsn) as own:
             yield own

@@ -87,6 +87,7 @@ def test_runs_live_and_ended_are_listed_newest_first(cli: Cli, execute: Execute)
         (ready, "ready"),
     ]
     assert rows[0]["due_at"].endswith("Z")
+    assert {row["max_attempts"] for row in rows} == {5}
 
     def ids(*options: str) -> list[int]:
         return [row["id"] for row in cli("runs", "list", "--json", *options).rows]

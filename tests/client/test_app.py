@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App, Context
+from pgcron_ha.db.schema import migrate
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable, InvalidInput, NotFound
 
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -174,6 +175,29 @@ async def test_without_a_dsn_the_configuration_is_asked(
     monkeypatch.setenv("PGCRON_HA_DSN", database)
     async with App() as app:
         assert (await app.run(await app.enqueue("report"))).state == "ready"
+
+
+async def test_a_node_fills_in_what_an_app_left_out(database: str, connection: Reader) -> None:
+    await migrate(database, "jobs")
+    given, open_one = App(schema="jobs"), App()
+    for app in (given, open_one):
+        app.attach(database, "pgcron")
+        async with app:
+            await app.enqueue("report")
+
+    assert await connection.fetchval("SELECT count(*) FROM jobs.run") == 1
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 1
+
+
+async def test_the_schema_of_the_configuration_holds_with_a_callers_connection_too(
+    database: str, connection: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate(database, "jobs")
+    monkeypatch.setenv("PGCRON_HA_SCHEMA", "jobs")
+
+    await App().enqueue("report", conn=connection)
+
+    assert await connection.fetchval("SELECT count(*) FROM jobs.run") == 1
 
 
 async def test_an_unreachable_database_is_an_error_with_a_hint() -> None:

@@ -17,16 +17,16 @@ SELECT v.*, c.since, c.edit_is_pending FROM pgcron.schedules v JOIN pgcron.curso
 -- no more than that.
 SELECT r.*
 FROM ((SELECT e.id, e.uuid, e.origin, e.schedule, coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority, e.state, e.hold,
-              e.attempt, e.max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
+              e.attempt, coalesce(e.max_attempts, CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
               (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node, e.last_error AS error
        FROM pgcron.run e ORDER BY e.id DESC LIMIT :look::int)
       UNION ALL
       (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for), h.handler, h.queue, h.priority, h.outcome, NULL,
-              h.attempt, h.max_attempts, h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
+              h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
        FROM pgcron.history h ORDER BY h.id DESC LIMIT :look::int)
       UNION ALL
       (SELECT o.id, o.uuid, o.origin, o.schedule, coalesce(o.scheduled_for, o.nominal_for), o.handler, o.queue, o.priority, o.outcome, NULL,
-              o.attempt, o.max_attempts, o.delivery, o.due_at, o.started_at, o.finished_at, o.node, o.error
+              o.attempt, coalesce(o.max_attempts, CASE WHEN o.delivery = 'at_most_once' THEN 1 ELSE 5 END), o.delivery, o.due_at, o.started_at, o.finished_at, o.node, o.error
        FROM pgcron.history_overflow o ORDER BY o.id DESC LIMIT :look::int)) r
 WHERE (:state::text IS NULL OR r.state = :state::text) AND (:handler::text IS NULL OR r.handler = :handler::text)
   AND (:queue::text IS NULL OR r.queue = :queue::text)
@@ -36,12 +36,12 @@ ORDER BY r.id DESC LIMIT :limit::int;
 -- Live runs and the last that ended, by the indexes on the schedule.
 SELECT r.*
 FROM ((SELECT e.id, e.uuid, e.origin, e.schedule, coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority, e.state, e.hold,
-              e.attempt, e.max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
+              e.attempt, coalesce(e.max_attempts, CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
               (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node, e.last_error AS error
        FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint ORDER BY e.id DESC LIMIT :look::int)
       UNION ALL
       (SELECT h.id, h.uuid, h.origin, h.schedule, coalesce(h.scheduled_for, h.nominal_for), h.handler, h.queue, h.priority, h.outcome, NULL,
-              h.attempt, h.max_attempts, h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
+              h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.delivery, h.due_at, h.started_at, h.finished_at, h.node, h.error
        FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint ORDER BY h.finished_at DESC LIMIT :look::int)) r
 WHERE (:state::text IS NULL OR r.state = :state::text) AND (:handler::text IS NULL OR r.handler = :handler::text)
   AND (:queue::text IS NULL OR r.queue = :queue::text)
