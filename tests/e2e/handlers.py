@@ -1,0 +1,65 @@
+"""The handlers of the tests' nodes. Each leaves evidence."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from pgcron_ha.client import App
+from pgcron_ha.executors.context import Context
+from tests.e2e import evidence
+
+STEP_SECONDS = 0.02
+
+app = App()
+
+
+@app.handler("work")
+async def work(context: Context, seconds: float = 0.0, then: float | None = None) -> None:
+    """Takes so long; `then` is for later attempts."""
+    with evidence.executing(context):
+        await asyncio.sleep(seconds if context.attempt == 1 or then is None else then)
+
+
+@app.handler("wait_for_file")
+async def wait_for_file(context: Context, path: str) -> None:
+    with evidence.executing(context):
+        await _appears(Path(path))
+
+
+@app.handler("thread_work")
+def thread_work(context: Context, seconds: float) -> None:
+    """A plain function that asks whether it shall go on."""
+    with evidence.executing(context):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            context.check()
+            time.sleep(STEP_SECONDS)
+
+
+@app.handler("deaf")
+def deaf(context: Context, seconds: float, then: float = 0.0) -> None:
+    """A plain function that never asks."""
+    with evidence.executing(context):
+        time.sleep(seconds if context.attempt == 1 else then)
+
+
+@app.handler("fails")
+async def fails(context: Context, times: int = 1000) -> None:
+    with evidence.executing(context):
+        if context.attempt <= times:
+            raise RuntimeError(f"attempt {context.attempt} fails")
+
+
+@app.handler("talks")
+async def talks(context: Context, path: str) -> None:
+    with evidence.executing(context):
+        print("a line on stdout")
+        context.log("a line of the log")
+        await _appears(Path(path))
+
+
+async def _appears(path: Path) -> None:
+    while not path.exists():  # noqa: ASYNC110 (another process makes it)
+        await asyncio.sleep(STEP_SECONDS)
