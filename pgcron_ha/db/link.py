@@ -22,6 +22,7 @@ from pgcron_ha.db.connecting import (
     STATEMENT_TIMEOUT_MS,
     connect,
     explained,
+    unavailable,
 )
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -73,6 +74,7 @@ class Link:
         self._answer_seconds = answer_seconds
         self._statements = load(schema)
         self._connection: asyncpg.Connection | None = None
+        self._begun_on: asyncpg.Connection | None = None
         self._lock = asyncio.Lock()
 
     @property
@@ -107,14 +109,18 @@ class Link:
             return await self._send(name, parameters)
 
         async with self._lock:
-            await self._command("BEGIN ISOLATION LEVEL READ COMMITTED")
+            self._begun_on = await self._open()
             try:
-                yield rows
-            except BaseException:
-                with contextlib.suppress(PgcronError):
-                    await self._command("ROLLBACK")
-                raise
-            await self._command("COMMIT")
+                await self._command("BEGIN ISOLATION LEVEL READ COMMITTED")
+                try:
+                    yield rows
+                except BaseException:
+                    with contextlib.suppress(PgcronError):
+                        await self._command("ROLLBACK")
+                    raise
+                await self._command("COMMIT")
+            finally:
+                self._begun_on = None
 
     async def execute(self, command: str) -> None:
         """A command that takes no parameters and can't be a named statement (DETACH, DROP of a
@@ -175,13 +181,35 @@ class Link:
         await self._answer(connection.execute(command))
 
     async def _open(self) -> asyncpg.Connection:
+        if self._begun_on is not None:
+            return self._still_begun(self._begun_on)
         if self._connection is None or self._connection.is_closed():
-            self._connection = await connect(
-                self._dsn, timeout=min(_CONNECT_SECONDS, self._answer_seconds)
-            )
-            if self._settings is not None:
-                await self._connection.execute(self._settings)
+            try:
+                async with asyncio.timeout(min(_CONNECT_SECONDS, self._answer_seconds)):
+                    self._connection = await self._connect()
+            except CONNECTION_ERRORS as error:
+                raise unavailable(error) from error
+            except asyncpg.PostgresError as error:
+                raise explained(error) from error
         return self._connection
+
+    def _still_begun(self, connection: asyncpg.Connection) -> asyncpg.Connection:
+        """A transaction's locks are gone with its connection: it never goes on over another."""
+        if connection is not self._connection or connection.is_closed():
+            raise Unanswered(
+                "the connection to the database broke", "It broke within a transaction."
+            )
+        return connection
+
+    async def _connect(self) -> asyncpg.Connection:
+        connection = await connect(self._dsn, timeout=_CONNECT_SECONDS)
+        try:
+            if self._settings is not None:
+                await connection.execute(self._settings)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
 
     async def _answer(self, sending: Any) -> Any:
         task = asyncio.ensure_future(sending)

@@ -1,0 +1,47 @@
+"""Links to the test's own database, straight and through a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from pgcron_ha.db.link import Link
+from tests.engine.proxy import Proxy
+from tests.servers import ThrowAwayServer
+
+MakeLink = Callable[..., Link]
+
+
+@pytest.fixture
+async def proxy(server: ThrowAwayServer) -> AsyncIterator[Proxy]:
+    """A network between the test and its server."""
+    async with Proxy(server.folder / f".s.PGSQL.{server.port}") as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def make_link(database: str) -> AsyncIterator[MakeLink]:
+    """Makes links to the test's own database, or to another DSN."""
+    made: list[Link] = []
+
+    def make(dsn: str | None = None, **options: Any) -> Link:
+        made.append(Link(dsn or database, **options))
+        return made[-1]
+
+    yield make
+    await asyncio.gather(*(link.close() for link in made))
+
+
+@pytest.fixture
+def link(make_link: MakeLink) -> Link:
+    """A link as a node has them."""
+    return make_link()
+
+
+@pytest.fixture
+def proxied(make_link: MakeLink, proxy: Proxy, database: str) -> Link:
+    """A link whose network the test plays with; a silence of a second is too long for it."""
+    return make_link(proxy.dsn(database), answer_seconds=1.0)
