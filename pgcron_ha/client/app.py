@@ -49,8 +49,8 @@ class App:
 
     `dsn` and `schema` say where the door leads. What is left out is the node's that offers the
     App's handlers, elsewhere that of the configuration (``PGCRON_HA_DSN``, ``pgcron-ha.toml``),
-    read once, when it is first needed. Definitions need no database. An App may be used from several
-    event loops; `close` (or ``async with``) closes the connections of the running one.
+    read once, when it is first needed. Definitions need no database. An App may be used from
+    several event loops; `close` (or ``async with``) closes the connections of the running one.
     """
 
     def __init__(self, dsn: str | None = None, schema: str | None = None) -> None:

@@ -12,6 +12,8 @@ import pytest
 from pgcron_ha import App, Context
 from pgcron_ha.db.schema import migrate
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable, InvalidInput, NotFound
+from tests.servers import ThrowAwayServer
+from tests.waiting import until
 
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -198,6 +200,24 @@ async def test_the_schema_of_the_configuration_holds_with_a_callers_connection_t
     await App().enqueue("report", conn=connection)
 
     assert await connection.fetchval("SELECT count(*) FROM jobs.run") == 1
+
+
+async def test_an_app_goes_on_when_the_server_is_back() -> None:
+    with ThrowAwayServer() as own_server:
+        dsn = own_server.create_database("shop")
+        await migrate(dsn)
+        async with App(dsn) as app:
+            first = await app.enqueue("report", idempotency_key="first")
+            own_server.stop("fast")
+            with pytest.raises(DatabaseUnavailable):
+                await app.enqueue("report")
+            own_server.start()
+            again = await until(
+                "the App has a connection again",
+                lambda: app.enqueue("report", idempotency_key="first"),
+                ignoring=(DatabaseUnavailable,),
+            )
+    assert again == first
 
 
 async def test_an_unreachable_database_is_an_error_with_a_hint() -> None:
