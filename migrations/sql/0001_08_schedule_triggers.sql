@@ -25,15 +25,18 @@ BEGIN
   IF TG_OP = 'INSERT' THEN
     NEW.version := 1;
     NEW.created_at := now();
+    NEW.updated_at := now();
   ELSE
-    NEW.version := OLD.version + 1;
-    NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at;
+    NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at; NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
-  NEW.updated_at := now();
   IF NEW.enabled THEN
     NEW.paused_note := NULL; NEW.paused_by := NULL;
   ELSIF TG_OP = 'INSERT' OR OLD.enabled THEN
     NEW.paused_by := pgcron.actor();
+  END IF;
+  IF TG_OP = 'UPDATE' AND to_jsonb(NEW) IS DISTINCT FROM to_jsonb(OLD) THEN      -- code puts its schedules again at each start
+    NEW.version := OLD.version + 1;
+    NEW.updated_at := now();
   END IF;
   RETURN NEW;
 END $$;

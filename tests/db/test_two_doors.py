@@ -143,7 +143,7 @@ def test_the_corpus_says_what_is_good(judge: psycopg.Connection) -> None:
     assert [(text, why) for text, why in zip(good, refusals, strict=True) if why] == []
     refusals = refused_by_sql(judge, bad)
     assert [text for text, why in zip(bad, refusals, strict=True) if not why] == []
-    assert len(good) + len(bad) > 180
+    assert len(good) + len(bad) > 150
 
 
 def test_both_doors_agree_on_the_corpus(judge: psycopg.Connection) -> None:
