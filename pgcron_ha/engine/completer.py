@@ -66,7 +66,7 @@ class Completer(Service):
         self._recorder = recorder
         self._freed = freed
         self._pending: list[Ended] = []
-        self._resent: set[int] = set()
+        self._resent: set[Context] = set()
         self.completed = 0
         """Runs whose end was acknowledged, since the node began."""
 
@@ -106,7 +106,7 @@ class Completer(Service):
         try:
             told = await self._send_halving(batch, send)
         except Unanswered:
-            self._resent.update(context.run_id for context, _, _ in batch)
+            self._resent.update(context for context, _, _ in batch)
             raise
         await self._settle(batch, told)
 
@@ -125,7 +125,7 @@ class Completer(Service):
         return _Told(first.over + second.over, first.refused + second.refused)
 
     async def _settle(self, batch: list[Ended], told: _Told) -> None:
-        doubtful = [context for context in told.refused if context.run_id in self._resent]
+        doubtful = [context for context in told.refused if context in self._resent]
         if doubtful:
             rows = await self._link.rows(
                 "ended_by_fence",
@@ -136,11 +136,11 @@ class Completer(Service):
             told.refused = [context for context in told.refused if context.run_id not in arrived]
         for context in told.refused:
             emit(RunFenced(context.run_id, context.attempt))
-        runs = [context.run_id for context, _, _ in batch]
-        self._resent.difference_update(runs)
+        contexts = [context for context, _, _ in batch]
+        self._resent.difference_update(contexts)
         gone = {id(ended) for ended in batch}
         self._pending = [ended for ended in self._pending if id(ended) not in gone]
-        self._runner.forget(runs)
+        self._runner.forget(contexts)
         self.completed += len(batch) - len(told.refused)
         self._freed()
 

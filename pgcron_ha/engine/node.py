@@ -334,8 +334,7 @@ class Node:
         self._reaper.wake()
 
     def _on_fenced(self) -> None:
-        waiting = self._runner.take_waiting()
-        self._runner.forget(context.run_id for context in waiting)
+        self._runner.forget(self._runner.take_waiting())
         self._runner.stop_all(StopReason.LEASE_LOST)
         self._reaper.forget()
 

@@ -49,7 +49,7 @@ class Runner:
         self._lock = threading.Lock()
         self._held: dict[int, Context] = {}
         self._since: dict[int, float] = {}
-        self._ending: set[int] = set()
+        self._ending: set[Context] = set()
         self._ended: deque[Ended] = deque()
         self._is_collecting = False
         self._stopped_at: dict[int, float] = {}
@@ -81,10 +81,19 @@ class Runner:
         """All runs this node holds, those whose end is not acknowledged included."""
         return len(self._held)
 
+    @property
+    def still_running(self) -> int:
+        """Runs whose handler has begun and has not stopped."""
+        return sum(
+            1
+            for context in list(self._held.values())
+            if context.started_monotonic is not None and context not in self._ending
+        )
+
     def held(self) -> dict[int, Held]:
         """What is held, for the comparison with a beat."""
         return {
-            run: Held(context.token, self._since[run], run in self._ending)
+            run: Held(context.token, self._since[run], context in self._ending)
             for run, context in self._held.items()
         }
 
@@ -102,7 +111,7 @@ class Runner:
                 row["handler"],
                 row["args"],
                 row["attempt"],
-                row["max_attempts"] or 5,
+                row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5),
                 row["queue"],
                 row["priority"],
                 row["schedule"],
@@ -115,6 +124,7 @@ class Runner:
             )
             self._held[context.run_id] = context
             self._since[context.run_id] = now
+            self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
             self._waiting[context.handler.partition(":")[0]].append(context)
         self.start_waiting()
 
@@ -139,18 +149,23 @@ class Runner:
                     break
         return taken
 
-    def forget(self, runs: Iterable[int]) -> None:
-        """These runs are over for this node: ended and acknowledged, given back, or refused."""
-        for run in runs:
-            self._held.pop(run, None)
-            self._since.pop(run, None)
-            self._ending.discard(run)
-            self._stopped_at.pop(run, None)
+    def forget(self, contexts: Iterable[Context]) -> None:
+        """These claims are over for this node: ended and acknowledged, given back, or refused.
+
+        A run may have been claimed anew before the end of its last attempt was acknowledged: the
+        new claim stays.
+        """
+        for context in contexts:
+            self._ending.discard(context)
+            run = context.run_id
+            if self._held.get(run) is context:
+                del self._held[run], self._since[run]
+                self._stopped_at.pop(run, None)
 
     def stop(self, run: int, reason: StopReason) -> None:
         """Asks one run to stop; one that waits for its slot ends at once. Thread-safe."""
         context = self._held.get(run)
-        if context is None or run in self._stopped_at or run in self._ending:
+        if context is None or run in self._stopped_at or context in self._ending:
             return
         self._stopped_at[run] = monotonic()
         try:
@@ -161,9 +176,12 @@ class Runner:
             self.done(context, Interrupted(reason, "asked to stop before it began"))
 
     def stop_all(self, reason: StopReason) -> None:
-        """Asks everything that executes to stop. Thread-safe."""
+        """Asks everything that was given to an executor to stop, begun or not: a blocked event
+        loop may begin it much later. What waits for a slot goes on waiting. Thread-safe.
+        """
+        waiting = {context for queue in self._waiting.values() for context in tuple(queue)}
         for context in list(self._held.values()):
-            if context.started_monotonic is not None:
+            if context not in waiting:
                 self.stop(context.run_id, reason)
 
     def kill_stopped(self, grace: float = STOP_GRACE_SECONDS) -> list[Context]:
@@ -174,7 +192,7 @@ class Runner:
         immune: list[Context] = []
         for run, since in list(self._stopped_at.items()):
             context = self._held.get(run)
-            if context is None or run in self._ending or now - since < grace:
+            if context is None or context in self._ending or now - since < grace:
                 continue
             if not self._executor(context).kill(context):
                 immune.append(context)
@@ -189,7 +207,7 @@ class Runner:
             if context.timeout is not None
             and context.started_monotonic is not None
             and now - context.started_monotonic > context.timeout
-            and run not in self._ending
+            and context not in self._ending
             and run not in self._stopped_at
         ]
 
@@ -197,7 +215,7 @@ class Runner:
 
     def done(self, context: Context, outcome: Outcome) -> None:
         """The handler has really stopped."""
-        self._ending.add(context.run_id)
+        self._ending.add(context)
         self._ended.append((context, outcome, monotonic()))
         if not self._is_collecting:
             self._is_collecting = True
