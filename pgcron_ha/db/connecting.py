@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError, from_sqlstate
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 
 OLDEST_SERVER: Final = 140000
 STATEMENT_TIMEOUT_MS: Final = 5_000
@@ -116,16 +116,4 @@ def unavailable(error: BaseException) -> PgcronError:
             break
     return DatabaseUnavailable(
         "the database can't be reached", f"{type(error).__name__}: {error}", hint
-    )
-
-
-def explained(error: asyncpg.PostgresError) -> PgcronError:
-    """The error of ours for what PostgreSQL answered: class PC as it was raised, others with the
-    server's words.
-    """
-    ours = from_sqlstate(error.sqlstate, str(error), error.detail, error.hint)
-    if ours is not None:
-        return ours
-    return PgcronError(
-        f"{error}", f"PostgreSQL answered with SQLSTATE {error.sqlstate}.", error.hint
     )

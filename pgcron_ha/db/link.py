@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import asyncpg
 
+from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import (
     CONNECTION_ERRORS,
     RETRYABLE_ERRORS,
     STATEMENT_TIMEOUT_MS,
     connect,
-    explained,
     unavailable,
 )
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
@@ -190,7 +190,7 @@ class Link:
             except CONNECTION_ERRORS as error:
                 raise unavailable(error) from error
             except asyncpg.PostgresError as error:
-                raise explained(error) from error
+                raise explain_answer(error) or error from error
         return self._connection
 
     def _still_begun(self, connection: asyncpg.Connection) -> asyncpg.Connection:
@@ -235,9 +235,9 @@ class Link:
         except asyncpg.CheckViolationError as error:
             if error.constraint_name is None and "no partition" in str(error):
                 raise NoPartition(str(error)) from error
-            raise explained(error) from error
+            raise explain_answer(error) or error from error
         except asyncpg.PostgresError as error:
-            raise explained(error) from error
+            raise explain_answer(error) or error from error
 
     def _forsake(self, task: asyncio.Future[Any]) -> None:
         """Drops the connection; the statement's own error, when it comes, is nobody's any more."""

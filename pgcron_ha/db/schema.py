@@ -23,10 +23,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from pgcron_ha.assets import MIGRATIONS
+from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.revision import read_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
-from pgcron_ha.errors import SchemaError, from_sqlstate
+from pgcron_ha.errors import SchemaError
 
 # Migrations of one database wait for each other on this key, whatever the schema is called.
 _ADVISORY_KEY = 0x706763726F6E
@@ -175,8 +176,7 @@ def _explained(error: Exception) -> Exception:
             "Let a DBA run the output of `pgcron-ha migrate --sql`, or GRANT CREATE ON DATABASE.",
         )
     if isinstance(original, asyncpg.PostgresError):
-        ours = from_sqlstate(original.sqlstate, str(original), original.detail, original.hint)
-        return ours or error
+        return explain_answer(original) or error
     if type(error).__module__.startswith("alembic"):
         return SchemaError(
             f"the schema can't be migrated: {error}",
