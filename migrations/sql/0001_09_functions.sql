@@ -11,8 +11,11 @@ DECLARE
   known_id bigint;
 BEGIN
   IF idempotency_key IS NOT NULL THEN
+    IF key_lifetime <= '0' THEN
+      PERFORM pgcron.refuse('PC001', format('key_lifetime %s is not positive', key_lifetime), 'It says how long an idempotency key is remembered.', 'Leave it out for ''1 day''.');
+    END IF;
     new_id := nextval(pg_get_serial_sequence('pgcron.run', 'id'));
-    INSERT INTO pgcron.idempotency AS known VALUES (idempotency_key, new_id, now() + key_lifetime)
+    INSERT INTO pgcron.idempotency AS known VALUES (idempotency_key, new_id, now() + coalesce(key_lifetime, '1 day'))
     ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at WHERE known.expires_at <= now()
     RETURNING known.run_id INTO known_id;
     IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile

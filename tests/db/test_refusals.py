@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.db.control import Connect, Connection, claim, enqueue, join, put_schedule
+
+MOST_BYTES = 262_144
+EVERYTHING = ("schedule", "cursor", "schedule_version", "run", "idempotency", "occurrence_override")
+
+RUN = [
+    ("handler = 'report'", "PC001"),
+    ("handler = 'java:report'", "PC001"),
+    ("handler = 'py:'", "PC001"),
+    ("handler = 'py:a b'", "PC001"),
+    ("handler = 'shell:../../bin/sh'", "PC001"),
+    ("queue = ''", "PC001"),
+    ("queue = 'a b'", "PC001"),
+    ("priority = -1", "PC001"),
+    ("priority = 10", "PC001"),
+    ("args = '[]'", "PC001"),
+    ("args = '1'", "PC001"),
+    ("args = 'null'", "PC001"),
+    ("delivery = 'exactly_once'", "PC001"),
+    ("max_attempts = 0", "PC001"),
+    ("max_attempts = 101", "PC001"),
+    ("timeout = '0'", "PC001"),
+    ("timeout = '-1 hour'", "PC001"),
+    ("timeout = '31 days'", "PC001"),
+    ("retry_base = '-1 s'", "PC001"),
+    ("retry_cap = '0'", "PC001"),
+    ("delivery = 'at_most_once'; max_attempts = 2", "PC001"),
+]
+SCHEDULE = [
+    *RUN,
+    ("spec = '61 * * * *'", "PC002"),
+    ("spec = ''", "PC002"),
+    ("spec = '0 0 30 2 *'", "PC002"),
+    ("spec = 'every -5m'", "PC002"),
+    ("timezone = 'Mars/Olympus'", "PC003"),
+    ("timezone = 'europe/berlin'", "PC003"),
+    ("timezone = 'localtime'", "PC003"),
+    ("timezone = '+02:00'", "PC003"),
+    ("dst = 'sometimes'", "PC001"),
+    ("overlap = 'replace'", "PC001"),
+    ("catchup = 'all'", "PC001"),
+    ("catchup_window = '-1 hour'", "PC001"),
+    ("start_deadline = '0'", "PC001"),
+    ("name = ''", "PC001"),
+    ("name = '   '", "PC001"),
+    ("name = repeat('n', 201)", "PC001"),
+]
+
+
+async def refusal(connection: Connection, statement: str, *values: Any) -> Any:
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await connection.execute(statement, *values)
+    return refused.value
+
+
+def is_explained(error: Any) -> bool:
+    """Message, rule, and what to do now, each a sentence for people."""
+    return all(text and len(text) > 8 for text in (str(error), error.detail, error.hint))
+
+
+async def rows_everywhere(connection: Connection) -> int:
+    counts = [await connection.fetchval(f"SELECT count(*) FROM pgcron.{t}") for t in EVERYTHING]
+    return sum(counts)
+
+
+def as_insert(table: str, good: str, bad: str) -> str:
+    """INSERT with good columns, of which the bad ones replace some."""
+    given = dict(column.split(" = ") for column in f"{good}; {bad}".split("; "))
+    return f"INSERT INTO pgcron.{table} ({', '.join(given)}) VALUES ({', '.join(given.values())})"
+
+
+@pytest.mark.parametrize(("bad", "sqlstate"), RUN)
+async def test_a_bad_run_is_refused_and_explained(
+    connection: Connection, bad: str, sqlstate: str
+) -> None:
+    error = await refusal(connection, as_insert("run", "handler = 'py:work'", bad))
+
+    assert error.sqlstate == sqlstate
+    assert is_explained(error)
+    assert await rows_everywhere(connection) == 0
+
+
+@pytest.mark.parametrize(("bad", "sqlstate"), SCHEDULE)
+async def test_a_bad_schedule_is_refused_and_explained(
+    connection: Connection, bad: str, sqlstate: str
+) -> None:
+    good = "name = 'job'; spec = '@daily'; handler = 'py:work'"
+    error = await refusal(connection, as_insert("schedule", good, bad))
+
+    assert error.sqlstate == sqlstate
+    assert is_explained(error)
+    assert await rows_everywhere(connection) == 0
+
+
+@pytest.mark.parametrize(("bad", "sqlstate"), SCHEDULE)
+async def test_a_bad_edit_leaves_the_schedule_as_it_was(
+    connection: Connection, bad: str, sqlstate: str
+) -> None:
+    await put_schedule(connection)
+    before = [await connection.fetch(f"SELECT * FROM pgcron.{t}") for t in EVERYTHING]
+
+    error = await refusal(connection, f"UPDATE pgcron.schedule SET {bad.replace(';', ',')}")
+
+    assert error.sqlstate == sqlstate
+    assert [await connection.fetch(f"SELECT * FROM pgcron.{t}") for t in EVERYTHING] == before
+
+
+@pytest.mark.parametrize(
+    ("call", "sqlstate"),
+    [
+        ("enqueue('report')", "PC001"),
+        ("enqueue('py:work', '[]')", "PC001"),
+        ("enqueue('py:work', queue => 'a b', idempotency_key => 'k')", "PC001"),
+        ("enqueue('py:work', priority => 10)", "PC001"),
+        ("enqueue('py:work', idempotency_key => '')", "PC001"),
+        ("enqueue('py:work', idempotency_key => repeat('k', 501))", "PC001"),
+        ("enqueue('py:work', idempotency_key => 'k', key_lifetime => '-1 day')", "PC001"),
+        ("enqueue('py:work', timeout => '-1 s')", "PC001"),
+        ("put_schedule('job', '61 * * * *', 'py:work')", "PC002"),
+        ("put_schedule('job', '@daily', 'py:work', timezone => 'Nowhere')", "PC003"),
+        ("pause_schedule('nobody')", "PC010"),
+        ("resume_schedule('nobody')", "PC010"),
+        ("delete_schedule('nobody')", "PC010"),
+        ("run_now('nobody')", "PC010"),
+        ("why('nobody', now())", "PC010"),
+        ("cancel_run(4711)", "PC010"),
+        ("retry_run(4711)", "PC010"),
+        ("redrive(4711)", "PC010"),
+        ("pause_queue('a b')", "PC001"),
+    ],
+)
+async def test_a_bad_call_is_refused_and_explained(
+    connection: Connection, call: str, sqlstate: str
+) -> None:
+    error = await refusal(connection, f"SELECT pgcron.{call}")
+
+    assert error.sqlstate == sqlstate
+    assert is_explained(error)
+    assert await rows_everywhere(connection) == 0
+
+
+async def test_a_zone_s_refusal_names_similar_ones(connection: Connection) -> None:
+    error = await refusal(
+        connection,
+        "SELECT pgcron.put_schedule('job', '@daily', 'py:work', timezone => 'berlin')",
+    )
+
+    assert "Europe/Berlin" in error.hint
+
+
+async def test_a_refused_cron_text_names_field_and_token(connection: Connection) -> None:
+    error = await refusal(connection, "SELECT pgcron.put_schedule('job', '0 25 * * *', 'py:work')")
+
+    assert "'25'" in str(error)
+    assert "hour" in str(error)
+
+
+def args_of(size: int) -> str:
+    """A JSON object whose text, as PostgreSQL writes it, has exactly so many bytes."""
+    return json.dumps({"text": "x" * (size - len('{"text": ""}'))})
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO pgcron.run (handler, args) VALUES ('py:work', $1)",
+        "INSERT INTO pgcron.schedule (name, spec, handler, args) "
+        "VALUES ('job', '@daily', 'py:work', $1)",
+        "SELECT pgcron.enqueue('py:work', $1)",
+    ],
+)
+async def test_args_have_256_kib_and_not_a_byte_more(
+    connection: Connection, statement: str
+) -> None:
+    error = await refusal(connection, statement, args_of(MOST_BYTES + 1))
+    assert error.sqlstate == "PC004"
+    assert is_explained(error)
+    assert await rows_everywhere(connection) == 0
+
+    await connection.execute(statement, args_of(MOST_BYTES))
+
+
+async def test_one_bad_row_refuses_the_whole_copy(connection: Connection) -> None:
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await connection.copy_records_to_table(
+            "run",
+            schema_name="pgcron",
+            columns=["handler", "args"],
+            records=[("py:work", "{}"), ("work", "{}")],
+        )
+
+    error: Any = refused.value
+    assert error.sqlstate == "PC001"
+    assert is_explained(error)
+    assert await rows_everywhere(connection) == 0
+
+
+RUNNING = {
+    "state": "running",
+    "owner": uuid.UUID(int=1),
+    "token": uuid.UUID(int=2),
+    "fence": 1,
+    "attempt": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("columns", "constraint"),
+    [
+        ({"state": "done"}, "a_live_run_is_blocked_ready_or_running"),
+        ({"state": "running"}, "a_running_run_has_owner"),
+        ({**RUNNING, "token": None}, "a_running_run_has_owner"),
+        ({**RUNNING, "fence": None}, "a_running_run_has_owner"),
+        ({**RUNNING, "state": "ready"}, "a_running_run_has_owner"),
+        ({"token": uuid.UUID(int=2)}, "a_running_run_has_owner"),
+        ({**RUNNING, "attempt": 6}, "a_run_is_not_tried_more_than_allowed"),
+        ({**RUNNING, "attempt": 2, "max_attempts": 1}, "a_run_is_not_tried_more_than_allowed"),
+        ({**RUNNING, "attempt": 2, "delivery": "at_most_once"}, "tried_more|never_comes_back"),
+        ({"attempt": 1, "delivery": "at_most_once"}, "at_most_once_never_comes_back"),
+        ({**RUNNING, "hold": "unserved"}, "a_held_run_waits"),
+        ({"hold": "no reason"}, "a_hold_has_a_known_reason"),
+        ({"overlap": "skip"}, "an_overlap_policy_belongs_to_a_schedule"),
+        ({"overlap": "wait", "schedule_id": 1}, "a_run_overlap_policy_is_known"),
+        ({"overlap_slot": 1, "attempt": 1}, "an_overlap_slot_is_1_and_has_a_policy"),
+        (
+            {"overlap": "skip", "schedule_id": 1, "overlap_slot": 2, "attempt": 1},
+            "an_overlap_slot_is_1",
+        ),
+        ({"overlap": "skip", "schedule_id": 1, "overlap_slot": 1}, "only_between_attempts"),
+        ({**RUNNING, "overlap": "skip", "schedule_id": 1}, "holds_its_overlap_slot"),
+        ({"origin": "schedule", "schedule_id": 1}, "only_fires_claim_an_occurrence"),
+        ({"origin": "somewhere"}, "a_run_has_a_known_origin"),
+    ],
+)
+async def test_an_impossible_run_can_not_be_written(
+    connection: Connection, columns: dict[str, Any], constraint: str
+) -> None:
+    if columns.get("owner"):
+        columns = {**columns, "claimed_at": await connection.fetchval("SELECT now()")}
+    with pytest.raises(asyncpg.CheckViolationError, match=constraint):
+        await enqueue(connection, **columns)
+
+
+async def test_only_a_running_run_is_asked_to_stop(connection: Connection) -> None:
+    now = await connection.fetchval("SELECT now()")
+    with pytest.raises(asyncpg.CheckViolationError, match="only_a_running_run_is_asked_to_stop"):
+        await enqueue(connection, cancel_at=now)
+
+
+async def test_a_fire_has_one_live_run(connection: Connection) -> None:
+    now = await connection.fetchval("SELECT now()")
+    fire = {"origin": "schedule", "schedule_id": 1, "scheduled_for": now}
+    await enqueue(connection, 1, **fire)
+
+    with pytest.raises(asyncpg.UniqueViolationError, match="run_fire"):
+        await enqueue(connection, 1, **fire)
+
+
+async def test_there_is_one_cluster_row(connection: Connection) -> None:
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await connection.execute("INSERT INTO pgcron.cluster DEFAULT VALUES")
+    with pytest.raises(asyncpg.CheckViolationError, match="there_is_one_cluster_row"):
+        await connection.execute("INSERT INTO pgcron.cluster (one) VALUES (false)")
+
+
+@pytest.mark.parametrize(
+    ("statement", "constraint"),
+    [
+        ("UPDATE pgcron.node SET state = 'dead'", "a_dead_node_says_when_and_why"),
+        ("UPDATE pgcron.node SET lease_ttl = '0.5 s'", "a_lease_lives_1_second"),
+        ("UPDATE pgcron.cursor SET status = 'invalid'", "an_invalid_schedule_says_why"),
+        (
+            "INSERT INTO pgcron.missed VALUES (1, now(), now() - interval '1 s', 1, 'x')",
+            "a_range_does_not_end_before_it_begins",
+        ),
+        (
+            "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision) "
+            "VALUES (1, now(), 'run')",
+            "a_fire_that_runs_names_its_run",
+        ),
+        (
+            "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision) "
+            "VALUES (1, now(), 'skipped')",
+            "a_fire_that_does_not_run_says_why",
+        ),
+        (
+            "INSERT INTO pgcron.occurrence_override (schedule_id, fire_at, action) "
+            "SELECT id, now(), 'move' FROM pgcron.schedule",
+            "a_move_says_where_to",
+        ),
+        ("UPDATE pgcron.retention SET ahead = '1 hour'", "partitions_are_made_a_day_to_a_year"),
+    ],
+)
+async def test_other_impossible_rows_can_not_be_written(
+    connection: Connection, statement: str, constraint: str
+) -> None:
+    await join(connection)
+    await put_schedule(connection)
+
+    with pytest.raises(asyncpg.CheckViolationError, match=constraint):
+        await connection.execute(statement)
+
+
+async def test_a_lane_is_refused_by_this_version(connection: Connection) -> None:
+    error = await refusal(
+        connection, "INSERT INTO pgcron.run (handler, lane) VALUES ('py:work', 'a')"
+    )
+
+    assert error.sqlstate == "PC013"
+
+
+async def test_a_refusal_spoils_no_other_transaction(
+    connection: Connection, another: Connect
+) -> None:
+    other = await another()
+    async with other.transaction():
+        await enqueue(other)
+        await refusal(connection, "SELECT pgcron.enqueue('work')")
+
+    assert len(await claim(connection, await join(connection))) == 1
