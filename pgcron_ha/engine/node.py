@@ -65,6 +65,7 @@ class Node:
         self._stop = asyncio.Event()
         self._is_hurried = False
         self._unknown: dict[int, tuple[UUID, float]] = {}
+        self._leaves_handlers = False
 
     def stop(self) -> None:
         """Drain and leave; called again, without waiting for what runs. From the node's loop."""
@@ -275,8 +276,8 @@ class Node:
         if self._is_hurried:
             self._runner.stop_all(StopReason.SHUTDOWN)
             await self._until(lambda: self._runner.executing == 0, _TELL_SECONDS)
-            self._runner.kill_stopped(grace=0)
-        await self._until(lambda: self._runner.holds == 0, _TELL_SECONDS)
+        immune = {context.run_id for context in self._runner.kill_stopped(grace=0)}
+        await self._until(lambda: self._runner.held().keys() <= immune, _TELL_SECONDS)
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         end = monotonic() + seconds
@@ -287,9 +288,13 @@ class Node:
         return True
 
     async def _close(self) -> None:
-        self._session.stop("stopped in order" if self._stop.is_set() else "stopped by an error")
+        # The lease is given up last, and not at all while a handler can only be ended by the end of
+        # this process: nobody may begin its run before that.
         for executor in self._executors.values():
             await executor.close(_LAST_RESORT_SECONDS)
+        because = "stopped in order" if self._stop.is_set() else "stopped by an error"
+        self._leaves_handlers = self._runner.still_running > 0
+        self._session.stop(None if self._leaves_handlers else because)
         await asyncio.to_thread(self._session.join, _TELL_SECONDS)
         for link in self._links.values():
             await link.close()

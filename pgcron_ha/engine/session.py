@@ -105,8 +105,10 @@ class Session(threading.Thread):
         self.is_draining = True
         self.beat_now()
 
-    def stop(self, reason: str) -> None:
-        """Leave in order: the row says why, the lease ends. `join` the thread afterwards."""
+    def stop(self, reason: str | None) -> None:
+        """Leave in order: the row says why, the lease ends; without a reason it is left to run out.
+        `join` the thread afterwards.
+        """
         self._leave_because = reason
         self._is_stopping = True
         self.beat_now()
@@ -242,10 +244,10 @@ class Session(threading.Thread):
         await self._pause(pause)
 
     async def _leave(self) -> None:
-        if self.incarnation is not None:
+        if self.incarnation is not None and self._leave_because is not None:
             try:
                 await self._link.rows(
-                    "leave", incarnation=self.incarnation, reason=self._leave_because or "stopped"
+                    "leave", incarnation=self.incarnation, reason=self._leave_because
                 )
             except PgcronError as error:
                 emit(ServiceFailed("session", f"could not sign off: {error.message}", 0.0))

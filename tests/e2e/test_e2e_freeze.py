@@ -1,0 +1,72 @@
+"""Nodes that are frozen for longer than their lease, and come back."""
+
+from __future__ import annotations
+
+from pgcron_ha.executors.operating_system import boottime
+from tests.e2e.ledger import Connection, ended, enqueue
+from tests.e2e.nodes import Cluster, descendants_of, is_gone
+from tests.waiting import until
+
+TTL = 3.0
+EXIT_WITHOUT_LEASE = 71
+
+
+async def test_a_frozen_node_is_fenced_its_programs_are_gone_and_it_works_again(
+    cluster: Cluster, connection: Connection
+) -> None:
+    evidence = cluster.evidence
+    frozen = cluster.start("a")
+    runs = await enqueue(connection, "py:work", 3, args={"seconds": 4, "then": 0})
+    runs += await enqueue(connection, "py:thread_work", args={"seconds": 4})
+    runs += await enqueue(connection, "shell:program", args={"seconds": 60, "manner": "once"})
+    await until("all run", lambda: evidence.count("start") == 5 and evidence.count("tick"))
+    [supervisor] = frozen.children()
+    programs = descendants_of(supervisor)
+    assert len(programs) == 1
+    cluster.start("b")
+
+    paused_at = frozen.pause()
+    await until("the program is gone", lambda: all(is_gone(pid) for pid in programs))
+    last_tick = max(event.at for event in evidence.events("tick"))
+    rows = await ended(connection, *runs)
+    await until("3 leases are over", lambda: boottime() - paused_at > 3 * TTL)
+    frozen.resume()
+    await until("it is back", lambda: frozen.has_joined(times=2))
+    await until("it was refused", lambda: len(frozen.events("RunFenced")) >= 4)
+
+    assert last_tick - paused_at < TTL  # before anybody could begin the run anew
+    assert min(e.at for e in evidence.events("start") if e.attempt == 2) > last_tick
+    assert {(row["outcome"], row["attempt"], row["node"]) for row in rows} == {
+        ("succeeded", 2, "b")
+    }
+    assert frozen.events("NodeFenced")
+    assert {fact["run"] for fact in frozen.events("RunFenced")} >= set(runs[:4])
+    again = await connection.fetch("SELECT * FROM pgcron.history WHERE id = ANY($1)", runs)
+    assert {(row["id"], row["fence"]) for row in again} == {(r["id"], r["fence"]) for r in rows}
+
+    cluster.nodes[-1].stop()
+    assert cluster.nodes[-1].exit_code() == 0
+    [row] = await ended(connection, *await enqueue(connection, "py:work"))
+    assert (row["outcome"], row["node"]) == ("succeeded", "a")
+    [row] = await ended(
+        connection,
+        *await enqueue(connection, "shell:program", args={"seconds": 0, "manner": "once"}),
+    )
+    assert (row["outcome"], row["node"]) == ("succeeded", "a")
+
+
+async def test_a_node_ends_itself_when_a_handler_goes_on_without_a_lease(
+    cluster: Cluster, connection: Connection
+) -> None:
+    frozen = cluster.start("a")
+    [run] = await enqueue(connection, "py:deaf", args={"seconds": 60})
+    await until("it runs", lambda: cluster.evidence.count("start") == 1)
+    cluster.start("b")
+
+    paused_at = frozen.pause()
+    [row] = await ended(connection, run)
+    await until("3 leases are over", lambda: boottime() - paused_at > 3 * TTL)
+    frozen.resume()
+
+    assert frozen.exit_code(10) == EXIT_WITHOUT_LEASE
+    assert (row["outcome"], row["attempt"], row["node"]) == ("succeeded", 2, "b")
