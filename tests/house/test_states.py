@@ -1,0 +1,90 @@
+"""The table of transitions, the comments of the SQL that makes them, and the picture are one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pytest
+
+from pgcron_ha.db.statements import load
+from pgcron_ha.model.run import TRANSITIONS, RunOutcome, RunState
+from tests.house.checkout import ROOT, files
+
+Arrows = frozenset[tuple[str, str]]
+
+_ARROW = re.compile(r"^(?:-- )?(\w+) -> (\w+(?:, \w+)*)$")
+_DRAWN = re.compile(r"^\s+(\w+) --> (\w+)$", re.MULTILINE)
+# A function and the comment lines right above it.
+_FUNCTION = re.compile(r"((?:^--[^\n]*\n)*)^CREATE FUNCTION pgcron\.(\w+)\(", re.MULTILINE)
+_NEW_STATE = re.compile(r"\bSET state = '(\w+)'")
+_MIGRATIONS = "\n".join(path.read_text() for path in files(".sql", under=("migrations/sql",)))
+
+LIVE = {state.value for state in RunState}
+OUTCOMES = {outcome.value for outcome in RunOutcome}
+
+
+def arrows(lines: Iterable[str]) -> Arrows:
+    found = (match for line in lines if (match := _ARROW.match(line)))
+    return frozenset((match[1], target) for match in found for target in match[2].split(", "))
+
+
+STATEMENTS = {name: arrows(one.comment.splitlines()) for name, one in load().items()}
+FUNCTIONS = {name: arrows(text.splitlines()) for text, name in _FUNCTION.findall(_MIGRATIONS)}
+TABLE: Arrows = frozenset((str(start), str(end)) for start, end in TRANSITIONS)
+
+
+def check_list(constraint: str) -> set[str]:
+    """The values a CHECK allows."""
+    match = re.search(rf"CONSTRAINT {constraint}\s+CHECK \(\w+ IN \(([^)]+)\)\)", _MIGRATIONS)
+    assert match is not None
+    return set(re.findall(r"'(\w+)'", match[1]))
+
+
+def test_the_statements_make_the_transitions_of_the_table() -> None:
+    assert frozenset().union(*STATEMENTS.values()) == TABLE
+
+
+def test_the_functions_make_no_other_transition() -> None:
+    made = frozenset().union(*FUNCTIONS.values())
+
+    assert made - TABLE == frozenset()
+    # Claims and completions are plain statements; all the rest is made by functions.
+    assert TABLE - made == {("ready", "running"), ("running", "succeeded")}
+
+
+@pytest.mark.parametrize("name", [name for name, made in FUNCTIONS.items() if made])
+def test_a_statement_says_what_the_function_it_calls_does(name: str) -> None:
+    called = re.compile(rf"\bpgcron\.{name}\(")
+    callers = {one.name for one in load().values() if called.search(one.sql)}
+
+    assert all(STATEMENTS[caller] == FUNCTIONS[name] for caller in callers)
+
+
+def test_a_statement_that_sets_a_state_says_so() -> None:
+    for name, statement in load().items():
+        states = {state for state in _NEW_STATE.findall(statement.sql) if state in LIVE}
+        assert states <= {end for _, end in STATEMENTS[name]}, name
+
+
+def test_a_statement_that_ends_runs_says_how() -> None:
+    for name, statement in load().items():
+        if "DELETE FROM pgcron.run " in statement.sql:
+            assert {end for _, end in STATEMENTS[name]} & OUTCOMES, name
+
+
+def test_the_picture_in_the_readme_shows_the_table() -> None:
+    section = (ROOT / "README.md").read_text().partition("## States of a run")[2]
+    picture = section.partition("```mermaid")[2].partition("```")[0]
+
+    assert sorted(_DRAWN.findall(picture)) == sorted(TABLE)
+
+
+def test_nothing_leaves_an_outcome_and_nothing_enters_blocked() -> None:
+    assert {start for start, _ in TABLE} <= LIVE
+    assert {end for _, end in TABLE} <= (LIVE | OUTCOMES) - {"blocked"}
+
+
+def test_the_checks_of_the_schema_know_the_same_words() -> None:
+    assert check_list("a_live_run_is_blocked_ready_or_running") == LIVE
+    assert check_list("an_outcome_is_known") == OUTCOMES
