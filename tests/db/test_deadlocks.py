@@ -92,7 +92,8 @@ async def edit(own: Connection, node: Node, chance: random.Random) -> None:
         await own.execute("DELETE FROM pgcron.schedule WHERE name = $1", name)
         await own.execute("SELECT pgcron.put_schedule($1, '* * * * *', 'py:work')", name)
     elif verb == 1:
-        await own.execute("UPDATE pgcron.schedule SET enabled = NOT enabled")
+        # One at a time: two updates of all rows, in no order, may deadlock in any application.
+        await own.execute("UPDATE pgcron.schedule SET enabled = NOT enabled WHERE name = $1", name)
     else:
         await own.execute(
             "UPDATE pgcron.schedule SET priority = 4 + $2 % 3 WHERE name = $1", name, verb
