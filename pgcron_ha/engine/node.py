@@ -344,6 +344,8 @@ class Node:
         self._reaper.forget()
 
     def _on_beat(self, beat: Beat) -> None:
+        for service in self._services():
+            service.retry()
         self._reaper.observe(beat)
         result = reconcile(
             beat, self._runner.held(), self._unknown, self._dispatcher.claims_settled_at()

@@ -14,6 +14,7 @@ from pgcron_ha.telemetry.log import emit
 
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.25
 
 
 class Service:
@@ -27,6 +28,7 @@ class Service:
         self.interval = interval
         self._wake = asyncio.Event()
         self._stopping = False
+        self._may_retry = False
 
     async def run_once(self) -> float | None:
         """One bounded pass. Returns the seconds to the next one: 0 for at once, None for the
@@ -39,6 +41,10 @@ class Service:
     def wake(self) -> None:
         """The next pass begins at once. From the service's loop only."""
         self._wake.set()
+
+    def retry(self) -> None:
+        """The database answers: a back-off ends. From the service's loop only."""
+        self._may_retry = True
 
     def stop(self) -> None:
         """The loop ends after the pass under way."""
@@ -84,10 +90,14 @@ class Service:
             pass
 
     async def _pause(self, seconds: float) -> None:
+        self._may_retry = False
         end = asyncio.get_running_loop().time() + seconds
-        # `stop` must cut it short, `wake` must not: no event says just that.
-        while not self._stopping and (left := end - asyncio.get_running_loop().time()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(min(left, 0.25))
+        # `stop` and `retry` must cut it short, `wake` must not: no event says just that.
+        while not (self._stopping or self._may_retry):
+            left = end - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            await asyncio.sleep(min(left, _LOOK_SECONDS))
 
 
 def backoff(failures: int) -> float:

@@ -83,6 +83,7 @@ class Session(threading.Thread):
         self._loop = asyncio.new_event_loop()
         self._wake = asyncio.Event()
         self._is_stopping = False
+        self._has_failed = False
         self._leave_because: str | None = None
 
     def may_claim(self) -> bool:
@@ -178,8 +179,8 @@ class Session(threading.Thread):
         await self._link.rows("learn_timezones", names=list(self._identity.zones))
 
     async def _renew(self) -> None:
-        wait = self.lease.ttl / BEATS_PER_LEASE * random.uniform(0.9, 1.0)
-        await self._pause(wait)
+        if not self._has_failed:
+            await self._pause(self.lease.ttl / BEATS_PER_LEASE * random.uniform(0.9, 1.0))
         if self._is_stopping or boottime() - self._ticked_at > self.lease.ttl / 2:
             return
         sent = boottime()
@@ -207,6 +208,7 @@ class Session(threading.Thread):
 
     def _acknowledge(self, sent: float) -> None:
         self.lease.renew(sent)
+        self._has_failed = False
         self._hooks.renewed(sent + OVER_AT * self.lease.ttl)
         self._look()
 
@@ -240,6 +242,7 @@ class Session(threading.Thread):
         )
         if not isinstance(error, Unanswered):
             emit(ServiceFailed("session", error.message, pause))
+        self._has_failed = True
         self._link.drop()
         await self._pause(pause)
 
