@@ -11,6 +11,7 @@ import pytest
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.revision import REQUIRED, read_revision, require_revision
 from pgcron_ha.db.schema import as_sql, check, head, migrate
+from pgcron_ha.db.statements import load
 from pgcron_ha.errors import DatabaseUnavailable, SchemaError
 from tests.db.control import Connection
 from tests.db.dump_schema import COMMAND, REVIEWED, dump
@@ -133,6 +134,7 @@ async def test_a_role_that_owns_the_database_migrates_without_being_superuser(
     assert dump(empty_database) == REVIEWED.read_text()
     connection = await connect(dsn)
     assert await connection.fetchval("SELECT pgcron.enqueue('py:work')") == 1
+    assert len(await connection.fetch(load()["note_timeline"].sql)) == 1
     await connection.execute(
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('job', '* * * * *', 'py:work')"
     )

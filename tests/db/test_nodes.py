@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from tests.db.control import (
+    Connect,
+    Connection,
+    Node,
+    Row,
+    call,
+    claim,
+    enqueue,
+    join,
+    waits_for_lock,
+)
+
+
+async def beat(connection: Connection, node: Node) -> list[Row]:
+    return await call(
+        connection, "beat", incarnation=node.incarnation, slots_used=1, is_draining=False
+    )
+
+
+async def declare_dead(connection: Connection, node: Node, sequence: int) -> bool:
+    rows = await call(
+        connection, "declare_dead", incarnation=node.incarnation, beat_sequence=sequence
+    )
+    return bool(rows)
+
+
+async def run_out(connection: Connection) -> None:
+    await connection.execute("UPDATE pgcron.node SET lease_until = now() - interval '1 second'")
+
+
+async def test_a_beat_renews_the_lease_and_names_the_own_runs_and_peers(
+    connection: Connection,
+) -> None:
+    node, peer = await join(connection, lease_ttl=20), await join(connection, lease_ttl=7)
+    await run_out(connection)
+    ids = await enqueue(connection, 3)
+    await connection.execute("UPDATE pgcron.node SET lease_until = 'infinity'")
+    runs = await claim(connection, node)
+    await connection.execute("SELECT pgcron.cancel_run($1)", ids[1])
+
+    [answer] = await beat(connection, node)
+
+    assert answer["run_ids"] == ids
+    assert answer["tokens"] == [run["token"] for run in sorted(runs, key=lambda run: run["id"])]
+    assert answer["cancelled_ids"] == [ids[1]]
+    assert (answer["peers"], answer["peer_sequences"]) == ([peer.incarnation], [0])
+    assert answer["peer_ttls"] == [7.0]
+    lease = await connection.fetchval(
+        "SELECT lease_until - now() FROM pgcron.node WHERE incarnation = $1", node.incarnation
+    )
+    assert timedelta(seconds=19) < lease <= timedelta(seconds=20)
+
+
+async def test_a_dead_node_never_beats_again(connection: Connection) -> None:
+    node = await join(connection)
+    await run_out(connection)
+
+    assert await declare_dead(connection, node, 0)
+    assert not await declare_dead(connection, node, 0)
+    assert await beat(connection, node) == []
+
+
+async def test_a_renewal_that_gets_there_first_wins(
+    connection: Connection, another: Connect
+) -> None:
+    node = await join(connection)
+    await run_out(connection)
+    late, observer = await another(), await another()
+    async with late.transaction():
+        assert await beat(late, node)
+        declaring = asyncio.create_task(declare_dead(observer, node, 0))
+        await waits_for_lock(connection, observer)
+    assert not await declaring
+    assert await beat(connection, node)
+
+
+async def test_a_declaration_that_gets_there_first_wins(
+    connection: Connection, another: Connect
+) -> None:
+    node = await join(connection)
+    await run_out(connection)
+    late, observer = await another(), await another()
+    async with observer.transaction():
+        assert await declare_dead(observer, node, 0)
+        beating = asyncio.create_task(beat(late, node))
+        await waits_for_lock(connection, late)
+    assert await beating == []
+
+
+@pytest.mark.parametrize("sequence", [0, 2])
+async def test_only_the_beat_that_was_seen_is_declared_dead(
+    connection: Connection, sequence: int
+) -> None:
+    node = await join(connection)
+    await beat(connection, node)
+    await run_out(connection)
+
+    assert not await declare_dead(connection, node, sequence)
+
+
+async def test_a_node_with_a_lease_is_not_declared_dead(connection: Connection) -> None:
+    node = await join(connection)
+
+    assert not await declare_dead(connection, node, 0)
+
+
+async def test_a_promoted_server_holds_claims_back_for_the_longest_lease(
+    connection: Connection,
+) -> None:
+    node = await join(connection, lease_ttl=40)
+    await enqueue(connection)
+    assert len(await call(connection, "note_timeline")) == 1
+    assert await call(connection, "note_timeline") == []
+    assert len(await claim(connection, node)) == 1
+    await enqueue(connection)
+    epoch = await connection.fetchval("SELECT epoch FROM pgcron.cluster")
+
+    await connection.execute("UPDATE pgcron.cluster SET timeline = timeline + 1")
+    [noted] = await call(connection, "note_timeline")
+
+    assert noted["epoch"] == epoch + 1
+    left = await connection.fetchval("SELECT quarantine_until - now() FROM pgcron.cluster")
+    assert timedelta(seconds=39) < left <= timedelta(seconds=40)
+    assert await claim(connection, node) == []
+
+
+async def test_every_claim_has_a_fence_number_of_its_own(connection: Connection) -> None:
+    node = await join(connection)
+    await enqueue(connection, 20)
+
+    fences = {run["fence"] for run in await claim(connection, node, 20)}
+
+    assert len(fences) == 20
