@@ -77,7 +77,8 @@ CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run (schedule_id, overlap_slot) W
 -- The ways of the claim: one index descent for each queue and priority, so future rows of a high priority are never walked.
 CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NULL AND delivery = 'at_least_once';
 -- Apart: runs that are never claimed ahead of a free slot, because a lane must be decided or because they may start only once.
-CREATE INDEX run_claim_careful ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND (overlap IS NOT NULL OR delivery <> 'at_least_once');
+CREATE INDEX run_claim_lane ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NOT NULL;
+CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NULL AND delivery <> 'at_least_once';
 CREATE INDEX run_owner ON pgcron.run (owner) WHERE state = 'running';
 CREATE INDEX run_held ON pgcron.run (handler, queue) WHERE hold IS NOT NULL;
 CREATE INDEX run_schedule ON pgcron.run (schedule_id, state) WHERE schedule_id IS NOT NULL;

@@ -19,9 +19,9 @@ REQUIRED: Final = "0001"
 async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
     """The revision of `schema` in the database, or None when it was never migrated."""
     table = f"{schema}.alembic_version"
-    if await connection.fetchval("SELECT to_regclass($1)::text", table) is None:
-        return None
     try:
+        if await connection.fetchval("SELECT to_regclass($1)::text", table) is None:
+            return None
         found: str | None = await connection.fetchval(f"SELECT version_num FROM {table}")
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaError(

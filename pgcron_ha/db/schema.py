@@ -8,8 +8,11 @@ compares
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
+import threading
+from collections.abc import AsyncIterator
 from importlib import resources
 from typing import Any
 
@@ -27,10 +30,11 @@ from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.revision import read_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
-from pgcron_ha.errors import SchemaError
+from pgcron_ha.errors import PgcronError, SchemaError
 
 # Migrations of one database wait for each other on this key, whatever the schema is called.
 _ADVISORY_KEY = 0x706763726F6E
+_TURN = threading.Lock()
 
 
 async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = "head") -> None:
@@ -42,6 +46,12 @@ async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = "head"
     rights or the schema is newer than this program.
     """
 
+    # Alembic's context is one for the whole process, so its migrations take turns.
+    async with _turn():
+        await _migrate(dsn, schema, revision)
+
+
+async def _migrate(dsn: str, schema: str, revision: str) -> None:
     async def open_connection() -> Any:
         return await connect(dsn, timeout=10, is_control=False)
 
@@ -56,6 +66,15 @@ async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = "head"
         raise _explained(error) from error
     finally:
         await engine.dispose()
+
+
+@contextlib.asynccontextmanager
+async def _turn() -> AsyncIterator[None]:
+    await asyncio.to_thread(_TURN.acquire)
+    try:
+        yield
+    finally:
+        _TURN.release()
 
 
 def as_sql(schema: str = DEFAULT_SCHEMA, revision: str = "head") -> str:
@@ -166,6 +185,8 @@ def _run_on(context: EnvironmentContext, connection: Connection, schema: str) ->
 
 
 def _explained(error: Exception) -> Exception:
+    if isinstance(error, PgcronError):
+        return error
     original: Any = error
     while original is not None and not isinstance(original, asyncpg.PostgresError):
         original = original.__cause__ or original.__context__

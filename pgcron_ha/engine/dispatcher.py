@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.careful_claims import CarefulClaims
 from pgcron_ha.engine.claim_paths import ClaimPaths
 from pgcron_ha.engine.pace import Pace
 from pgcron_ha.engine.runner import Runner
@@ -27,14 +28,14 @@ from pgcron_ha.telemetry.log import emit
 CLAIM_BATCH: Final = 500
 """Rows of one claim: beyond this a statement's own time outweighs what is saved."""
 
-LANE_BATCH: Final = 1000
-"""Lanes decided in one transaction: their advisory locks share the server's lock table."""
-
 LOOK: Final = 500
 """Rows at the head of a path that are looked at for handlers nobody offers."""
 
 _CAREFUL_SECONDS: Final = 0.25
 """How long runs that are claimed with care may wait behind an endless supply of others."""
+
+_CAREFUL_TURNS: Final = 4
+"""Of so many claims in a row for runs that need care, one lets the others have a turn."""
 
 _SHORTEST_SLEEP: Final = 0.001
 _AGEING_EVERY: Final = 16
@@ -71,7 +72,11 @@ class Dispatcher(Service):
         self._handlers = list(handlers)
         self._paths = ClaimPaths(queues)
         self._pace = Pace(prefetch)
-        self._looked_with_care_at = 0.0
+        self._careful = CarefulClaims(link, session, queues, handlers, self._paths.all())
+        self._care_is_due = False
+        self._careful_turns = 0
+        self._looked_at = self._decided_at = float("-inf")
+        self._soonest = poll_interval
         self._is_idle = False
         self._full_claims = 0
         self._claims_begun = 0
@@ -86,18 +91,19 @@ class Dispatcher(Service):
     def ended(self, count: int) -> None:
         """So many runs ended here: the pace follows, and there may be room for more."""
         self._pace.count(count, monotonic())
-        if self._wanted() >= min(CLAIM_BATCH, self._pace.ahead // 2 + 1):
+        if self._care_is_due or self._wanted() >= min(CLAIM_BATCH, self._pace.ahead // 2 + 1):
             self.wake()
 
     async def run_once(self) -> float | None:
         """One claim, or a look at what is due next."""
         if not self._session.may_claim():
             return self.interval
+        pause = await self._claim_with_care()
+        if pause is not None:
+            return pause
         wanted = self._wanted()
         limit = min(wanted, CLAIM_BATCH)
         if limit and await self._claim(limit) == limit:
-            if monotonic() - self._looked_with_care_at > _CAREFUL_SECONDS:
-                await self._claim_with_care()
             return 0 if self._wanted() > 0 else self.interval
         return await self._look_ahead()
 
@@ -124,7 +130,8 @@ class Dispatcher(Service):
         in the meantime.
         """
         if self._session.may_claim():
-            self._runner.accept(rows)
+            # What an UPDATE returns has no order.
+            self._runner.accept(sorted(rows, key=_urgency) if len(rows) > 1 else rows)
         elif rows and self._session.incarnation is not None:
             await self._link.rows(
                 "release_runs",
@@ -134,80 +141,72 @@ class Dispatcher(Service):
 
     async def _order_by_age(self) -> None:
         """Every nth claim takes the oldest due first, so that a low priority can't starve."""
-        heads = await self._link.rows("next_due", queues=self._queues)
+        heads = await self._heads()
         self._paths.prefer(
             [(row["queue"], row["priority"]) for row in sorted(heads, key=_age) if row["is_due"]]
         )
 
     async def _look_ahead(self) -> float:
-        heads = await self._link.rows("next_due", queues=self._queues)
-        due = [row for row in heads if row["is_due"]]
-        if due and self._runner.free_slots > 0:
-            claimed = await self._claim_with_care() if any(row["is_careful"] for row in due) else 0
-            if any(not row["is_careful"] for row in due):
+        due = [row for row in await self._heads() if row["is_due"]]
+        plain = [row for row in due if not row["is_careful"]]
+        if due and self._runner.free_slots > self._runner.waiting:
+            if plain:
                 self._paths.sweep()
-                claimed += await self._claim(min(max(1, self._wanted()), CLAIM_BATCH))
+                claimed = await self._claim(min(max(1, self._wanted()), CLAIM_BATCH))
+            else:
+                claimed = await self._decide_with_care()
             if claimed:
                 return 0
             await self._park(due)
             return self.interval
         if due:
-            await (
-                self._claim_with_care()
-            )  # without a free slot, too: a lane that is held skips its next fire now
             return self.interval
         if not self._is_idle:
             await self._say_idle(True)
             return 0  # what came before the word was out has notified nobody
-        soonest = min((row["seconds"] for row in heads), default=self.interval)
-        return max(_SHORTEST_SLEEP, min(self.interval, soonest))
+        return max(_SHORTEST_SLEEP, min(self.interval, self._soonest))
 
-    async def _claim_with_care(self) -> int:
-        self._looked_with_care_at = monotonic()
-        free = max(0, self._runner.free_slots - self._runner.waiting)
-        paths = self._paths.all()
-        once: list[Row] = []
-        if free:
-            once = await self._send("claim_at_most_once", limit=free, **paths)
-            await self._take(once)
-        claimed = await self._claim_lanes(max(0, free - len(once)), paths)
-        return len(once) + claimed
+    async def _heads(self) -> list[Row]:
+        heads = await self._link.rows("next_due", queues=self._queues)
+        self._looked_at = monotonic()
+        self._care_is_due = any(row["is_careful"] and row["is_due"] for row in heads)
+        self._soonest = min((row["seconds"] for row in heads), default=self.interval)
+        return heads
 
-    async def _claim_lanes(self, limit: int, paths: dict[str, list[Any]]) -> int:
-        """Decides lanes under their locks; returns how many runs were claimed or skipped."""
-        rows: list[Row] = []
-        verdicts: list[Row] = []
+    async def _claim_with_care(self) -> float | None:
+        """Gives runs that need care their turn; returns how long to wait when they wait for a slot.
+
+        While they do, nothing is claimed ahead, so that slots get free for them; every few turns
+        the others have theirs.
+        """
+        if not self._care_is_due and monotonic() - self._looked_at > _CAREFUL_SECONDS:
+            self._careful.expect_once()
+            await self._heads()
+        if not self._care_is_due:
+            return None
+        free = self._runner.free_slots - self._runner.waiting
+        if free <= 0 and monotonic() - self._decided_at < _CAREFUL_SECONDS:
+            return _CAREFUL_SECONDS
+        claimed = await self._decide_with_care()
+        self._careful_turns += 1
+        if free <= 0 or claimed < free:
+            self._care_is_due = free <= 0
+            return None if free > 0 else _CAREFUL_SECONDS
+        if self._careful_turns % _CAREFUL_TURNS == 0:
+            return None
+        return 0 if self._runner.free_slots > self._runner.waiting else self.interval
+
+    async def _decide_with_care(self) -> int:
+        """How many runs were claimed or skipped."""
+        self._decided_at = monotonic()
         self._claim_sent_at = boottime()
         try:
-            async with self._link.transaction() as send:
-                lanes = [row[0] for row in await send("lock_lanes", look=LANE_BATCH, **paths)]
-                if not lanes:
-                    return 0
-                verdicts = await send(
-                    "decide_lanes",
-                    lanes=lanes,
-                    limit=min(limit, LANE_BATCH),
-                    queues=self._queues,
-                    handlers=self._handlers,
-                    incarnation=self._session.incarnation,
-                )
-                chosen = [row["id"] for row in verdicts if row["verdict"] == "claim"]
-                skipped = [row["id"] for row in verdicts if row["verdict"] == "skip"]
-                if chosen:
-                    rows = await send(
-                        "claim_chosen", run_ids=chosen, incarnation=self._session.incarnation
-                    )
-                if skipped:
-                    await send(
-                        "end_waiting_runs",
-                        run_ids=skipped,
-                        outcome="skipped",
-                        reason="the last run is not over",
-                    )
+            free = max(0, self._runner.free_slots - self._runner.waiting)
+            rows, decided = await self._careful.claim(free)
         finally:
             self._claim_sent_at = None
         await self._take(rows)
-        return len(verdicts)
+        return decided
 
     async def _send(self, statement: str, **parameters: Any) -> list[Row]:
         self._claim_sent_at = boottime()
@@ -243,6 +242,10 @@ class Dispatcher(Service):
         """A new incarnation: the database knows nothing of it yet."""
         self._is_idle = False
         self.wake()
+
+
+def _urgency(row: Row) -> tuple[int, datetime, int]:
+    return row["priority"], row["due_at"], row["id"]
 
 
 def _age(row: Row) -> datetime:

@@ -108,7 +108,14 @@ async def decide(
     """The lane statements up to the decision, in the caller's transaction: (to claim, to skip)."""
     queues = [queue for queue in node.queues for _ in range(10)]
     priorities = [priority for _ in node.queues for priority in range(10)]
-    locked = await call(connection, "lock_lanes", queues=queues, priorities=priorities, look=look)
+    locked = await call(
+        connection,
+        "lock_lanes",
+        queues=queues,
+        priorities=priorities,
+        handlers=list(node.handlers),
+        look=look,
+    )
     verdicts = await call(
         connection,
         "decide_lanes",

@@ -1570,7 +1570,9 @@ CREATE INDEX offer_handler ON pgcron.offer USING btree (handler);
 
 CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
 
-CREATE INDEX run_claim_careful ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND ((overlap IS NOT NULL) OR (delivery <> 'at_least_once'::text)));
+CREATE INDEX run_claim_lane ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (overlap IS NOT NULL));
+
+CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
 
 CREATE INDEX run_expiring ON pgcron.run USING btree (expire_at) WHERE ((state = 'ready'::text) AND (expire_at IS NOT NULL));
 

@@ -203,6 +203,7 @@ async def test_a_lane_that_was_decided_meanwhile_is_seen_as_it_is_now(
     await enqueue(connection, 2, **await lane(connection))
     first, second = await another(), await another()
     lanes: dict[str, Any] = {"queues": ["default"], "priorities": [5], "look": 10}
+    lanes["handlers"] = list(node.handlers)
     async with second.transaction():
         await second.execute("SELECT 1")
         claimed, skipped = await claim_lanes(first, node)

@@ -43,7 +43,7 @@ WHERE r.id = ANY(ARRAY(
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND (c.overlap IS NOT NULL OR c.delivery <> 'at_least_once') AND c.overlap IS NULL
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
@@ -59,8 +59,8 @@ WITH due AS MATERIALIZED (
   FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
   CROSS JOIN LATERAL (
     SELECT c.schedule_id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND (c.overlap IS NOT NULL OR c.delivery <> 'at_least_once') AND c.overlap IS NOT NULL
-      AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NOT NULL
+      AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() AND c.handler = ANY(:handlers::text[])
     ORDER BY c.due_at, c.id LIMIT :look) head)
 SELECT due.schedule_id FROM due
 WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id));
@@ -121,26 +121,38 @@ CROSS JOIN LATERAL (
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND (c.overlap IS NOT NULL OR c.delivery <> 'at_least_once') AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
+   ORDER BY c.due_at, c.id LIMIT 1)
+  UNION ALL
+  (SELECT true, c.due_at FROM pgcron.run c
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)) head
 ORDER BY path.priority, path.queue;
 
 -- name: park_unserved
--- Due runs whose handler no live node offers for their queue leave the claim index, so that they clog nobody.
+-- Due runs whose handler no live node offers for their queue leave the claim index, so that they clog nobody. Rows that
+-- somebody has locked are left for the next look.
 UPDATE pgcron.run r SET hold = 'unserved'
-WHERE r.state = 'ready' AND r.hold IS NULL AND r.id = ANY(ARRAY(
-  SELECT head.id
-  FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
-  CROSS JOIN LATERAL (
-    (SELECT c.id, c.handler FROM pgcron.run c
-     WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
-       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
-    UNION ALL
-    (SELECT c.id, c.handler FROM pgcron.run c
-     WHERE c.state = 'ready' AND c.hold IS NULL AND (c.overlap IS NOT NULL OR c.delivery <> 'at_least_once')
-       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)) head
-  WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                    WHERE o.handler = head.handler AND n.state = 'alive' AND path.queue = ANY(n.queues))))
+WHERE r.id = ANY(ARRAY(
+  SELECT p.id FROM pgcron.run p
+  WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
+    SELECT head.id
+    FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
+    CROSS JOIN LATERAL (
+      (SELECT c.id, c.handler FROM pgcron.run c
+       WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+         AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
+      UNION ALL
+      (SELECT c.id, c.handler FROM pgcron.run c
+       WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NOT NULL
+         AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
+      UNION ALL
+      (SELECT c.id, c.handler FROM pgcron.run c
+       WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
+         AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)) head
+    WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+                      WHERE o.handler = head.handler AND n.state = 'alive' AND path.queue = ANY(n.queues))))
+  FOR UPDATE SKIP LOCKED))
 RETURNING r.id;
 
 -- name: unpark_served
