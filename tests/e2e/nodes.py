@@ -151,6 +151,18 @@ class Cluster:
         self.nodes.append(node)
         return node
 
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """``pgcron-ha`` with these arguments on the cluster's database, to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "pgcron_ha", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=CHECKOUT,
+            env=os.environ | {"PGCRON_HA_DSN": self.dsn},
+            timeout=_GONE_SECONDS,
+            check=False,
+        )
+
     def deaths(self) -> dict[int, float]:
         """When the killed nodes were killed, by process id."""
         return {node.pid: node.killed_at for node in self.nodes if node.killed_at is not None}

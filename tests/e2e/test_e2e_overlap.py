@@ -1,0 +1,61 @@
+"""Schedules whose runs must not overlap, on several nodes, one of which is killed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tests.e2e.evidence import Execution, overlapping
+from tests.e2e.ledger import Connection, unaccounted
+from tests.e2e.nodes import Cluster
+from tests.waiting import until
+
+DURATIONS = [2.5, 0.3, 0.9, 1.0, 1.2, 0.0, 2.5, 0.7]
+
+
+async def test_runs_of_a_schedule_never_overlap_and_a_held_fire_is_skipped_with_a_reason(
+    cluster: Cluster, connection: Connection
+) -> None:
+    evidence = cluster.evidence
+    nodes = [cluster.start(name, horizon="4s") for name in ("a", "b", "c")]
+    for number, seconds in enumerate(DURATIONS):
+        await connection.execute(
+            "INSERT INTO pgcron.schedule (name, spec, handler, args, retry_base)"
+            " VALUES ($1, '* * * * * *', 'py:work', jsonb_build_object('seconds', $2::float8),"
+            " '0.1 s')",
+            f"s{number}",
+            seconds,
+        )
+    await until("they run", lambda: evidence.count("end") > 30)
+    busy = {event.pid for event in evidence.events("start")}
+    victim = next(node for node in nodes if node.pid in busy)
+    victim.kill9()
+    again = evidence.count("end")
+    await until("its runs ran again", lambda: any(e.attempt == 2 for e in evidence.events("end")))
+    await until("they run on", lambda: evidence.count("end") > again + 40)
+    await connection.execute("UPDATE pgcron.schedule SET enabled = false")
+    await until("nothing lives", lambda: nothing_lives(connection))
+
+    schedules = {
+        row["id"]: row["schedule"]
+        for row in await connection.fetch("SELECT id, schedule FROM pgcron.history")
+    }
+    lanes: dict[str, list[Execution]] = defaultdict(list)
+    for execution in evidence.executions(cluster.deaths()):
+        lanes[schedules[execution.run]].append(execution)
+    assert len(lanes) == len(DURATIONS)
+    assert {name: overlapping(executions) for name, executions in lanes.items()} == {
+        name: [] for name in lanes
+    }
+    skipped = await connection.fetch(
+        "SELECT s.name, o.reason FROM pgcron.occurrence o JOIN pgcron.schedule s"
+        " ON s.id = o.schedule_id WHERE o.decision = 'skipped'"
+    )
+    assert {row["reason"] for row in skipped} == {"the last run is not over"}
+    counts = {name: sum(row["name"] == name for row in skipped) for name in lanes}
+    print(f"executed { ({name: len(lane) for name, lane in lanes.items()}) }, skipped {counts}")
+    assert counts["s0"] >= 4
+    assert await unaccounted(connection) == 0
+
+
+async def nothing_lives(connection: Connection) -> bool:
+    return not await connection.fetchval("SELECT count(*) FROM pgcron.run")
