@@ -1,0 +1,120 @@
+"""The database is away, or silent, for longer than a lease."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from pgcron_ha.db.schema import migrate
+from pgcron_ha.executors.operating_system import boottime
+from tests.e2e.ledger import Connection, ended, enqueue, unaccounted
+from tests.e2e.nodes import Cluster, children_of, is_gone
+from tests.servers import ThrowAwayServer
+from tests.waiting import until
+
+TTL = 3.0
+
+
+@pytest.fixture
+def own_server() -> Iterator[ThrowAwayServer]:
+    with ThrowAwayServer() as running:
+        yield running
+
+
+@pytest.mark.parametrize("how", ["stopped", "frozen"])
+async def test_nodes_stop_their_handlers_before_the_lease_ends_and_go_on_after_an_outage(
+    own_server: ThrowAwayServer, tmp_path: Path, how: str
+) -> None:
+    dsn = own_server.create_database("work")
+    await migrate(dsn)
+    with Cluster(dsn, tmp_path) as cluster:
+        evidence = cluster.evidence
+        nodes = [cluster.start(name, horizon="60s") for name in ("a", "b")]
+        connection = await asyncpg.connect(dsn)
+        await schedule_every_second(connection)
+        runs = await enqueue(connection, "py:work", 6, args={"seconds": 60, "then": 0})
+        runs += await enqueue(connection, "py:thread_work", args={"seconds": 20})
+        runs += await enqueue(connection, "shell:program", args={"seconds": 60, "manner": "once"})
+        await connection.close()
+        await until("all run", lambda: started(cluster, runs) == set(runs))
+
+        began = boottime()
+        pids = await take_away(own_server, how)
+        await until("all handlers were stopped", lambda: stopped(cluster) >= set(runs[:7]))
+        await until("the program is gone", lambda: programs_are_gone(cluster))
+        over = boottime() - began
+        await until("two leases are over", lambda: boottime() - began > 2 * TTL)
+        await bring_back(own_server, pids)
+
+        connection = await asyncpg.connect(dsn)
+        rows = await ended(connection, *runs[:6], *runs[7:])
+        await connection.execute("SELECT pgcron.cancel_run($1)", runs[6])
+        await connection.execute("UPDATE pgcron.schedule SET enabled = false")
+        await until("nothing lives", lambda: nothing_lives(connection))
+        print(f"everything was stopped {over:.2f} s after the database was away")
+        assert over < TTL
+        assert {row["outcome"] for row in rows} == {"succeeded"}
+        assert evidence.overlaps() == []
+        assert not any(node.has_ended() for node in nodes)
+        assert await unaccounted(connection) == 0
+        assert await fires_are_decided(connection)
+        await connection.close()
+
+
+async def schedule_every_second(connection: Connection) -> None:
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler, overlap)"
+        " VALUES ('s', '* * * * * *', 'py:work', 'allow')"
+    )
+
+
+async def take_away(server: ThrowAwayServer, how: str) -> list[int]:
+    """The processes that are frozen, none when the server is stopped."""
+    if how == "stopped":
+        await asyncio.to_thread(server.stop)
+        return []
+    pids = [server.pid, *children_of(server.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    return pids
+
+
+async def bring_back(server: ThrowAwayServer, pids: list[int]) -> None:
+    for pid in reversed(pids):
+        os.kill(pid, signal.SIGCONT)
+    if not pids:
+        await asyncio.to_thread(server.start)
+
+
+def started(cluster: Cluster, runs: list[int]) -> set[int]:
+    return {event.run for event in cluster.evidence.events("start")} & set(runs)
+
+
+def stopped(cluster: Cluster) -> set[int]:
+    return {event.run for event in cluster.evidence.events("stopped")}
+
+
+def programs_are_gone(cluster: Cluster) -> bool:
+    return all(is_gone(event.pid) for event in cluster.evidence.events("tick"))
+
+
+async def nothing_lives(connection: Connection) -> bool:
+    return not await connection.fetchval("SELECT count(*) FROM pgcron.run")
+
+
+async def fires_are_decided(connection: Connection) -> bool:
+    """Every second up to the pause is an occurrence or lies in one range of missed fires."""
+    undecided: int = await connection.fetchval(
+        "SELECT count(*) FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id,"
+        " generate_series(date_trunc('second', s.created_at) + interval '1 second', c.since,"
+        "                 '1 second') fire"
+        " WHERE (SELECT count(*) FROM pgcron.occurrence o WHERE o.fire_at = fire)"
+        " + (SELECT count(*) FROM pgcron.missed m WHERE fire BETWEEN m.first_at AND m.last_at) <> 1"
+    )
+    return undecided == 0
