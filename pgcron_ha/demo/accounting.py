@@ -144,8 +144,13 @@ def _problem(entry: Entry | None, ranges: int) -> str | None:
     endings = len(entry.outcomes) + (entry.state is not None)
     if endings == 1:
         return None
-    where = f"ended {len(entry.outcomes)} times" if entry.outcomes else "is nowhere"
-    return f"has the run {entry.run_id}, which {where}"
+    if not endings:
+        fate = "is nowhere"
+    elif entry.state is not None:
+        fate = "is alive and has ended"
+    else:
+        fate = f"ended {endings} times"
+    return f"has the run {entry.run_id}, which {fate}"
 
 
 def _owed(schedule: Row, since: datetime, until: datetime) -> list[datetime]:

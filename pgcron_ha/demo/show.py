@@ -316,6 +316,9 @@ class _Demo:
         finally:
             for number in numbers:
                 loop.remove_signal_handler(number)
+                if self._stop.is_set():
+                    # All is stopped, and the process ends now: one more Ctrl-C changes nothing.
+                    signal.signal(number, signal.SIG_IGN)
 
     def _on_signal(self) -> None:
         """The first one begins the end; a second one does not wait for the nodes."""

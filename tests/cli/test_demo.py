@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgcron_ha.demo.app import app
+from tests.cli.demos import DemoProcess, processes_about, summary
+from tests.waiting import wait_for
+
+Start = Callable[..., DemoProcess]
+ACCOUNTED = r"each of the (\d+) due occurrences is accounted for"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A path that is not there yet, below one that every user may enter."""
+    root = Path(tempfile.mkdtemp(prefix="pgcron-d-")).resolve()
+    root.chmod(0o755)
+    yield root / "demo"
+    wait_for("the demo is gone", lambda: not processes_about(root))
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Start]:
+    """Starts demos on the folder; all are ended after the test."""
+    started: list[DemoProcess] = []
+
+    def call(*arguments: object, **how: object) -> DemoProcess:
+        started.append(DemoProcess(folder, *arguments, **how))  # type: ignore[arg-type]
+        return started[-1]
+
+    yield call
+    for demo in started:
+        demo.close()
+
+
+def run(command: str) -> str:
+    """What a command prints when it is pasted into a shell."""
+    return subprocess.run(
+        command, shell=True, check=True, timeout=20, capture_output=True, text=True
+    ).stdout
+
+
+def require_balance(output: str) -> None:
+    """Every schedule's fires add up."""
+    accounts = summary(output)
+    assert set(accounts) == set(app.schedules)
+    for name, account in accounts.items():
+        parts = sum(account[part] for part in ("run", "waiting", "skipped", "missed"))
+        assert account["due"] == parts, name
+
+
+def test_a_demo_with_a_time_ends_by_itself_and_accounts_for_every_occurrence(
+    start: Start, folder: Path
+) -> None:
+    demo = start("--for", 15)
+
+    assert demo.end() == 0, demo.output
+    assert "Traceback" not in demo.output
+    demo.wait_for_output(r"first job executed after \d+\.\d s")
+    demo.wait_for_output(ACCOUNTED)
+    demo.wait_for_output(r"start delay of tick: p50 \d+ ms, p99 \d+ ms")
+    require_balance(demo.output)
+    accounts = summary(demo.output)
+    assert accounts["tick"]["run"] >= 14
+    for name in app.schedules:
+        assert "succeeded" in accounts[name]["outcomes"], name
+    assert "after a retry" in accounts["flaky"]["outcomes"]
+    assert processes_about(folder) == []
+    assert list((folder / "dumps").glob("*.dump"))
+    assert json.loads((folder / "report.json").read_text())
+    assert len((folder / "trend.csv").read_text().splitlines()) >= 3
+    assert (folder / "pgcron-ha.toml").stat().st_mode & 0o077 == 0
+
+
+def test_a_node_that_is_killed_is_shown_as_dead_and_nothing_is_lost(start: Start) -> None:
+    demo = start("--for", 14)
+    demo.wait_for_output("^first job executed")
+    pid = int(demo.wait_for_output(r"^kill one  kill -9 (\d+)")[1])
+
+    os.kill(pid, signal.SIGKILL)
+
+    demo.wait_for_output(rf"\(process {pid}\) was ended by SIGKILL: what it ran starts elsewhere")
+    demo.wait_for_output(rf"dead: .*{pid}")
+    assert demo.end() == 0, demo.output
+    demo.wait_for_output("1 of 2 nodes alive at the end")
+    demo.wait_for_output(ACCOUNTED)
+    require_balance(demo.output)
+
+
+def test_the_printed_commands_work_and_ctrl_c_ends_it_in_order(start: Start, folder: Path) -> None:
+    demo = start("--nodes", 1)
+    demo.wait_for_output("^first job executed")
+    assert len(processes_about(folder)) >= 3  # the demo, its node, its server
+
+    status = run(demo.wait_for_output(r"^look +(.*)$")[1])
+    run(demo.wait_for_output(r"^run one +(.*)$")[1])
+
+    assert "1 alive" in status
+    demo.wait_for_output(r'^asked for run \d+ py:hello: succeeded on node-1, "hello, you"$')
+    demo.interrupt()
+    assert demo.end() == 0, demo.output
+    demo.wait_for_output(ACCOUNTED)
+    assert demo.output.endswith("stopped: no process of the demo is left\n")
+    assert "Traceback" not in demo.output
+    assert processes_about(folder) == []
+
+
+def test_a_ctrl_c_while_the_demo_starts_is_no_error(start: Start, folder: Path) -> None:
+    demo = start()
+    demo.wait_for_output("^starting an embedded PostgreSQL")
+
+    demo.interrupt()
+
+    assert demo.end() == 0, demo.output
+    assert "Traceback" not in demo.output
+    assert processes_about(folder) == []
+
+
+def test_nothing_outlives_a_demo_that_is_killed(start: Start, folder: Path) -> None:
+    demo = start()
+    demo.wait_for_output("^first job executed")
+
+    demo.process.kill()
+    demo.end()
+
+    wait_for("all is gone", lambda: not processes_about(folder), deadline=30)
+
+
+def test_a_second_demo_on_one_folder_is_refused(start: Start, folder: Path) -> None:
+    first = start()
+    first.wait_for_output("^starting")
+
+    second = start()
+
+    assert second.end() == 1
+    assert f"error: another demo runs in '{folder}'" in second.output
+    assert "--data" in second.output
+    first.interrupt()
+    assert first.end() == 0
+
+
+def test_a_folder_of_something_else_is_refused_and_left_alone(start: Start, folder: Path) -> None:
+    (folder / "logs").mkdir(parents=True)
+    (folder / "logs" / "precious").write_text("1")
+
+    demo = start()
+
+    assert demo.end() == 1
+    assert "holds files of something else" in demo.output
+    assert (folder / "logs" / "precious").read_text() == "1"
+
+
+def test_the_next_demo_begins_anew_unless_it_is_told_to_keep(start: Start, folder: Path) -> None:
+    assert start("--for", 1, "--nodes", 1).end() == 0
+    (folder / "dumps" / "old.dump").write_text("")
+
+    kept = start("--for", 1, "--nodes", 1, "--keep")
+    assert kept.end() == 0, kept.output
+    require_balance(kept.output)
+    assert (folder / "dumps" / "old.dump").exists()
+
+    fresh = start("--for", 1, "--nodes", 1)
+    assert fresh.end() == 0, fresh.output
+    assert not (folder / "dumps" / "old.dump").exists()
+
+
+def test_in_a_given_database_the_demo_has_a_schema_of_its_own_and_leaves_no_schedule(
+    start: Start, database: str, folder: Path
+) -> None:
+    demo = start("--for", 2, environment={"PGCRON_HA_DSN": database})
+
+    assert demo.end() == 0, demo.output
+    demo.wait_for_output(ACCOUNTED)
+    assert "throw-away" not in demo.output  # the password
+    assert not (folder / "server").exists()
+    with psycopg.connect(database) as connection:
+        left = connection.execute(
+            "SELECT (SELECT count(*) FROM pgcron.schedule),"
+            " (SELECT count(*) FROM pgcron_demo.schedule),"
+            " (SELECT count(*) FROM pgcron_demo.history WHERE schedule = 'tick') > 0"
+        ).fetchone()
+    assert left == (0, 0, True)
+
+
+def test_a_server_that_is_killed_comes_back_and_the_demo_goes_on(
+    start: Start, folder: Path
+) -> None:
+    demo = start("--for", 10, "--nodes", 1)
+    demo.wait_for_output("^first job executed")
+    pid = int((folder / "server" / "pgdata" / "postmaster.pid").read_text().splitlines()[0])
+
+    os.kill(pid, signal.SIGKILL)
+
+    assert demo.end() == 0, demo.output
+    demo.wait_for_output(ACCOUNTED)
+    assert "Traceback" not in demo.output
+    require_balance(demo.output)
+
+
+def test_on_a_terminal_the_table_is_drawn_in_place_until_a_signal_comes(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    drawn = b""
+    demo = DemoProcess(folder, "--nodes", 1, output=theirs, environment={"TERM": "xterm"})
+    try:
+        os.close(theirs)
+        while piece := _read(ours):
+            drawn += piece
+            if drawn.count(b"\x1b[H") == 4:
+                demo.interrupt(signal.SIGTERM)
+        assert demo.end() == 0, drawn
+    finally:
+        demo.close()
+        os.close(ours)
+    screen = drawn.decode()
+    assert "first job executed after" in screen
+    assert screen.count("\x1b[?25l") == screen.count("\x1b[?25h") == 1
+    assert screen.index("\x1b[?25h") < screen.index("is accounted for")
+    assert screen.endswith("stopped: no process of the demo is left\r\n")
+    assert processes_about(folder) == []
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other side is closed
+        return b""

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.cli.demos import DemoProcess, processes_about
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    root = Path(tempfile.mkdtemp(prefix="pgcron-v-")).resolve()
+    root.chmod(0o755)
+    yield root
+    wait_for("everything is gone", lambda: not processes_about(root))
+    shutil.rmtree(root)
+
+
+def offers(dsn: str, handler: str) -> bool:
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute(
+            "SELECT handler FROM pgcron.offer WHERE handler = %s", [handler]
+        ).fetchone()
+    return found is not None
+
+
+def test_dev_runs_a_node_on_an_embedded_server_and_ctrl_c_ends_both(place: Path) -> None:
+    environment = {"XDG_STATE_HOME": str(place)}
+    dev = DemoProcess(
+        place, "--app", "pgcron_ha.demo.app:app", command="dev", environment=environment
+    )
+    try:
+        dsn = dev.wait_for_output(r"^database +(postgresql://.*)$")[1]
+        wait_for("the node offers the app's handlers", lambda: offers(dsn, "py:hello"))
+        assert str(place) in dsn
+
+        dev.interrupt()
+
+        assert dev.end() == 0, dev.output
+        assert "Traceback" not in dev.output
+    finally:
+        dev.close()
+    assert processes_about(place) == []
+
+
+def test_dev_works_in_the_database_that_was_given(place: Path, empty_database: str) -> None:
+    environment = {"XDG_STATE_HOME": str(place), "PGCRON_HA_DSN": empty_database}
+    dev = DemoProcess(
+        place, "--app", "pgcron_ha.demo.app:app", command="dev", environment=environment
+    )
+    try:
+        dev.wait_for_output("^database +postgresql://postgres@/empty")
+        wait_for("the node offers the app's handlers", lambda: offers(empty_database, "py:hello"))
+        assert not (place / "pgcron_ha" / "embedded").exists()
+
+        dev.interrupt()
+
+        assert dev.end() == 0, dev.output
+    finally:
+        dev.close()
+
+
+def test_dev_says_what_is_wrong_with_the_database(place: Path) -> None:
+    dsn = f"postgresql://nobody@/nowhere?host={place}"
+    dev = DemoProcess(place, command="dev", environment={"PGCRON_HA_DSN": dsn})
+
+    assert dev.end() == 1
+    assert "error: the database can't be reached" in dev.output
+    assert "Traceback" not in dev.output
+    dev.close()
