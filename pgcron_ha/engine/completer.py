@@ -88,16 +88,12 @@ class Completer(Service):
         if not batch:
             return None
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
-        successes = [ended for ended in batch if isinstance(ended[1], Succeeded)]
-        releases = [ended for ended in batch if _is_release(ended)]
-        failures = [
-            ended
-            for ended in batch
-            if not isinstance(ended[1], Succeeded) and not _is_release(ended)
-        ]
+        successes = [ended for ended in batch if type(ended[1]) is Succeeded]
         await self._tell(successes, self._finish)
-        await self._tell(releases, self._release)
-        await self._tell(failures, self._fail)
+        if len(successes) < len(batch):
+            others = [ended for ended in batch if type(ended[1]) is not Succeeded]
+            await self._tell([each for each in others if _is_release(each)], self._release)
+            await self._tell([each for each in others if not _is_release(each)], self._fail)
         return 0 if self._pending else None
 
     async def _tell(self, batch: list[Ended], send: _Send) -> None:
@@ -133,7 +129,13 @@ class Completer(Service):
                 fences=[c.fence for c in doubtful],
             )
             arrived = {row[0] for row in rows}
-            told.refused = [context for context in told.refused if context.run_id not in arrived]
+            # A release leaves no trace: one that is refused the second time was done the first.
+            arrived.update(ended[0].run_id for ended in batch if _is_release(ended))
+            told.refused = [
+                context
+                for context in told.refused
+                if context not in doubtful or context.run_id not in arrived
+            ]
         for context in told.refused:
             emit(RunFenced(context.run_id, context.attempt))
         contexts = [context for context, _, _ in batch]
@@ -171,7 +173,8 @@ class Completer(Service):
             "release_runs", run_ids=[c.run_id for c in contexts], tokens=[c.token for c in contexts]
         )
         accepted = {row[0] for row in rows}
-        emit(RunsReleased(len(accepted), "this node stops"))
+        if accepted:
+            emit(RunsReleased(len(accepted), "this node stops"))
         # A run with a cancel request is not given back: it ends as cancelled.
         asked = [ended for ended in batch if ended[0].run_id not in accepted]
         told = await self._fail(asked) if asked else _Told([], [])
@@ -187,7 +190,8 @@ class Completer(Service):
             kinds=[_kind(ended[1]) for ended in batch],
             retryables=[failure.retry for failure in failures],
             retry_afters=[
-                failure.after.total_seconds() if failure.after else None for failure in failures
+                failure.after.total_seconds() if failure.after is not None else None
+                for failure in failures
             ],
             elapsed_seconds=[
                 None if ended[0].started_monotonic is None else now - ended[0].started_monotonic

@@ -70,10 +70,12 @@ class Recorder(Service):
 
     async def flush_lines_of(self, contexts: Sequence[Context]) -> None:
         """Before runs end their lines are written: afterwards the fence would refuse them."""
-        claims = [(context.run_id, context.attempt) for context in contexts]
-        if not self._sequences or not any(claim in self._sequences for claim in claims):
+        if not self._sequences:
             return
-        ending = set(claims)
+        claims = {(context.run_id, context.attempt) for context in contexts}
+        ending = {claim for claim in claims if claim in self._sequences}
+        if not ending:
+            return
         while any((line[0].run_id, line[0].attempt) in ending for line in list(self._lines)):
             await self._write_batch()
         for claim in ending:

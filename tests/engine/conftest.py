@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
 from pgcron_ha.db.link import Link
+from pgcron_ha.telemetry.events import Event
+from pgcron_ha.telemetry.log import LOGGER
 from tests.engine.proxy import Proxy
 from tests.servers import ThrowAwayServer
 
@@ -45,3 +48,26 @@ def link(make_link: MakeLink) -> Link:
 def proxied(make_link: MakeLink, proxy: Proxy, database: str) -> Link:
     """A link whose network the test plays with; a silence of a second is too long for it."""
     return make_link(proxy.dsn(database), answer_seconds=1.0)
+
+
+@pytest.fixture
+def events() -> Iterator[list[Event]]:
+    """What a node tells about itself while the test runs."""
+    told: list[Event] = []
+    listening = _Listening(told)
+    logger = logging.getLogger(LOGGER)
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(listening)
+    yield told
+    logger.removeHandler(listening)
+    logger.setLevel(before)
+
+
+class _Listening(logging.Handler):
+    def __init__(self, told: list[Event]) -> None:
+        super().__init__()
+        self._told = told
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._told.append(record.event)  # type: ignore[attr-defined]

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 _CANCEL_REQUEST = 80877102
 _READY_FOR_QUERY = b"Z\x00\x00\x00\x05"
 _CHUNK = 65536
-
-Matcher = Callable[[bytes, bytes], bool]
-"""Judges a frontend message: its type, and its content."""
 
 
 class Proxy:
@@ -29,7 +25,7 @@ class Proxy:
         self._path = socket_path
         self._answers_pass = asyncio.Event()
         self._answers_pass.set()
-        self._lose: Matcher | None = None
+        self._lose: bytes | None = None
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -52,13 +48,9 @@ class Proxy:
         """What was held back is delivered."""
         self._answers_pass.set()
 
-    def lose_next_answer(self) -> None:
-        """The next statement with parameters happens; then the connection breaks."""
-        self._lose = lambda kind, _: kind == b"E"
-
-    def lose_answer_to(self, command: bytes) -> None:
-        """The next simple command that contains these words happens; then the connection breaks."""
-        self._lose = lambda kind, content: kind == b"Q" and command in content
+    def lose_answer_to(self, words: str) -> None:
+        """The next statement that contains these words happens; then the connection breaks."""
+        self._lose = words.encode()
 
     def reset(self) -> None:
         """Break every connection, at once, in both directions."""
@@ -98,15 +90,15 @@ class Proxy:
     async def _forward_questions(self, pair: _Pair, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(_CHUNK):
             for kind, content in pair.messages(data):
-                self._look_at(pair, kind, content)
+                self._look_at(pair, kind, content, pair.executed(kind, content))
             pair.server.write(data)
             await pair.server.drain()
         pair.abort()
 
-    def _look_at(self, pair: _Pair, kind: bytes, content: bytes) -> None:
+    def _look_at(self, pair: _Pair, kind: bytes, content: bytes, executed: bytes) -> None:
         if not kind and len(content) >= 4 and content[:4] == struct.pack("!i", _CANCEL_REQUEST):
             self.cancel_requests += 1
-        if self._lose is not None and kind and self._lose(kind, content):
+        if self._lose is not None and self._lose in executed:
             self._lose = None
             pair.is_losing = True
 
@@ -134,6 +126,8 @@ class _Pair:
         self.is_losing = False
         self._pending = b""
         self._has_begun = False
+        self._statements: dict[bytes, bytes] = {}
+        self._bound = b""
 
     def messages(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """The messages that are complete with this data; the start-up message has no type."""
@@ -149,6 +143,15 @@ class _Pair:
             found.append((self._pending[:head], self._pending[head + 4 : length]))
             self._pending = self._pending[length:]
             self._has_begun = True
+
+    def executed(self, kind: bytes, content: bytes) -> bytes:
+        """The text of the command that this message executes; empty if it executes none."""
+        parts = content.split(b"\0", 2)
+        if kind == b"P":
+            self._statements[parts[0]] = parts[1]
+        elif kind == b"B":
+            self._bound = self._statements.get(parts[1], b"")
+        return {b"Q": content, b"E": self._bound}.get(kind, b"")
 
     def abort(self) -> None:
         """Reset both ends."""

@@ -26,7 +26,7 @@ async def test_a_lost_answer_is_unanswered_and_the_statement_has_happened(
 ) -> None:
     node = await join(connection)
     await proxied.rows("channel")
-    proxy.lose_next_answer()
+    proxy.lose_answer_to("UPDATE pgcron.node")
 
     with pytest.raises(Unanswered):
         await proxied.rows("leave", incarnation=node.incarnation, reason="its answer is lost")
@@ -100,7 +100,7 @@ async def test_a_server_that_falls_silent_while_connecting_is_unavailable(
 async def test_a_connection_that_breaks_during_its_settings_is_unavailable(
     make_link: MakeLink, proxy: Proxy, database: str
 ) -> None:
-    for command in (b"SET default_transaction_isolation", b"SET enable_nestloop"):
+    for command in ("SET default_transaction_isolation", "SET enable_nestloop"):
         link = make_link(proxy.dsn(database), joins_by_hash=True)
         proxy.lose_answer_to(command)
 
@@ -191,7 +191,7 @@ async def test_a_transaction_whose_commit_got_no_answer_is_unanswered(
     async def transact() -> None:
         async with proxied.transaction() as send:
             await send("leave", incarnation=node.incarnation, reason="committed")
-            proxy.lose_answer_to(b"COMMIT")
+            proxy.lose_answer_to("COMMIT")
 
     with pytest.raises(Unanswered):
         await transact()

@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from time import monotonic
+
+import pytest
+
+from pgcron_ha.db.link import Link, Unanswered
+from pgcron_ha.engine.completer import BATCH, TOLD_SINGLY
+from pgcron_ha.executors.base import (
+    Failed,
+    Interrupted,
+    Outcome,
+    StopReason,
+    Succeeded,
+)
+from pgcron_ha.telemetry.events import Event, MoreRunsFailed, RunFailed, RunFenced, RunsReleased
+from tests.db.control import Connection, history_row, kill, reap, run_row
+from tests.engine.conftest import MakeLink
+from tests.engine.ending import Ending, begin
+from tests.engine.proxy import Proxy
+
+STOPPED = Interrupted(StopReason.SHUTDOWN, "the node stops")
+
+
+@pytest.fixture
+async def ending(make_link: MakeLink, connection: Connection) -> Ending:
+    return await begin(make_link(joins_by_hash=True), connection)
+
+
+@pytest.fixture
+async def shaky(make_link: MakeLink, proxy: Proxy, database: str, connection: Connection) -> Ending:
+    """Its network is the test's."""
+    link = make_link(proxy.dsn(database), joins_by_hash=True, answer_seconds=2.0)
+    await link.rows("channel")
+    return await begin(link, connection)
+
+
+def of(kind: type[Event], events: list[Event]) -> list[Event]:
+    return [event for event in events if type(event) is kind]
+
+
+async def test_a_success_is_in_history_with_its_result_and_nowhere_else(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    await ending.end([run], Succeeded({"rows": 3}, '{"rows": 3}'))
+
+    assert await ending.completer.run_once() is None
+
+    row = await history_row(connection, run)
+    assert row is not None
+    assert (row["outcome"], row["node"], row["result"]) == ("succeeded", "a node", '{"rows": 3}')
+    assert await run_row(connection, run) is None
+    assert ending.completer.is_empty
+    assert (ending.completer.completed, ending.runner.holds, ending.freed) == (1, 0, 1)
+
+
+async def test_nothing_to_tell_costs_no_statement(ending: Ending) -> None:
+    assert await ending.completer.run_once() is None
+    assert not ending.link.is_open
+
+
+async def test_more_than_a_batch_takes_another_pass(ending: Ending, connection: Connection) -> None:
+    runs = await ending.claim(BATCH + 1)
+    await ending.end(runs)
+
+    assert await ending.completer.run_once() == 0
+    assert await ending.completer.run_once() is None
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == BATCH + 1
+
+
+async def test_a_result_the_database_can_not_take_fails_only_its_own_run(
+    ending: Ending, connection: Connection, events: list[Event]
+) -> None:
+    runs = await ending.claim(9)
+    await ending.end(runs[:4])
+    await ending.end(runs[4:5], Succeeded("\x00", '"\\u0000"'))
+    await ending.end(runs[5:])
+
+    await ending.tell()
+
+    ended = await connection.fetch("SELECT id FROM pgcron.history WHERE outcome = 'succeeded'")
+    assert sorted(row["id"] for row in ended) == runs[:4] + runs[5:]
+    assert [event.run for event in events if isinstance(event, RunFailed)] == [runs[4]]
+    assert of(RunFenced, events) == []
+    assert ending.runner.holds == 0
+
+
+async def test_a_lost_answer_is_sent_again_and_found_by_its_fence(
+    shaky: Ending, proxy: Proxy, connection: Connection, events: list[Event]
+) -> None:
+    runs = await shaky.claim(5)
+    await shaky.end(runs)
+    proxy.lose_answer_to("DELETE FROM pgcron.run")
+
+    with pytest.raises(Unanswered):
+        await shaky.completer.run_once()
+    assert not shaky.completer.is_empty
+    assert shaky.runner.holds == 5
+    await shaky.tell()
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 5
+    assert of(RunFenced, events) == []
+    assert (shaky.completer.completed, shaky.runner.holds) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [(Failed("ValueError", "no"), "pgcron.fail_runs"), (STOPPED, "attempt = r.attempt - 1")],
+    ids=["failure", "release"],
+)
+async def test_a_lost_answer_counts_no_attempt_twice_and_is_told_as_no_fence(
+    outcome: Outcome,
+    words: str,
+    shaky: Ending,
+    proxy: Proxy,
+    connection: Connection,
+    events: list[Event],
+) -> None:
+    (run,) = await shaky.claim()
+    await shaky.end([run], outcome)
+    proxy.lose_answer_to(words)
+
+    with pytest.raises(Unanswered):
+        await shaky.completer.run_once()
+    assert proxy.lost_answers == 1
+    await shaky.tell()
+
+    row = await run_row(connection, run)
+    assert row is not None
+    attempts = 1 if isinstance(outcome, Failed) else 0
+    assert (row["state"], row["attempt"]) == ("ready", attempts)
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.attempt") == attempts
+    assert of(RunFenced, events) == []
+
+
+async def test_a_statement_that_never_arrived_is_simply_sent_again(
+    shaky: Ending, proxy: Proxy, connection: Connection
+) -> None:
+    (run,) = await shaky.claim()
+    await shaky.end([run])
+    await connection.execute("BEGIN; LOCK TABLE pgcron.run")
+    telling = shaky.completer.run_once()
+    proxy.reset()
+    with pytest.raises(Unanswered):
+        await telling
+    await connection.execute("COMMIT")
+
+    await shaky.tell()
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 1
+
+
+async def test_the_late_end_of_a_reaped_run_is_refused_and_told(
+    ending: Ending, connection: Connection, events: list[Event]
+) -> None:
+    (run,) = await ending.claim()
+    await kill(connection, ending.node)
+    assert await reap(connection) == {run: "retry"}
+    await ending.end([run])
+
+    await ending.tell()
+
+    assert await history_row(connection, run) is None
+    assert of(RunFenced, events) == [RunFenced(run, 1)]
+    assert (ending.completer.completed, ending.runner.holds) == (0, 0)
+
+
+async def test_a_run_that_was_claimed_anew_stays_held_when_its_last_end_is_told(
+    shaky: Ending, proxy: Proxy, connection: Connection
+) -> None:
+    (run,) = await shaky.claim()
+    await shaky.end([run], Failed("ValueError", "again", after=timedelta(0)))
+    proxy.lose_answer_to("pgcron.fail_runs")
+    with pytest.raises(Unanswered):
+        await shaky.completer.run_once()
+    await shaky.claim_due()
+
+    await shaky.tell()
+
+    assert list(shaky.executor.executing) == [run]
+    assert not shaky.runner.held()[run].is_ending
+    await shaky.end([run])
+    await shaky.tell()
+    row = await history_row(connection, run)
+    assert row is not None
+    assert (row["outcome"], row["attempt"]) == ("succeeded", 2)
+
+
+async def test_both_ends_of_a_run_in_one_batch_are_told_apart(
+    ending: Ending, connection: Connection, events: list[Event]
+) -> None:
+    """The first one was reaped; the same node got the run again and finished it."""
+    (run,) = await ending.claim()
+    await connection.execute("UPDATE pgcron.run SET owner = gen_random_uuid()")
+    await reap(connection)
+    first = ending.executor.executing.pop(run)
+    await ending.claim_due()
+    ending.executor.executing[-run] = first
+    await ending.end([-run])
+    await ending.end([run])
+
+    await ending.tell()
+
+    row = await history_row(connection, run)
+    assert row is not None
+    assert row["attempt"] == 2
+    assert of(RunFenced, events) == [RunFenced(run, 1)]
+    assert (ending.completer.completed, ending.runner.holds) == (1, 0)
+
+
+async def test_without_a_partition_history_takes_the_overflow(
+    ending: Ending, connection: Connection
+) -> None:
+    runs = await ending.claim(3)
+    for row in await connection.fetch(
+        "SELECT inhrelid::regclass::text AS name FROM pg_inherits"
+        " WHERE inhparent = 'pgcron.history'::regclass"
+    ):
+        await connection.execute(f"DROP TABLE {row['name']}")
+    await ending.end(runs)
+
+    await ending.tell()
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.history_overflow") == 3
+    assert ending.completer.completed == 3
+
+
+async def test_a_release_gives_the_attempt_back(
+    ending: Ending, connection: Connection, events: list[Event]
+) -> None:
+    runs = await ending.claim(3)
+    await ending.end(runs, STOPPED)
+
+    await ending.tell()
+
+    rows = await connection.fetch("SELECT state, attempt, owner FROM pgcron.run")
+    assert {tuple(row) for row in rows} == {("ready", 0, None)}
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.attempt") == 0
+    assert [event.runs for event in events if isinstance(event, RunsReleased)] == [3]
+
+
+async def test_a_run_that_may_start_once_is_given_back_only_if_it_did_not(
+    ending: Ending, connection: Connection
+) -> None:
+    begun, fresh = await ending.claim(2, delivery="at_most_once")
+    ending.executor.begin(begun, monotonic())
+    await ending.end([begun, fresh], STOPPED)
+
+    await ending.tell()
+
+    ended = await history_row(connection, begun)
+    assert ended is not None
+    assert ended["outcome"] == "lost"
+    waiting = await run_row(connection, fresh)
+    assert waiting is not None
+    assert (waiting["state"], waiting["attempt"]) == ("ready", 0)
+
+
+async def test_a_release_of_a_run_that_is_to_be_cancelled_ends_it(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    await connection.execute("SELECT pgcron.cancel_run($1, 'enough')", run)
+    await ending.end([run], STOPPED)
+
+    await ending.tell()
+
+    row = await history_row(connection, run)
+    assert row is not None
+    assert row["outcome"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        (Failed("ValueError", "no"), "ready"),
+        (Failed("Discard", "no", retry=False), "dead"),
+        (Interrupted(StopReason.TIMED_OUT, "too long"), "ready"),
+        (Interrupted(StopReason.LEASE_LOST, "fenced"), "ready"),
+        (Interrupted(StopReason.CANCELLED, "asked"), "cancelled"),
+    ],
+    ids=lambda value: getattr(value, "error_class", getattr(value, "reason", value)),
+)
+async def test_what_did_not_succeed_is_retried_or_ends(
+    outcome: Outcome, state: str, ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    await ending.end([run], outcome)
+
+    await ending.tell()
+
+    assert await connection.fetchval("SELECT state FROM pgcron.runs WHERE id = $1", run) == state
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.attempt") == 1
+    assert ending.runner.holds == 0
+
+
+async def test_an_error_text_the_database_can_not_take_is_made_takeable(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    failure = Failed("Bad\x00Error", "half \ud800 of a pair", "x" * 100_000, retry=False)
+    await ending.end([run], failure)
+
+    await ending.tell()
+
+    row = await connection.fetchrow("SELECT error_class, error, traceback FROM pgcron.attempt")
+    assert row is not None
+    assert row["error_class"] == "Bad\ufffdError"
+    assert row["error"].startswith("half ")
+    assert len(row["traceback"]) < 20_000
+
+
+async def test_a_handler_that_asks_for_a_delay_gets_it(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    await ending.end([run], Failed("Retry", "later", after=timedelta(hours=2)))
+
+    await ending.tell()
+
+    due = await connection.fetchval("SELECT due_at - now() FROM pgcron.run WHERE id = $1", run)
+    assert timedelta(minutes=119) < due <= timedelta(hours=2)
+
+
+async def test_a_flood_of_failures_is_told_in_few_lines(
+    ending: Ending, events: list[Event]
+) -> None:
+    runs = await ending.claim(TOLD_SINGLY + 5)
+    await ending.end(runs, Failed("ValueError", "no"))
+
+    await ending.tell()
+
+    assert len(of(RunFailed, events)) == TOLD_SINGLY
+    assert of(MoreRunsFailed, events) == [MoreRunsFailed(5)]
+
+
+async def test_lines_are_written_before_the_end_that_would_refuse_them(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    context = ending.executor.executing[run]
+    for number in range(3):
+        ending.recorder.write(context, "stdout", f"line {number}")
+    await ending.end([run])
+
+    await ending.tell()
+
+    rows = await connection.fetch(
+        "SELECT line FROM pgcron.log WHERE run_id = $1 ORDER BY sequence", run
+    )
+    assert [row["line"] for row in rows] == ["line 0", "line 1", "line 2"]
+
+
+async def test_a_database_that_is_away_leaves_everything_pending(
+    ending: Ending, make_link: MakeLink, connection: Connection
+) -> None:
+    nowhere: Link = make_link("postgresql://nobody@127.0.0.1:1/nothing?sslmode=disable")
+    lost = await begin(nowhere, connection)
+    runs = await lost.claim(2)
+    await lost.end(runs)
+
+    with pytest.raises(Exception, match="can't be reached"):
+        await lost.completer.run_once()
+
+    assert lost.runner.holds == 2
+    assert not lost.completer.is_empty

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from threading import Thread
+
+import pytest
+
+from pgcron_ha.db.link import Link, Unanswered
+from pgcron_ha.engine.recorder import BATCH, BUFFER_LINES, LINE_BYTES
+from tests.db.control import Connection, kill, reap
+from tests.engine.conftest import MakeLink
+from tests.engine.ending import Ending, begin
+from tests.engine.proxy import Proxy
+from tests.waiting import until
+
+
+@pytest.fixture
+async def ending(link: Link, connection: Connection) -> Ending:
+    return await begin(link, connection)
+
+
+async def _is_last(connection: Connection, run: int, text: str) -> bool:
+    return (await lines(connection, run))[-1:] == [text]
+
+
+async def lines(connection: Connection, run: int) -> list[str]:
+    rows = await connection.fetch(
+        "SELECT line FROM pgcron.log WHERE run_id = $1 ORDER BY attempt, sequence", run
+    )
+    return [row["line"] for row in rows]
+
+
+async def test_lines_of_two_runs_are_written_in_the_order_of_each(
+    ending: Ending, connection: Connection
+) -> None:
+    one, two = await ending.claim(2)
+    for number in range(5):
+        ending.recorder.write(ending.executor.executing[one], "stdout", f"one {number}")
+        ending.recorder.write(ending.executor.executing[two], "stderr", f"two {number}")
+
+    await ending.recorder.run_once()
+
+    assert await lines(connection, one) == [f"one {number}" for number in range(5)]
+    assert await lines(connection, two) == [f"two {number}" for number in range(5)]
+    assert await connection.fetchval("SELECT count(DISTINCT stream) FROM pgcron.log") == 2
+
+
+async def test_nothing_to_write_costs_no_statement(ending: Ending) -> None:
+    assert (await ending.recorder.run_once() or 0) > 1
+    assert not ending.link.is_open
+
+
+async def test_a_write_from_a_thread_wakes_the_recorder(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    context = ending.executor.executing[run]
+    loop = asyncio.ensure_future(ending.recorder.run())
+
+    for text in ("one", "two"):
+        thread = Thread(target=ending.recorder.write, args=(context, "stdout", text))
+        thread.start()
+        thread.join()
+        await until(f"{text} is written", partial(_is_last, connection, run, text))
+    ending.recorder.stop()
+    await loop
+
+
+async def test_more_than_a_batch_takes_another_pass(ending: Ending, connection: Connection) -> None:
+    (run,) = await ending.claim()
+    for number in range(BATCH + 3):
+        ending.recorder.write(ending.executor.executing[run], "stdout", str(number))
+
+    assert await ending.recorder.run_once() == 0
+    assert len(await lines(connection, run)) == BATCH
+    await ending.recorder.run_once()
+
+    assert await lines(connection, run) == [str(number) for number in range(BATCH + 3)]
+
+
+async def test_what_does_not_fit_the_buffer_is_dropped_and_counted(ending: Ending) -> None:
+    (run,) = await ending.claim()
+    context = ending.executor.executing[run]
+    for _ in range(BUFFER_LINES + 7):
+        ending.recorder.write(context, "stdout", "x")
+
+    assert ending.recorder.dropped == 7
+
+
+async def test_only_the_lines_of_the_runs_that_end_are_waited_for(
+    ending: Ending, connection: Connection
+) -> None:
+    one, two = await ending.claim(2)
+    ending.recorder.write(ending.executor.executing[one], "log", "mine")
+    silent = [ending.executor.executing[two]]
+
+    await ending.recorder.flush_lines_of(silent)
+    assert await lines(connection, one) == []
+    await ending.recorder.flush_lines_of([ending.executor.executing[one]])
+
+    assert await lines(connection, one) == ["mine"]
+
+
+async def test_two_writers_at_once_write_each_line_once(
+    ending: Ending, connection: Connection
+) -> None:
+    runs = await ending.claim(5)
+    contexts = [ending.executor.executing[run] for run in runs]
+    for number in range(50):
+        for context in contexts:
+            ending.recorder.write(context, "stdout", str(number))
+
+    await asyncio.gather(
+        ending.recorder.run_once(),
+        *(ending.recorder.flush_lines_of([context]) for context in contexts),
+        ending.recorder.run_once(),
+    )
+
+    for run in runs:
+        assert await lines(connection, run) == [str(number) for number in range(50)]
+
+
+async def test_the_next_attempt_counts_its_lines_from_one(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    ending.recorder.write(ending.executor.executing[run], "stdout", "first attempt")
+    await ending.recorder.run_once()
+    await connection.execute("UPDATE pgcron.run SET owner = gen_random_uuid()")
+    await reap(connection)
+    await ending.claim_due()
+    ending.recorder.write(ending.executor.executing[run], "stdout", "second attempt")
+
+    await ending.recorder.run_once()
+
+    rows = await connection.fetch("SELECT attempt, sequence FROM pgcron.log ORDER BY attempt")
+    assert [tuple(row) for row in rows] == [(1, 1), (2, 1)]
+
+
+async def test_lines_of_a_run_that_was_taken_away_are_refused(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    await kill(connection, ending.node)
+    await reap(connection)
+    ending.recorder.write(ending.executor.executing[run], "stdout", "too late")
+
+    await ending.recorder.run_once()
+
+    assert await lines(connection, run) == []
+
+
+async def test_lines_the_database_refuses_do_not_stop_the_end(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    context = ending.executor.executing[run]
+    await connection.execute("ALTER TABLE pgcron.log ADD CONSTRAINT nothing CHECK (false)")
+    ending.recorder.write(context, "stdout", "refused")
+
+    async with asyncio.timeout(10):
+        await ending.recorder.flush_lines_of([context])
+
+    assert ending.recorder.dropped == 1
+
+
+async def test_any_text_is_made_storable(ending: Ending, connection: Connection) -> None:
+    (run,) = await ending.claim()
+    for text in ("a\x00b", "half \ud800", "é" * LINE_BYTES):
+        ending.recorder.write(ending.executor.executing[run], "stdout", text)
+
+    await ending.recorder.run_once()
+
+    nul, half, long = await lines(connection, run)
+    assert nul == "a\ufffdb"
+    assert half.startswith("half ")
+    assert len(long.encode()) == LINE_BYTES
+
+
+async def test_lines_stay_when_the_database_is_away(
+    make_link: MakeLink, proxy: Proxy, database: str, connection: Connection
+) -> None:
+    shaky = await begin(make_link(proxy.dsn(database), answer_seconds=1.0), connection)
+    (run,) = await shaky.claim()
+    shaky.recorder.write(shaky.executor.executing[run], "stdout", "kept")
+    await shaky.link.rows("channel")
+    proxy.stall()
+
+    with pytest.raises(Unanswered):
+        await shaky.recorder.run_once()
+    proxy.reset()
+    proxy.resume()
+    await shaky.recorder.run_once()
+
+    assert set(await lines(connection, run)) == {"kept"}
