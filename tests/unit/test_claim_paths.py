@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgcron_ha.engine.claim_paths import PRIORITIES, SWEEP_SECONDS, ClaimPaths
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+EVER = datetime.min.replace(tzinfo=UTC)
+
+
+def row(run: int, queue: str = "a", priority: int = 5) -> dict[str, Any]:
+    """A claimed run; a higher id is due later."""
+    return {
+        "id": run,
+        "queue": queue,
+        "priority": priority,
+        "due_at": START + timedelta(seconds=run),
+    }
+
+
+def path_of(parameters: dict[str, list[Any]]) -> list[tuple[str, int]]:
+    return list(zip(parameters["queues"], parameters["priorities"], strict=True))
+
+
+def bound(parameters: dict[str, list[Any]], queue: str, priority: int) -> tuple[datetime, int]:
+    at = path_of(parameters).index((queue, priority))
+    return parameters["bound_dues"][at], parameters["bound_ids"][at]
+
+
+def test_every_path_comes_once_high_priorities_first() -> None:
+    order = path_of(ClaimPaths(["a", "b"]).in_order(0.0))
+
+    assert len(order) == len(set(order)) == 20
+    assert [priority for _, priority in order] == sorted(priority for _, priority in order)
+
+
+def test_the_queues_take_turns() -> None:
+    paths = ClaimPaths(["a", "b", "c"])
+
+    first = [path_of(paths.in_order(0.0))[0][0] for _ in range(6)]
+
+    assert sorted(first[:3]) == ["a", "b", "c"]
+    assert first[3:] == first[:3]
+
+
+def test_paths_that_are_preferred_come_first_and_once() -> None:
+    paths = ClaimPaths(["a", "b"])
+    paths.prefer([("b", 9), ("a", 7)])
+
+    order = path_of(paths.in_order(0.0))
+    assert order[:2] == [("b", 9), ("a", 7)]
+    assert len(order) == len(set(order)) == 20
+
+    assert path_of(paths.in_order(0.0))[0][1] == 0
+
+
+def test_a_full_claim_moves_the_bound_of_its_path_to_its_last_run() -> None:
+    paths = ClaimPaths(["a", "b"])
+    paths.in_order(0.0)
+
+    paths.claimed([row(2), row(3), row(1), row(7, priority=0)], is_full=True)
+
+    asked = paths.in_order(0.1)
+    assert bound(asked, "a", 5) == (START + timedelta(seconds=3), 3)
+    assert bound(asked, "a", 0) == (START + timedelta(seconds=7), 7)
+    assert bound(asked, "b", 5) == (EVER, 0)
+
+
+def test_a_bound_never_goes_back_by_a_claim() -> None:
+    paths = ClaimPaths(["a"])
+    paths.in_order(0.0)
+    paths.claimed([row(9)], is_full=True)
+
+    paths.claimed([row(4)], is_full=True)
+
+    assert bound(paths.in_order(0.1), "a", 5)[1] == 9
+
+
+def test_a_claim_that_found_too_little_makes_the_next_one_look_everywhere() -> None:
+    paths = ClaimPaths(["a"])
+    paths.in_order(0.0)
+    paths.claimed([row(9)], is_full=True)
+
+    paths.claimed([row(10)], is_full=False)
+
+    assert bound(paths.in_order(0.1), "a", 5) == (EVER, 0)
+
+
+def test_every_second_a_claim_looks_without_bounds() -> None:
+    paths = ClaimPaths(["a"])
+    paths.in_order(0.0)
+    paths.claimed([row(9)], is_full=True)
+    assert bound(paths.in_order(SWEEP_SECONDS - 0.01), "a", 5)[1] == 9
+
+    assert bound(paths.in_order(SWEEP_SECONDS), "a", 5) == (EVER, 0)
+    paths.claimed([row(12)], is_full=True)
+    assert bound(paths.in_order(2 * SWEEP_SECONDS - 0.01), "a", 5)[1] == 12
+
+
+def test_a_sweep_can_be_asked_for() -> None:
+    paths = ClaimPaths(["a"])
+    paths.in_order(0.0)
+    paths.claimed([row(9)], is_full=True)
+
+    paths.sweep()
+
+    assert bound(paths.in_order(0.1), "a", 5) == (EVER, 0)
+
+
+def test_all_knows_no_bounds_and_no_turns() -> None:
+    paths = ClaimPaths(["a", "b"])
+    paths.claimed([row(9)], is_full=True)
+
+    everything = paths.all()
+
+    assert set(everything) == {"queues", "priorities"}
+    assert set(path_of(everything)) == {(q, p) for q in "ab" for p in PRIORITIES}
+
+
+CLAIMS = st.lists(
+    st.tuples(
+        st.floats(0, 3),
+        st.booleans(),
+        st.lists(st.tuples(st.integers(1, 100), st.sampled_from("ab"), st.integers(0, 9))),
+    ),
+    max_size=20,
+)
+
+
+@given(CLAIMS)
+def test_no_claim_looks_behind_a_run_that_was_not_claimed(
+    claims: list[tuple[float, bool, list[tuple[int, str, int]]]],
+) -> None:
+    """A bound is always a run of that very path that a full claim has taken."""
+    paths = ClaimPaths(["a", "b"])
+    taken: set[tuple[str, int, int]] = set()
+    now = 0.0
+    for passed, is_full, rows in claims:
+        now += passed
+        asked = paths.in_order(now)
+        for (queue, priority), number in zip(path_of(asked), asked["bound_ids"], strict=True):
+            assert number == 0 or (queue, priority, number) in taken
+        claimed = [row(run, queue, priority) for run, queue, priority in rows]
+        paths.claimed(claimed, is_full)
+        taken |= {(each["queue"], each["priority"], each["id"]) for each in claimed}
