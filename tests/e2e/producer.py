@@ -17,6 +17,7 @@ class Producer:
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self.accepted: list[int] = []
+        self.failures: list[str] = []
         self._task = asyncio.create_task(self._produce())
 
     def stop(self) -> None:
@@ -30,7 +31,8 @@ class Producer:
                     if connection is None:
                         connection = await asyncpg.connect(self._dsn, timeout=2)
                     self.accepted += await enqueue(connection, "py:work", 2, args={"seconds": 0.05})
-                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+                except Exception as error:  # a driver has many words for a database that is away
+                    self.failures.append(repr(error))
                     if connection is not None:
                         connection.terminate()
                     connection = None

@@ -67,6 +67,7 @@ async def edit_again_and_again(dsn: str, name: str) -> list[Reign]:
         await decided(connection, name)
         await edit(connection, name, number, chance)
         reigns.append(await reign(connection, name))
+    await decided(connection, name)
     await connection.execute("UPDATE pgcron.schedule SET enabled = false WHERE name = $1", name)
     reigns.append(await reign(connection, name))
     await connection.close()

@@ -65,7 +65,7 @@ async def test_every_accepted_run_ends_though_the_server_restarts_again_and_agai
         [cancelled] = await ended(connection, long_ones[2])
         await connection.close()
 
-        print(f"{len(producer.accepted)} runs were accepted")
+        print(f"{len(producer.accepted)} runs were accepted; refused: {set(producer.failures)}")
         assert {row["outcome"] for row in rows} == {"succeeded"}
         assert len({row["id"] for row in rows}) == len(rows)
         long_rows = [row for row in rows if row["id"] in long_ones]
