@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import connect_client
 from pgcron_ha.embedded import EmbeddedPostgres, find_tool
+from pgcron_ha.errors import ConfigError
 
 _STOP_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.05
@@ -66,9 +67,11 @@ class WorkDatabase:
 
         The password of a database that was given is left out: psql asks for it.
         """
-        if self.is_embedded:
-            return f"{shlex.quote(str(find_tool('psql')))} {shlex.quote(self.dsn)}"
-        return f"{shutil.which('psql') or 'psql'} {shlex.quote(self.shown_dsn())}"
+        try:
+            tool = str(find_tool("psql"))
+        except ConfigError:  # a server without its clients
+            tool = shutil.which("psql") or "psql"
+        return f"{shlex.quote(tool)} {shlex.quote(self.shown_dsn())}"
 
     def shown_dsn(self) -> str:
         """The DSN for people: with the password only if it is that of our own server."""

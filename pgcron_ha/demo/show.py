@@ -121,12 +121,10 @@ class _Demo:
 
     async def _start(self) -> None:
         self._folder.prepare(keep=self._options.keep)
-        where = f"an embedded PostgreSQL in {self._folder.server}"
-        self._screen.say(
-            f"starting {where}"
-            if self._database.is_embedded
-            else "using the database that was given"
-        )
+        where = f"an embedded PostgreSQL, in {self._folder.server}"
+        if not self._database.is_embedded:
+            where = f"the schema {self._schema} of {self._database.shown_dsn()}"
+        self._screen.say(f"starting {self._options.nodes} nodes on {where}")
         with Migration() as migration:
             await self._database.up(fresh=not self._options.keep)
             if self._stop.is_set():
@@ -259,6 +257,9 @@ class _Demo:
                 await self._leave_given_database(connection)
         nodes = f"{living} of {len(self._nodes)} nodes alive at the end"
         self._screen.say("", *summary_lines(accounts, seconds, nodes, delays))
+        self._screen.say(
+            f"its files stay in {self._folder.path}; the next demo begins anew, or goes on: --keep"
+        )
         self._judge(accounts)
 
     def _judge(self, accounts: list[Account]) -> None:
@@ -334,14 +335,15 @@ class _Demo:
 
     def _introduction(self) -> list[str]:
         alive = next((node.pid for node in self._nodes if node.is_alive), None)
-        kill = f"kill -9 {alive}" if alive else "no node is left"
+        kill = f"kill -9 {alive}" if alive else "(no node is left)"
         insert = f"INSERT INTO {self._schema}.run (handler) VALUES ('py:hello')"
         return [
-            f"database  {self._database.shown_dsn()}",
             f"kill one  {kill}",
+            f"          (what it runs starts elsewhere when its lease of {LEASE_TTL} is over)",
             f'run one   {self._database.psql()} -c "{insert}"',
             f"look      {_program()} --config {self._folder.configuration} status",
-            "          (or: nodes, schedules list, runs list, dead list)",
+            "          (instead of status: nodes, schedules list, runs list, dead list)",
+            f"database  {self._database.shown_dsn()}",
             f"files     {self._folder.path}: logs, dumps, report.txt, trend.csv",
             "stop      Ctrl-C",
         ]

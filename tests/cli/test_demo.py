@@ -84,6 +84,34 @@ def test_a_demo_with_a_time_ends_by_itself_and_accounts_for_every_occurrence(
     assert (folder / "pgcron-ha.toml").stat().st_mode & 0o077 == 0
 
 
+def test_a_fire_that_is_lost_is_named_and_ends_the_demo_with_1(start: Start) -> None:
+    demo = start("--for", 4, "--nodes", 1)
+    dsn = demo.wait_for_output(r"^database +(\S+)$")[1]
+    demo.wait_for_output("^first job executed")
+
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        lost = connection.execute(
+            "DELETE FROM pgcron.occurrence o USING pgcron.history h"
+            " WHERE o.run_id = h.id AND h.schedule = 'tick' RETURNING fire_at"
+        ).fetchall()
+
+    assert demo.end() == 1
+    demo.wait_for_output(f"^error: {len(lost)} due occurrences are not accounted for$")
+    assert f"tick: {lost[0][0].isoformat()} was not decided" in demo.output
+    assert "Traceback" not in demo.output
+
+
+def test_a_database_that_can_not_be_reached_is_one_clear_error(start: Start, folder: Path) -> None:
+    dsn = f"postgresql://ann:secret@/nowhere?host={folder.parent}"
+
+    demo = start(environment={"PGCRON_HA_DSN": dsn})
+
+    assert demo.end() == 1
+    assert "error: the database can't be reached" in demo.output
+    assert "Traceback" not in demo.output
+    assert "secret" not in demo.output
+
+
 def test_a_node_that_is_killed_is_shown_as_dead_and_nothing_is_lost(start: Start) -> None:
     demo = start("--for", 14)
     demo.wait_for_output("^first job executed")
@@ -119,7 +147,7 @@ def test_the_printed_commands_work_and_ctrl_c_ends_it_in_order(start: Start, fol
 
 def test_a_ctrl_c_while_the_demo_starts_is_no_error(start: Start, folder: Path) -> None:
     demo = start()
-    demo.wait_for_output("^starting an embedded PostgreSQL")
+    demo.wait_for_output("^starting 2 nodes on an embedded PostgreSQL")
 
     demo.interrupt()
 
