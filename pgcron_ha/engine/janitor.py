@@ -65,6 +65,8 @@ class Janitor(Service):
         await self._link.rows("forget_missed")
         try:
             await self._link.rows("drain_overflow", at_most=BATCH)
+        except (Busy, DatabaseUnavailable):
+            raise
         except PgcronError as error:
             emit(
                 RepairWasNeeded(

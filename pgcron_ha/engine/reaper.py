@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import ClassVar, Final
-from uuid import UUID
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.reconcile import Beat, PeerWatch
@@ -36,7 +35,6 @@ class Reaper(Service):
         super().__init__(min(_SWEEP_SECONDS, lease_ttl / 6))
         self._link = link
         self._peers = PeerWatch(unbroken=lease_ttl / 2)
-        self._mourned: set[UUID] = set()
 
     def observe(self, beat: Beat) -> None:
         """Takes what a beat says about the peers."""
@@ -55,6 +53,7 @@ class Reaper(Service):
                 "declare_dead", incarnation=incarnation, beat_sequence=sequence
             )
             if rows:
+                self._peers.bury(incarnation)
                 emit(PeerDied(str(incarnation)))
         reaped = await self._link.rows("reap_runs", at_most=BATCH)
         if reaped:

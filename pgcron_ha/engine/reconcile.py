@@ -111,6 +111,10 @@ class PeerWatch:
         """After the database was away: everybody gets a whole lease to renew."""
         self._seen = {}
 
+    def bury(self, incarnation: UUID) -> None:
+        """This peer was declared dead: nothing more is expected of it."""
+        self._seen.pop(incarnation, None)
+
     def silent(self, now: float) -> list[tuple[UUID, int]]:
         """(incarnation, beat sequence) of peers that have been silent for their whole lease."""
         if now - self._observed_at > self._unbroken:

@@ -208,3 +208,13 @@ def test_forgetting_begins_afresh() -> None:
 
     assert watching.next_verdict() is None
     assert watching.silent(106.0) == []
+
+
+def test_nothing_more_is_expected_of_a_peer_that_was_buried() -> None:
+    watching = watch(peers(100.0, peer=(1, 5.0)), peers(105.0, peer=(1, 5.0)))
+    assert watching.silent(105.0) == [(PEER, 1)]
+
+    watching.bury(PEER)
+
+    assert watching.silent(105.0) == []
+    assert watching.next_verdict() is None

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from pgcron_ha.db.link import Busy, Link
+from pgcron_ha.engine.janitor import Janitor
+from pgcron_ha.errors import DatabaseUnavailable
+from pgcron_ha.telemetry.events import Event, RepairWasNeeded
+from tests.db import control
+from tests.db.control import Connection, Row
+from tests.engine.conftest import MakeLink
+from tests.engine.proxy import Proxy
+
+
+@pytest.fixture
+def janitor(link: Link) -> Janitor:
+    return Janitor(link, "pgcron")
+
+
+async def partitions(connection: Connection, table: str) -> list[str]:
+    rows: list[Row] = await connection.fetch(
+        "SELECT inhrelid::regclass::text AS name FROM pg_inherits"
+        " WHERE inhparent = $1::regclass ORDER BY 1",
+        f"pgcron.{table}",
+    )
+    return [row["name"] for row in rows]
+
+
+async def make_old_partition(connection: Connection, table: str = "log") -> str:
+    """One of a day 100 days ago; no row of it is kept."""
+    before = set(await partitions(connection, table))
+    await connection.execute(f"DROP TABLE pgcron.{table}_before")
+    await connection.execute(
+        "SELECT pgcron.add_partition($1, date_trunc('day', now(), 'UTC') - interval '100 days',"
+        " date_trunc('day', now(), 'UTC') - interval '99 days')",
+        table,
+    )
+    (made,) = set(await partitions(connection, table)) - before
+    return made
+
+
+async def test_partitions_are_made_ahead(janitor: Janitor, connection: Connection) -> None:
+    before = await partitions(connection, "history")
+    dated = [name for name in before if name[-1].isdigit()]
+    await connection.execute(f"DROP TABLE {dated[-1]}")
+
+    await janitor.run_once()
+
+    assert await partitions(connection, "history") == before
+
+
+async def test_partitions_that_outlived_their_rows_are_dropped(
+    janitor: Janitor, connection: Connection
+) -> None:
+    old = await make_old_partition(connection)
+    kept = set(await partitions(connection, "log")) - {old}
+
+    await janitor.run_once()
+
+    assert set(await partitions(connection, "log")) == kept
+    assert await connection.fetchval("SELECT to_regclass($1)", old) is None
+
+
+async def test_a_drop_that_was_interrupted_half_way_is_finished(
+    janitor: Janitor, connection: Connection, make_link: MakeLink
+) -> None:
+    old = await make_old_partition(connection)
+    interrupted = make_link()
+    await interrupted.execute("SET lock_timeout = 200")
+    async with connection.transaction():
+        await connection.execute("SELECT count(*) FROM pgcron.log")
+        with pytest.raises(Busy):
+            await interrupted.execute(f"ALTER TABLE pgcron.log DETACH PARTITION {old} CONCURRENTLY")
+
+    await janitor.run_once()
+
+    assert await connection.fetchval("SELECT to_regclass($1)", old) is None
+
+
+async def test_a_reader_of_an_old_partition_is_not_waited_for_for_ever(
+    janitor: Janitor, link: Link, connection: Connection
+) -> None:
+    old = await make_old_partition(connection)
+    await link.execute("SET lock_timeout = 100")
+    async with connection.transaction():
+        await connection.execute(f"LOCK TABLE {old} IN ACCESS SHARE MODE")
+        await connection.execute("SELECT count(*) FROM pgcron.log")
+
+        await janitor.run_once()
+
+    assert link.is_open
+
+
+async def test_what_overflowed_goes_where_it_belongs(
+    janitor: Janitor, connection: Connection
+) -> None:
+    node = await control.join(connection)
+    await control.enqueue(connection, 3)
+    await control.finish(connection, await control.claim(connection, node))
+    await connection.execute(
+        "INSERT INTO pgcron.history_overflow SELECT * FROM pgcron.history; "
+        "DELETE FROM pgcron.history"
+    )
+
+    await janitor.run_once()
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 3
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.history_overflow") == 0
+
+
+async def test_a_run_past_its_start_deadline_expires(
+    janitor: Janitor, connection: Connection
+) -> None:
+    late, early = await control.enqueue(connection, 2)
+    await connection.execute(
+        "UPDATE pgcron.run SET expire_at = now() - interval '1 second' WHERE id = $1", late
+    )
+    await connection.execute(
+        "UPDATE pgcron.run SET expire_at = now() + interval '1 hour' WHERE id = $1", early
+    )
+
+    await janitor.run_once()
+
+    row = await control.history_row(connection, late)
+    assert row is not None
+    assert (row["outcome"], row["error"]) == ("expired", "it did not start before its deadline")
+    assert await control.run_row(connection, early) is not None
+
+
+async def test_a_parked_run_is_let_go_when_somebody_offers_its_handler(
+    janitor: Janitor, connection: Connection
+) -> None:
+    parked, other = await control.enqueue(connection, 2)
+    await connection.execute("UPDATE pgcron.run SET hold = 'unserved'")
+    await connection.execute("UPDATE pgcron.run SET handler = 'py:else' WHERE id = $1", other)
+    await janitor.run_once()
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE hold IS NULL") == 0
+
+    await control.join(connection)
+    await janitor.run_once()
+
+    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE hold IS NULL")
+    assert [row["id"] for row in rows] == [parked]
+    assert other != parked
+
+
+async def test_a_run_far_over_its_time_limit_is_asked_to_stop_and_never_taken_away(
+    janitor: Janitor, connection: Connection
+) -> None:
+    node = await control.join(connection)
+    (run,) = await control.enqueue(connection, timeout=timedelta(minutes=1))
+    await control.claim(connection, node)
+    await connection.execute("UPDATE pgcron.run SET started_at = now() - interval '2 minutes'")
+    await janitor.run_once()
+    row = await control.run_row(connection, run)
+    assert row is not None
+    assert row["cancel_at"] is None
+
+    await connection.execute("UPDATE pgcron.run SET started_at = now() - interval '4 minutes'")
+    await janitor.run_once()
+
+    row = await control.run_row(connection, run)
+    assert row is not None
+    assert row["cancel_at"] is not None
+    assert row["owner"] == node.incarnation
+
+
+async def test_keys_and_nodes_that_are_long_gone_are_forgotten(
+    janitor: Janitor, connection: Connection
+) -> None:
+    for age in ("1 hour", "2 days"):
+        node = await control.join(connection)
+        await control.kill(connection, node)
+        await connection.execute(
+            f"UPDATE pgcron.node SET ended_at = now() - interval '{age}' WHERE incarnation = $1",
+            node.incarnation,
+        )
+    await connection.execute(
+        "INSERT INTO pgcron.idempotency VALUES ('old', 1, now() - interval '1 second'),"
+        " ('living', 2, now() + interval '1 hour')"
+    )
+
+    await janitor.run_once()
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.node") == 1
+    assert await connection.fetchval("SELECT string_agg(key, ',') FROM pgcron.idempotency") == (
+        "living"
+    )
+
+
+async def test_a_fire_whose_run_vanished_is_told_and_not_repaired(
+    janitor: Janitor, connection: Connection, events: list[Event]
+) -> None:
+    schedule = await control.put_schedule(connection)
+    await connection.execute(
+        "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, run_id)"
+        " VALUES ($1, date_trunc('minute', now()), 'run', 4711)",
+        schedule,
+    )
+
+    await janitor.run_once()
+
+    assert [event.count for event in events if isinstance(event, RepairWasNeeded)] == [1]
+
+
+async def test_an_ordinary_pass_finds_nothing_and_does_the_rare_duties_once(
+    janitor: Janitor, connection: Connection, events: list[Event]
+) -> None:
+    await control.put_schedule(connection)
+    assert await janitor.run_once() is None
+    old = await make_old_partition(connection)
+
+    assert await janitor.run_once() is None
+
+    assert events == []
+    assert old in await partitions(connection, "log")
+
+
+async def test_an_invalid_schedule_is_looked_at_again(
+    janitor: Janitor, connection: Connection
+) -> None:
+    schedule = await control.put_schedule(connection)
+    await connection.execute("UPDATE pgcron.cursor SET status = 'invalid', error = '{}'")
+
+    await janitor.run_once()
+
+    assert (await control.cursor_of(connection, schedule))["status"] == "unchecked"
+
+
+async def test_a_database_that_goes_away_during_a_sweep_is_no_lack_of_partitions(
+    make_link: MakeLink, proxy: Proxy, database: str, events: list[Event]
+) -> None:
+    janitor = Janitor(make_link(proxy.dsn(database), answer_seconds=2.0), "pgcron")
+    proxy.lose_answer_to("history_overflow")
+
+    with pytest.raises(DatabaseUnavailable):
+        await janitor.run_once()
+
+    assert events == []

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pgcron_ha.db.link import Link
+from pgcron_ha.engine.materializer import Materializer, decide
+from pgcron_ha.errors import UnknownZone
+from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.telemetry.events import Event, ScheduleIsInvalid
+from tests.db.control import Connection, cursor_of, database_now, put_schedule
+from tests.engine.conftest import MakeLink
+
+HORIZON = 600.0
+
+
+@pytest.fixture
+def materializer(link: Link) -> Materializer:
+    return Materializer(link, HORIZON)
+
+
+async def fires(connection: Connection, schedule: int) -> list[datetime]:
+    rows = await connection.fetch(
+        "SELECT scheduled_for FROM pgcron.run WHERE schedule_id = $1 ORDER BY 1", schedule
+    )
+    return [row["scheduled_for"] for row in rows]
+
+
+async def set_back(connection: Connection, schedule: int, seconds: float) -> None:
+    """As if nobody had decided anything for so long."""
+    await connection.execute(
+        "UPDATE pgcron.cursor SET watermark = now() - $2 * interval '1 second',"
+        " since = now() - $2 * interval '1 second',"
+        " next_fire = now() - $2 * interval '1 second' WHERE schedule_id = $1",
+        schedule,
+        seconds,
+    )
+
+
+async def test_fires_up_to_the_horizon_become_runs(
+    materializer: Materializer, connection: Connection
+) -> None:
+    schedule = await put_schedule(connection, spec="* * * * *")
+    before = await database_now(connection)
+
+    assert await materializer.run_once() is None
+
+    after = await database_now(connection)
+    made = await fires(connection, schedule)
+    expected = parse_spec("* * * * *", "UTC", DstPolicy.VIXIE).between(
+        before, before + timedelta(seconds=HORIZON), 100
+    )
+    assert made[: len(expected)] == expected
+    assert made[-1] <= after + timedelta(seconds=HORIZON)
+    assert materializer.materialized == len(made)
+    assert (await cursor_of(connection, schedule))["status"] == "valid"
+
+
+async def test_nothing_is_decided_again_until_half_of_the_horizon_is_used_up(
+    materializer: Materializer, connection: Connection
+) -> None:
+    schedule = await put_schedule(connection, spec="* * * * * *")
+    await materializer.run_once()
+    made = materializer.materialized
+
+    await materializer.run_once()
+    assert materializer.materialized == made
+
+    await connection.execute("DELETE FROM pgcron.run; DELETE FROM pgcron.occurrence")
+    await connection.execute(
+        "UPDATE pgcron.cursor SET watermark = now() + interval '290 seconds',"
+        " next_fire = now() + interval '291 seconds' WHERE schedule_id = $1",
+        schedule,
+    )
+    await materializer.run_once()
+
+    assert len(await fires(connection, schedule)) in (309, 310, 311)
+
+
+async def test_after_an_outage_the_newest_fire_runs_and_the_others_are_missed(
+    materializer: Materializer, connection: Connection
+) -> None:
+    schedule = await put_schedule(connection, spec="*/5 * * * *", catchup_window=timedelta(hours=2))
+    await set_back(connection, schedule, 3600)
+
+    await materializer.run_once()
+
+    now = await database_now(connection)
+    late = [fire for fire in await fires(connection, schedule) if fire <= now]
+    assert len(late) == 1
+    assert now - late[0] < timedelta(minutes=6)
+    missed = await connection.fetch("SELECT * FROM pgcron.missed")
+    assert [row["reason"] for row in missed] == ["catchup_latest"]
+    assert sum(row["fires"] for row in missed) in (10, 11, 12)
+    assert missed[0]["last_at"] < late[0]
+
+
+async def test_with_catch_up_none_an_outage_runs_nothing_late(
+    materializer: Materializer, connection: Connection
+) -> None:
+    schedule = await put_schedule(connection, spec="*/5 * * * *", catchup="none")
+    await set_back(connection, schedule, 3600)
+
+    await materializer.run_once()
+
+    now = await database_now(connection)
+    assert [fire for fire in await fires(connection, schedule) if fire < now] == []
+    assert await connection.fetchval("SELECT reason FROM pgcron.missed") == "catchup_none"
+
+
+async def test_a_schedule_nobody_can_read_is_marked_and_the_others_go_on(
+    materializer: Materializer, connection: Connection, events: list[Event]
+) -> None:
+    bad = await put_schedule(connection, "bad")
+    good = await put_schedule(connection, "good")
+    await connection.execute("SET session_replication_role = replica")
+    await connection.execute(
+        "UPDATE pgcron.schedule SET timezone = 'Mars/Olympus' WHERE id = $1", bad
+    )
+
+    await materializer.run_once()
+
+    assert len(await fires(connection, good)) >= 9
+    cursor = await cursor_of(connection, bad)
+    assert cursor["status"] == "invalid"
+    assert "Mars/Olympus" in cursor["error"]
+    assert [e.schedule for e in events if isinstance(e, ScheduleIsInvalid)] == [bad]
+    events.clear()
+    assert await materializer.run_once() is None
+    assert events == []
+
+
+async def test_an_edit_that_could_not_be_finished_is_finished(
+    materializer: Materializer, connection: Connection
+) -> None:
+    schedule = await put_schedule(connection, spec="* * * * *")
+    await materializer.run_once()
+    async with connection.transaction(isolation="repeatable_read"):
+        await connection.execute("UPDATE pgcron.schedule SET spec = '*/2 * * * *'")
+    assert (await cursor_of(connection, schedule))["edit_is_pending"]
+
+    await materializer.run_once()
+
+    assert not (await cursor_of(connection, schedule))["edit_is_pending"]
+    now = await database_now(connection)
+    assert {fire.minute % 2 for fire in await fires(connection, schedule) if fire > now} == {0}
+
+
+async def test_a_paused_schedule_has_no_fires(
+    materializer: Materializer, connection: Connection
+) -> None:
+    schedule = await put_schedule(connection, enabled=False)
+
+    await materializer.run_once()
+
+    assert await fires(connection, schedule) == []
+
+
+async def test_what_is_too_much_for_one_statement_takes_another_pass(
+    link: Link, connection: Connection
+) -> None:
+    materializer = Materializer(link, 3600)
+    schedule = await put_schedule(connection, spec="* * * * * *")
+
+    assert await materializer.run_once() == 0
+    assert len(await fires(connection, schedule)) == 1000
+    while await materializer.run_once() == 0:
+        pass
+
+    made = await fires(connection, schedule)
+    assert len(made) >= 1800
+    assert made == [made[0] + timedelta(seconds=number) for number in range(len(made))]
+
+
+async def test_ten_at_once_decide_each_fire_once(
+    make_link: MakeLink, connection: Connection
+) -> None:
+    for number in range(60):
+        await put_schedule(connection, f"job {number}", spec="every 30s")
+    materializers = [Materializer(make_link(), HORIZON) for _ in range(10)]
+
+    await asyncio.gather(*(each.run_once() for each in materializers))
+    for each in materializers:
+        await each.run_once()
+
+    facts = await connection.fetchrow(
+        "SELECT (SELECT count(*) FROM pgcron.occurrence) AS decided,"
+        " (SELECT count(DISTINCT (schedule_id, scheduled_for)) FROM pgcron.run) AS runs,"
+        " (SELECT count(*) FROM pgcron.run) AS rows,"
+        " (SELECT min(n) FROM (SELECT count(*) n FROM pgcron.run GROUP BY schedule_id) s) AS least"
+    )
+    assert facts is not None
+    assert facts["decided"] == facts["runs"] == facts["rows"]
+    assert facts["least"] >= 20
+    assert sum(each.materialized for each in materializers) == facts["rows"]
+
+
+def test_a_decision_needs_no_database() -> None:
+    now = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+    row = {
+        "spec": "0 * * * *",
+        "timezone": "UTC",
+        "dst": "vixie",
+        "now": now,
+        "watermark": now,
+        "catchup": "latest",
+        "catchup_window": 3600.0,
+    }
+
+    decision, canonical = decide(row, 7200)
+
+    assert decision.fires == [datetime(2026, 3, 1, hour, tzinfo=UTC) for hour in (13, 14)]
+    assert canonical == "0 * * * *"
+    with pytest.raises(UnknownZone):
+        decide({**row, "timezone": "Mars/Olympus"}, 7200)
