@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pgcron_ha.engine.lease import LeasePhase
+from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.telemetry.events import Event, NodeFenced, NodeJoined
+from tests.db import control
+from tests.db.control import Connection, Row
+from tests.engine.proxy import Proxy
+from tests.engine.workshop import HANDLERS, Workshop
+from tests.waiting import until
+
+
+@pytest.fixture
+async def workshop(database: str) -> AsyncIterator[Workshop]:
+    workshop = Workshop(database)
+    await workshop.join()
+    yield workshop
+    await workshop.leave()
+
+
+async def node_row(connection: Connection) -> Row:
+    row = await connection.fetchrow("SELECT * FROM pgcron.node ORDER BY started_at DESC LIMIT 1")
+    assert row is not None
+    return row
+
+
+async def test_a_node_says_what_it_is_when_it_joins(
+    workshop: Workshop, connection: Connection
+) -> None:
+    row = await node_row(connection)
+
+    assert row["incarnation"] == workshop.session.incarnation
+    assert (row["name"], row["state"], row["slots"]) == ("n1", "alive", 4)
+    assert row["queues"] == ["default"]
+    offers = await connection.fetch("SELECT handler FROM pgcron.offer")
+    assert [offer["handler"] for offer in offers] == list(HANDLERS)
+    assert workshop.joined == 1
+    assert workshop.phases[0] is LeasePhase.HELD
+
+
+async def test_a_beat_renews_the_lease_and_says_which_runs_are_mine(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.enqueue(connection, 2)
+    await workshop.step()
+    peer = await control.join(connection, lease_ttl=7)
+    claimed = {row["id"]: row["token"] for row in await connection.fetch("TABLE pgcron.run")}
+    before = await node_row(connection)
+
+    beat = await workshop.beat()
+
+    assert beat.runs == claimed
+    assert beat.peers == {peer.incarnation: (0, 7.0)}
+    assert beat.cancelled == frozenset()
+    row = await connection.fetchrow(
+        "SELECT * FROM pgcron.node WHERE incarnation = $1", workshop.session.incarnation
+    )
+    assert row is not None
+    assert row["slots_used"] == 2
+    assert row["beat_sequence"] > 0
+    assert row["lease_until"] >= before["lease_until"]
+    assert workshop.deadlines[-1] == pytest.approx(beat.sent_at + 0.9 * 15)
+
+
+async def test_a_beat_says_what_is_to_be_cancelled(
+    workshop: Workshop, connection: Connection
+) -> None:
+    (run,) = await control.enqueue(connection)
+    await workshop.step()
+    await connection.execute("SELECT pgcron.cancel_run($1, 'enough')", run)
+
+    assert (await workshop.beat()).cancelled == {run}
+
+
+async def test_a_node_that_was_declared_dead_stops_and_joins_anew_when_it_is_quiet(
+    workshop: Workshop, connection: Connection, events: list[Event]
+) -> None:
+    first = workshop.session.incarnation
+    workshop.is_quiet = False
+    await connection.execute(
+        "UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'test'"
+    )
+    workshop.session.beat_now()
+    await until("it is fenced", lambda: workshop.fenced == 1)
+
+    assert not workshop.session.may_claim()
+    assert workshop.phases[-1] is LeasePhase.OVER
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.node") == 1
+
+    workshop.is_quiet = True
+    await until("it joined again", lambda: workshop.joined == 2 and workshop.session.may_claim())
+
+    assert workshop.session.incarnation not in (None, first)
+    assert [event for event in events if isinstance(event, NodeFenced)] == [NodeFenced(str(first))]
+
+
+async def test_no_lease_is_kept_for_an_engine_whose_loop_is_blocked(
+    database: str, connection: Connection
+) -> None:
+    workshop = Workshop(database, ttl=1.0)
+    await workshop.join()
+    await until("it renews", lambda: workshop.tick() and len(workshop.beats) > 2)
+
+    # From here on nobody ticks: the engine's loop would hang in something.
+    await until("its lease is over", lambda: workshop.phases[-1] is LeasePhase.OVER)
+
+    assert workshop.phases[-3:] == [LeasePhase.SUSPECT, LeasePhase.LOST, LeasePhase.OVER]
+    assert not workshop.session.may_claim()
+    sequence = (await node_row(connection))["beat_sequence"]
+    await until("it renews again", lambda: workshop.tick() and workshop.session.may_claim())
+    assert (await node_row(connection))["beat_sequence"] > sequence
+    await workshop.leave()
+
+
+async def test_a_node_that_leaves_says_why_and_frees_its_runs_at_once(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.enqueue(connection)
+    await workshop.step()
+
+    await workshop.leave("an upgrade")
+
+    row = await node_row(connection)
+    assert (row["state"], row["ended_because"]) == ("dead", "an upgrade")
+    assert list((await control.reap(connection)).values()) == ["retry"]
+
+
+async def test_a_node_that_drains_claims_nothing_and_keeps_its_lease(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.enqueue(connection)
+
+    workshop.session.drain()
+    await workshop.beat()
+    await workshop.dispatcher.run_once()
+
+    assert not workshop.session.may_claim()
+    assert workshop.session.lease.is_held(boottime())
+    assert (await node_row(connection))["state"] == "draining"
+    assert workshop.executor.executing == {}
+
+
+async def test_a_broken_connection_does_not_cost_the_lease(
+    proxy: Proxy, database: str, connection: Connection
+) -> None:
+    workshop = Workshop(proxy.dsn(database))
+    await workshop.join()
+    incarnation = workshop.session.incarnation
+
+    for _ in range(3):
+        proxy.reset()
+        await workshop.beat()
+
+    assert workshop.session.incarnation == incarnation
+    assert set(workshop.phases) == {LeasePhase.HELD}
+    await workshop.leave()
+
+
+async def test_a_silent_database_ends_the_lease_and_its_return_gives_it_back(
+    proxy: Proxy, database: str
+) -> None:
+    workshop = Workshop(proxy.dsn(database), ttl=1.5)
+    await workshop.join()
+    proxy.stall()
+    await until(
+        "the lease is over",
+        lambda: workshop.tick() and workshop.phases[-1] is LeasePhase.OVER,
+    )
+    assert not workshop.session.may_claim()
+
+    proxy.reset()
+    proxy.resume()
+    await until("it is back", lambda: workshop.tick() and workshop.session.may_claim())
+
+    await workshop.leave()
+
+
+async def test_a_node_in_the_folder_of_a_dead_one_frees_its_runs_at_once(
+    database: str, connection: Connection, events: list[Event]
+) -> None:
+    first = Workshop(database, home="here:/folder:1")
+    await first.join()
+    await control.enqueue(connection)
+    await first.step()
+    await first.leave(None)
+    assert (await node_row(connection))["state"] == "alive"
+
+    second = Workshop(database, home="here:/folder:1")
+    await second.join()
+
+    assert [e.predecessors for e in events if isinstance(e, NodeJoined)] == [0, 1]
+    assert list((await control.reap(connection)).values()) == ["retry"]
+    await second.leave()
+
+
+async def test_a_node_without_a_folder_buries_nobody(
+    database: str, connection: Connection, events: list[Event]
+) -> None:
+    first, second = Workshop(database), Workshop(database)
+    await first.join()
+    await second.join()
+
+    assert [e.predecessors for e in events if isinstance(e, NodeJoined)] == [0, 0]
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.node") == 2
+    await first.leave()
+    await second.leave()
+
+
+async def test_a_database_without_the_schema_is_a_refusal_not_a_wait(
+    empty_database: str,
+) -> None:
+    workshop = Workshop(empty_database)
+    workshop.session.start()
+
+    await until("it is refused", lambda: workshop.session.refusal)
+
+    assert "not in this database" in str(workshop.session.refusal)
+    assert workshop.session.incarnation is None
+    await workshop.leave()
+
+
+async def test_a_session_that_never_reached_a_database_can_be_stopped() -> None:
+    workshop = Workshop("postgresql://nobody@127.0.0.1:1/nothing?sslmode=disable")
+    workshop.session.start()
+
+    await workshop.leave()
+
+    assert workshop.session.incarnation is None

@@ -1,0 +1,106 @@
+"""A node taken apart: a real session in its thread, and services that a test steps by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pgcron_ha.db.link import Link
+from pgcron_ha.engine.dispatcher import Dispatcher
+from pgcron_ha.engine.lease import LeasePhase
+from pgcron_ha.engine.reconcile import Beat
+from pgcron_ha.engine.runner import Ended, Runner
+from pgcron_ha.engine.session import Identity, Session, SessionHooks
+from tests.engine.by_hand import ByHand
+from tests.waiting import until
+
+HANDLERS = ("py:work",)
+
+
+class Workshop:
+    """Begin it with `join`, end it with `leave`."""
+
+    def __init__(
+        self,
+        dsn: str,
+        link: Link | None = None,
+        *,
+        slots: int = 4,
+        prefetch: int = 1000,
+        ttl: float = 15.0,
+        home: str | None = None,
+        queues: Sequence[str] = ("default",),
+    ) -> None:
+        self.beats: list[Beat] = []
+        self.phases: list[LeasePhase] = []
+        self.deadlines: list[float] = []
+        self.fenced = 0
+        self.joined = 0
+        self.is_quiet = True
+        self.ended: list[Ended] = []
+        self._loop = asyncio.get_running_loop()
+        identity = Identity(
+            "n1", "here", 1, "0", home, slots, tuple(queues), HANDLERS, ("UTC", "Europe/Vienna")
+        )
+        self.session = Session(dsn, "pgcron", identity, ttl, self._hooks())
+        self.runner = Runner(slots, self.session.may_claim, self.ended.extend)
+        self.executor = ByHand(self.runner.done, self.runner.feed_for("py"))
+        self.runner.use({"py": self.executor})
+        self.link = link or Link(dsn)
+        self.dispatcher = Dispatcher(
+            self.link, self.session, self.runner, queues, HANDLERS, 1.0, prefetch
+        )
+
+    async def join(self) -> None:
+        """Start the session and wait for its lease."""
+        self.session.start()
+        await until("the node has joined", lambda: self.tick() and self.session.may_claim())
+
+    async def leave(self, reason: str | None = "the test is over") -> None:
+        """Stop the session; returns when its thread has ended."""
+        self.session.stop(reason)
+        await asyncio.to_thread(self.session.join, 10)
+        await self.link.close()
+        assert not self.session.is_alive()
+
+    def tick(self) -> bool:
+        """The engine's loop turns."""
+        self.session.tick()
+        return True
+
+    async def beat(self) -> Beat:
+        """Ask for a beat, and wait until it is acknowledged."""
+        known = len(self.beats)
+        self.tick()
+        self.session.beat_now()
+        await until("the next beat", lambda: len(self.beats) > known)
+        return self.beats[-1]
+
+    async def step(self, most: int = 20) -> None:
+        """The dispatcher's passes until it wants to sleep."""
+        for _ in range(most):
+            if await self.dispatcher.run_once() != 0:
+                return
+        raise AssertionError(f"the dispatcher does not rest after {most} passes")
+
+    def _hooks(self) -> SessionHooks:
+        return SessionHooks(
+            beat=lambda beat: self._post(self.beats.append, beat),
+            phase=self.phases.append,
+            fenced=lambda: self._post(self._on_fenced),
+            joined=lambda: self._post(self._on_joined),
+            renewed=self.deadlines.append,
+            slots_used=lambda: self.runner.executing,
+            is_quiet=lambda: self.is_quiet,
+        )
+
+    def _post(self, callback: Callable[..., None], *arguments: Any) -> None:
+        self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def _on_fenced(self) -> None:
+        self.fenced += 1
+
+    def _on_joined(self) -> None:
+        self.joined += 1
+        self.dispatcher.joined()
