@@ -27,8 +27,8 @@ TREND_COLUMNS: Final = ("fire_time", "database_bytes", "dumps_bytes", "free_byte
 # An hour of the trend; the file is read and written as a whole.
 _TREND_LINES: Final = 720
 
-# Of the fires of `flaky`, counted since 1970: the third of three fails once; of 42, that is of about
-# two minutes, one of the others fails each time.
+# Of the fires of `flaky`, counted since 1970: every third fails once; of 42, which take about two
+# minutes, one of the others fails each time.
 _FAILS_ONCE: Final = 3
 _FAILS_ALWAYS: Final = 42
 _FLAKY_SECONDS: Final = 3

@@ -19,7 +19,7 @@ def table_lines(facts: Facts, endings: Mapping[int, str]) -> list[str]:
         "",
         *aligned(
             [
-                ("SCHEDULE", "SPEC", "NEXT FIRE", "LAST RUN", "TOOK", "ON", "RUNS"),
+                ("SCHEDULE", "SPEC", "NEXT FIRE", "RUNS", "LAST RUN", "TOOK", "ON"),
                 *(_schedule(row, facts) for row in facts.schedules),
             ]
         ),
@@ -70,14 +70,15 @@ def _schedule(row: Row, facts: Facts) -> tuple[str, ...]:
     }
     retries = sum(each["retries"] for each in facts.outcomes if each["schedule"] == row["name"])
     runs = outcome_words(counted) or "-"
+    # What matters most stands left: a narrow terminal cuts the rest.
     return (
         row["name"][:16],
         " | ".join(row["spec"].split("\n"))[:24],
         _next(row, facts.now),
+        f"{runs}, {retries} {'retry' if retries == 1 else 'retries'}" if retries else runs,
         f"{row['outcome']} {_clock(row['finished_at'])}" if row["outcome"] else "-",
         "-" if row["seconds"] is None else f"{row['seconds'] * 1000:.0f} ms",
         row["node"] or "-",
-        f"{runs}, {retries} {'retry' if retries == 1 else 'retries'}" if retries else runs,
     )
 
 
