@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from pathlib import Path
 
@@ -43,6 +44,22 @@ def deaf(context: Context, seconds: float, then: float = 0.0) -> None:
     """A plain function that never asks."""
     with evidence.executing(context):
         time.sleep(seconds if context.attempt == 1 else then)
+
+
+@app.handler("spins")
+async def spins(context: Context, seconds: float) -> None:
+    """Blocks the handlers' loop and keeps the interpreter busy, as a careless one does."""
+    with evidence.executing(context):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+
+
+@app.handler("poison")
+async def poison(context: Context) -> None:
+    """Takes its node with it."""
+    evidence.write(context.run_id, context.attempt, context.token, "start")
+    os._exit(13)
 
 
 @app.handler("fails")

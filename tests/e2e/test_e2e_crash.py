@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+from datetime import timedelta
 
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue, live_run
-from tests.e2e.nodes import Cluster, descendants_of, is_gone, send
+from tests.e2e.nodes import MORE_HANDLERS, Cluster, descendants_of, is_gone, send
 from tests.waiting import until
 
 TTL = 3.0
@@ -131,3 +132,48 @@ async def test_a_run_that_may_start_only_once_is_lost_with_its_node(
     letter = await connection.fetchrow("SELECT * FROM pgcron.dead_letter WHERE run_id = $1", run)
     assert letter is not None
     assert letter["outcome"] == "lost"
+
+
+async def test_a_run_that_kills_its_nodes_ends_dead_after_its_attempts(
+    cluster: Cluster, connection: Connection
+) -> None:
+    victims = [cluster.start(name) for name in ("a", "b")]
+    survivor = cluster.start("c", app=MORE_HANDLERS)
+    policy = {"max_attempts": 2, "retry_base": timedelta(seconds=0.1)}
+    [run] = await enqueue(connection, "py:poison", **policy)
+
+    [row] = await ended(connection, run)
+
+    assert (row["outcome"], row["attempt"]) == ("dead", 2)
+    assert [victim.exit_code() for victim in victims] == [13, 13]
+    assert not survivor.has_ended()
+    assert "its lease ran out" in row["error"]
+
+
+async def test_two_nodes_of_one_name_on_one_host_do_not_bury_each_other(
+    cluster: Cluster, connection: Connection
+) -> None:
+    twins = [cluster.start("twin", lease_ttl="60s", slots=2) for _ in range(2)]
+    runs = await enqueue(connection, "py:work", 4, args={"seconds": 60, "then": 0})
+    await until("all run", lambda: cluster.evidence.count("start") == 4)
+    assert await count_living(connection) == 2
+
+    twins[0].kill9()
+    cluster.start("twin", lease_ttl="60s")  # gets the first one's folder, and only its runs
+    first = {e.run for e in cluster.evidence.events("start") if e.pid == twins[0].pid}
+    rows = await ended(connection, *first)
+
+    assert {row["attempt"] for row in rows} == {2}
+    assert await count_living(connection) == 2
+    assert not twins[1].events("NodeFenced")
+    for run in set(runs) - first:
+        row = await live_run(connection, run)
+        assert row is not None
+        assert row["attempt"] == 1
+
+
+async def count_living(connection: Connection) -> int:
+    count: int = await connection.fetchval(
+        "SELECT count(*) FROM pgcron.node WHERE state = 'alive' AND lease_until > now()"
+    )
+    return count

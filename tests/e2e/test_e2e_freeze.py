@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
-from tests.e2e.nodes import Cluster, descendants_of, is_gone
+from tests.e2e.nodes import MORE_HANDLERS, Cluster, descendants_of, is_gone
 from tests.waiting import until
 
 TTL = 3.0
@@ -70,3 +70,37 @@ async def test_a_node_ends_itself_when_a_handler_goes_on_without_a_lease(
 
     assert frozen.exit_code(10) == EXIT_WITHOUT_LEASE
     assert (row["outcome"], row["attempt"], row["node"]) == ("succeeded", 2, "b")
+
+
+async def test_a_freeze_shorter_than_half_a_lease_costs_nothing(
+    cluster: Cluster, connection: Connection
+) -> None:
+    frozen = cluster.start("a", lease_ttl="6s")
+    cluster.start("b", lease_ttl="6s", slots=1)
+    runs = await enqueue(connection, "py:work", 8, args={"seconds": 4})
+    await until("they run", lambda: cluster.evidence.count("start") >= 8)
+
+    paused_at = frozen.pause()
+    await until("a while is over", lambda: boottime() - paused_at > 2)
+    frozen.resume()
+    rows = await ended(connection, *runs)
+
+    assert {(row["outcome"], row["attempt"]) for row in rows} == {("succeeded", 1)}
+    assert not frozen.events("NodeFenced")
+
+
+async def test_a_handler_that_blocks_its_loop_for_two_leases_costs_no_lease(
+    cluster: Cluster, connection: Connection
+) -> None:
+    node = cluster.start("a")
+    cluster.start("b", app=MORE_HANDLERS)
+    [spinning] = await enqueue(connection, "py:spins", args={"seconds": 2 * TTL})
+    await until("it spins", lambda: cluster.evidence.count("start") == 1)
+    [beside] = await enqueue(connection, "shell:program", args={"seconds": 0, "manner": "once"})
+
+    [first] = await ended(connection, beside)
+    [second] = await ended(connection, spinning)
+
+    assert first["finished_at"] < second["finished_at"]
+    assert {(row["outcome"], row["attempt"]) for row in (first, second)} == {("succeeded", 1)}
+    assert not node.events("LeaseEndangered")
