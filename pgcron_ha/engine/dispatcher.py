@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.careful_claims import CarefulClaims
@@ -24,6 +24,9 @@ from pgcron_ha.engine.session import Session
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.events import RunsParked
 from pgcron_ha.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 CLAIM_BATCH: Final = 500
 """Rows of one claim: beyond this a statement's own time outweighs what is saved."""
@@ -117,19 +120,20 @@ class Dispatcher(Service):
         if self._claims_begun % _AGEING_EVERY == 0:
             await self._order_by_age()
         paths = self._paths.in_order(monotonic())
+        incarnation = self._session.incarnation
         rows = await self._send("claim_runs", limit=limit, **paths)
-        await self._take(rows)
+        await self._take(rows, incarnation)
         self._paths.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
         if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:
             await self._say_idle(False)
         return len(rows)
 
-    async def _take(self, rows: list[Row]) -> None:
+    async def _take(self, rows: list[Row], incarnation: UUID | None) -> None:
         """Into the runner; back to the database when this node was told to stop, or endangered,
-        in the meantime.
+        in the meantime. What an earlier incarnation has claimed is never begun: others may have it.
         """
-        if self._session.may_claim():
+        if self._session.may_claim() and self._session.incarnation == incarnation:
             # What an UPDATE returns has no order.
             self._runner.accept(sorted(rows, key=_urgency) if len(rows) > 1 else rows)
         elif rows and self._session.incarnation is not None:
@@ -200,12 +204,13 @@ class Dispatcher(Service):
         """How many runs were claimed or skipped."""
         self._decided_at = monotonic()
         self._claim_sent_at = boottime()
+        incarnation = self._session.incarnation
         try:
             free = max(0, self._runner.free_slots - self._runner.waiting)
             rows, decided = await self._careful.claim(free)
         finally:
             self._claim_sent_at = None
-        await self._take(rows)
+        await self._take(rows, incarnation)
         return decided
 
     async def _send(self, statement: str, **parameters: Any) -> list[Row]:

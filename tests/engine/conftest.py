@@ -12,6 +12,8 @@ import pytest
 from pgcron_ha.db.link import Link
 from pgcron_ha.telemetry.events import Event
 from pgcron_ha.telemetry.log import LOGGER
+from tests.db.control import Connection
+from tests.db.gate import Gate
 from tests.engine.proxy import Proxy
 from tests.servers import ThrowAwayServer
 
@@ -48,6 +50,15 @@ def link(make_link: MakeLink) -> Link:
 def proxied(make_link: MakeLink, proxy: Proxy, database: str) -> Link:
     """A link whose network the test plays with; a silence of a second is too long for it."""
     return make_link(proxy.dsn(database), answer_seconds=1.0)
+
+
+@pytest.fixture
+async def gate(connection: Connection, database: str) -> AsyncIterator[Gate]:
+    """Stops statements between their snapshot and their first row lock."""
+    gate = Gate(database, connection)
+    await gate.build()
+    yield gate
+    await gate.remove()
 
 
 @pytest.fixture

@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from time import monotonic
+
+import pytest
+
+from pgcron_ha.db.link import Unanswered
+from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.telemetry.events import Event, RunsParked
+from tests.db import control
+from tests.db.control import Connection
+from tests.db.gate import Gate
+from tests.engine.conftest import MakeLink
+from tests.engine.proxy import Proxy
+from tests.engine.workshop import Workshop
+from tests.waiting import until
+
+SLOTS = 4
+
+
+@pytest.fixture
+async def workshop(database: str) -> AsyncIterator[Workshop]:
+    workshop = Workshop(database, slots=SLOTS)
+    await workshop.join()
+    yield workshop
+    await workshop.leave()
+
+
+async def claimed(connection: Connection) -> int:
+    count: int = await connection.fetchval(
+        "SELECT count(*) FROM pgcron.run WHERE state = 'running'"
+    )
+    return count
+
+
+async def due_fires(connection: Connection, schedule: int, count: int) -> list[int]:
+    """Runs of a schedule with overlap skip, due one after the other."""
+    rows = await connection.fetch(
+        "INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler, overlap,"
+        " due_at)"
+        " SELECT 'schedule', $1, 'job', fire, 'py:work', 'skip', fire"
+        " FROM (SELECT now() - number * interval '1 minute' AS fire"
+        "       FROM generate_series($2::int, 1, -1) number) fires RETURNING id",
+        schedule,
+        count,
+    )
+    return [row["id"] for row in rows]
+
+
+def pretend_a_burst(workshop: Workshop, ended: int) -> None:
+    """As if so many runs had ended within a second: a quarter of them is claimed ahead."""
+    workshop.dispatcher.ended(ended)
+
+
+async def test_a_node_claims_as_many_runs_as_it_has_slots(
+    workshop: Workshop, connection: Connection
+) -> None:
+    runs = await control.enqueue(connection, 10)
+
+    await workshop.step()
+
+    assert sorted(workshop.executor.executing) == runs[:SLOTS]
+    assert workshop.runner.waiting == 0
+    assert await claimed(connection) == SLOTS
+
+
+async def test_a_node_whose_runs_are_short_claims_ahead_of_its_slots(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.enqueue(connection, 100)
+    pretend_a_burst(workshop, 80)
+
+    await workshop.step()
+
+    assert workshop.runner.waiting == 20
+    assert await claimed(connection) == SLOTS + 20
+
+
+async def test_what_is_claimed_ahead_has_a_bound(database: str, connection: Connection) -> None:
+    workshop = Workshop(database, slots=SLOTS, prefetch=7)
+    await workshop.join()
+    await control.enqueue(connection, 100)
+    pretend_a_burst(workshop, 10_000)
+
+    await workshop.step()
+
+    assert workshop.runner.waiting == 7
+    await workshop.leave()
+
+
+async def test_runs_that_may_start_once_are_never_claimed_ahead(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.enqueue(connection, 20, delivery="at_most_once")
+    pretend_a_burst(workshop, 1000)
+
+    await workshop.step()
+
+    assert len(workshop.executor.executing) == SLOTS
+    assert workshop.runner.waiting == 0
+    assert await claimed(connection) == SLOTS
+
+
+async def test_lanes_are_never_claimed_ahead(workshop: Workshop, connection: Connection) -> None:
+    for number in range(10):
+        schedule = await control.put_schedule(connection, f"job {number}")
+        await due_fires(connection, schedule, 1)
+    pretend_a_burst(workshop, 1000)
+
+    await workshop.step()
+
+    assert len(workshop.executor.executing) == SLOTS
+    assert workshop.runner.waiting == 0
+
+
+async def test_both_kinds_get_their_turn(workshop: Workshop, connection: Connection) -> None:
+    plain = await control.enqueue(connection, 20)
+    once = await control.enqueue(connection, 20, delivery="at_most_once")
+    pretend_a_burst(workshop, 1000)
+    done: set[int] = set()
+
+    for _ in range(60):
+        await workshop.dispatcher.run_once()
+        for run in list(workshop.executor.executing):
+            workshop.executor.end(run)
+            done.add(run)
+
+    assert done == {*plain, *once}
+
+
+async def test_a_lane_that_is_held_skips_its_next_fire(
+    workshop: Workshop, connection: Connection
+) -> None:
+    schedule = await control.put_schedule(connection)
+    first, second, third = await due_fires(connection, schedule, 3)
+
+    await workshop.step()
+
+    assert list(workshop.executor.executing) == [first]
+    for run in (second, third):
+        row = await control.history_row(connection, run)
+        assert row is not None
+        assert (row["outcome"], row["error"]) == ("skipped", "the last run is not over")
+
+
+async def test_a_lane_is_decided_without_a_free_slot_too(
+    workshop: Workshop, connection: Connection
+) -> None:
+    schedule = await control.put_schedule(connection)
+    (running,) = await due_fires(connection, schedule, 1)
+    await workshop.step()
+    await control.enqueue(connection, SLOTS)
+    await workshop.step()
+    assert workshop.runner.free_slots == 0
+    await connection.execute("UPDATE pgcron.run SET scheduled_for = NULL, origin = 'manual'")
+    (late,) = await due_fires(connection, schedule, 1)
+
+    async def is_skipped() -> bool:
+        await workshop.dispatcher.run_once()
+        return await control.history_row(connection, late) is not None
+
+    await until("the fire is skipped", is_skipped)
+    assert running in workshop.executor.executing
+
+
+async def test_a_run_nobody_can_execute_is_parked_and_told(
+    workshop: Workshop, connection: Connection, events: list[Event]
+) -> None:
+    nobodys = await control.enqueue(connection, 3, handler="py:unknown")
+    await control.enqueue(connection, 1)
+
+    await workshop.step()
+
+    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE hold = 'unserved' ORDER BY id")
+    assert [row["id"] for row in rows] == nobodys
+    assert [event.runs for event in events if isinstance(event, RunsParked)] == [3]
+    assert len(workshop.executor.executing) == 1
+
+
+async def test_a_run_that_another_node_can_execute_is_left_to_it(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.join(connection, handlers=["py:else"])
+    await control.enqueue(connection, 1, handler="py:else")
+
+    await workshop.step()
+
+    assert await connection.fetchval("SELECT hold IS NULL FROM pgcron.run")
+    assert workshop.executor.executing == {}
+
+
+async def test_a_node_with_nothing_to_do_asks_to_be_woken_and_a_busy_one_does_not(
+    workshop: Workshop, connection: Connection
+) -> None:
+    async def is_idle() -> bool:
+        return bool(await connection.fetchval("SELECT is_idle FROM pgcron.node"))
+
+    await workshop.step()
+    assert await is_idle()
+
+    await control.enqueue(connection, 200)
+    for _ in range(5):
+        await workshop.dispatcher.run_once()
+        for run in list(workshop.executor.executing):
+            workshop.executor.end(run)
+
+    assert not await is_idle()
+
+
+async def test_an_idle_node_sleeps_until_the_next_run_is_due(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await workshop.step()
+    await connection.execute(
+        "INSERT INTO pgcron.run (handler, due_at) VALUES ('py:work', now() + interval '0.5 s')"
+    )
+
+    wait = await workshop.dispatcher.run_once()
+
+    assert wait is not None
+    assert 0 < wait <= 0.5
+
+
+async def test_a_late_commit_before_the_bound_is_found(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.enqueue(connection, 50)
+    await workshop.step()
+    (late,) = await control.enqueue(
+        connection, 1, due_at=await control.database_now(connection) - timedelta(hours=1)
+    )
+    seen: set[int] = set()
+
+    async def is_found() -> bool:
+        await workshop.dispatcher.run_once()
+        seen.update(workshop.executor.executing)
+        for run in list(workshop.executor.executing):
+            workshop.executor.end(run)
+        return late in seen
+
+    await until("the late run is claimed", is_found)
+
+
+async def test_high_priorities_are_executed_first(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.enqueue(connection, 10, priority=9)
+    urgent = await control.enqueue(connection, 3, priority=0)
+
+    await workshop.step()
+
+    assert set(urgent) < set(workshop.executor.executing)
+
+
+async def test_a_claim_of_a_node_that_drains_meanwhile_is_given_back(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.enqueue(connection, 3)
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE pgcron.run")
+        claiming = asyncio.ensure_future(workshop.dispatcher.run_once())
+        await until("the claim waits", lambda: _somebody_waits(connection))
+        assert workshop.dispatcher.claims_settled_at() < boottime()
+        workshop.session.is_draining = True
+    await claiming
+
+    assert workshop.executor.executing == {}
+    rows = await connection.fetch("SELECT state, attempt FROM pgcron.run")
+    assert {tuple(row) for row in rows} == {("ready", 0)}
+
+
+async def test_a_claim_of_an_earlier_incarnation_is_not_executed(
+    workshop: Workshop, connection: Connection, gate: Gate
+) -> None:
+    """Its answer came after the node had been declared dead and joined anew."""
+    await control.enqueue(connection, 3)
+    role = await connection.fetchval("SELECT 'visitor_' || current_database()")
+    await workshop.link.execute(f"SET ROLE {role}")
+    workshop.dispatcher._looked_at = monotonic() + 60  # the claim is its first statement
+    first = workshop.session.incarnation
+    async with gate.closed():
+        claiming = asyncio.ensure_future(workshop.dispatcher.run_once())
+        await until("the claim stands at the gate", lambda: _somebody_waits(connection))
+        await connection.execute(
+            "UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'test'"
+        )
+        workshop.session.beat_now()
+        await until("the node joined anew", lambda: workshop.joined == 2)
+    await claiming
+
+    assert first != workshop.session.incarnation
+    assert workshop.executor.executing == {}
+    assert workshop.runner.holds == 0
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE owner = $1", first) == 0
+
+
+async def test_a_claim_whose_answer_got_lost_is_settled_and_in_the_next_beat(
+    make_link: MakeLink, proxy: Proxy, database: str, connection: Connection
+) -> None:
+    workshop = Workshop(database, make_link(proxy.dsn(database), answer_seconds=2.0), slots=SLOTS)
+    await workshop.join()
+    runs = await control.enqueue(connection, 3)
+    proxy.lose_answer_to("UPDATE pgcron.run")
+
+    with pytest.raises(Unanswered):
+        await workshop.step()
+
+    assert workshop.executor.executing == {}
+    assert workshop.dispatcher.claims_settled_at() >= boottime() - 1
+    assert sorted((await workshop.beat()).runs) == runs
+    await workshop.leave()
+
+
+async def test_nothing_is_claimed_without_a_lease(database: str, connection: Connection) -> None:
+    workshop = Workshop(database)
+    await workshop.join()
+    await workshop.leave()
+    await control.enqueue(connection, 3)
+
+    await workshop.dispatcher.run_once()
+
+    assert await claimed(connection) == 0
+    assert not workshop.link.is_open
+
+
+async def _somebody_waits(connection: Connection) -> bool:
+    return bool(await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
