@@ -29,7 +29,7 @@ def summary_lines(
     if delays is not None:
         lines += [
             "",
-            f"start delay of tick: p50 {_milliseconds(delays[0])}, p99 {_milliseconds(delays[1])}",
+            f"start delay of tick: p50 {_milliseconds(delays[0])}, p99 {_milliseconds(delays[1])} (first attempts)",
         ]
     return [f"after {seconds:.1f} s, {nodes}:", "", *lines, "", verdict]
 
