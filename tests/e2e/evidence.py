@@ -34,13 +34,14 @@ class Event:
 
 @dataclass(frozen=True)
 class Execution:
-    """From the start to the last thing that was heard of it, or to its process's known death."""
+    """From the start to its end, or to its process's known death; `heard`: its last line."""
 
     run: int
     attempt: int
     token: str
     pid: int
     began: float
+    heard: float
     ended: float | None
 
 
@@ -122,4 +123,4 @@ def _execution(events: list[Event], deaths: Mapping[int, float]) -> Execution:
     ended = last.at if is_over else deaths.get(first.pid)
     if last.kind == "tick":  # a program that was killed; what it did until then is seen
         ended = last.at
-    return Execution(first.run, first.attempt, first.token, first.pid, first.at, ended)
+    return Execution(first.run, first.attempt, first.token, first.pid, first.at, last.at, ended)
