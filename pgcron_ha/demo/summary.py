@@ -27,10 +27,8 @@ def summary_lines(
     heading = ("SCHEDULE", "DUE", "RUN", "WAITING", "SKIPPED", "MISSED", "OUTCOMES")
     lines = aligned([heading, *(_account_cells(account) for account in accounts)])
     if delays is not None:
-        lines += [
-            "",
-            f"start delay of tick: p50 {_milliseconds(delays[0])}, p99 {_milliseconds(delays[1])} (first attempts)",
-        ]
+        median, worst = map(_milliseconds, delays)
+        lines += ["", f"start delay of tick: p50 {median}, p99 {worst} (first attempts)"]
     return [f"after {seconds:.1f} s, {nodes}:", "", *lines, "", verdict]
 
 
