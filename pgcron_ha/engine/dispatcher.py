@@ -79,8 +79,9 @@ class Dispatcher(Service):
         self._care_is_due = False
         self._careful_turns = 0
         self._looked_at = self._decided_at = float("-inf")
-        self._soonest = poll_interval
+        self._due_at = float("inf")
         self._is_idle = False
+        self._is_woken = False
         self._full_claims = 0
         self._claims_begun = 0
         self._claim_sent_at: float | None = None
@@ -101,6 +102,15 @@ class Dispatcher(Service):
         """One claim, or a look at what is due next."""
         if not self._session.may_claim():
             return self.interval
+        is_woken, self._is_woken = self._is_woken, False
+        # When only the poll interval is over, one look is enough, and usually finds nothing.
+        if (
+            self._is_idle
+            and not is_woken
+            and self._due_at > monotonic()
+            and not any(row["is_due"] for row in await self._heads())
+        ):
+            return self._until_due()
         pause = await self._claim_with_care()
         if pause is not None:
             return pause
@@ -168,13 +178,23 @@ class Dispatcher(Service):
         if not self._is_idle:
             await self._say_idle(True)
             return 0  # what came before the word was out has notified nobody
-        return max(_SHORTEST_SLEEP, min(self.interval, self._soonest))
+        return self._until_due()
+
+    def wake(self) -> None:
+        """Somebody says that there is work, or room for it: the next pass claims at once."""
+        self._is_woken = True
+        super().wake()
+
+    def _until_due(self) -> float:
+        """Seconds to the next waiting run, as far as the last look knows."""
+        return max(_SHORTEST_SLEEP, min(self.interval, self._due_at - monotonic()))
 
     async def _heads(self) -> list[Row]:
         heads = await self._link.rows("next_due", queues=self._queues)
         self._looked_at = monotonic()
         self._care_is_due = any(row["is_careful"] and row["is_due"] for row in heads)
-        self._soonest = min((row["seconds"] for row in heads), default=self.interval)
+        soonest = min((row["seconds"] for row in heads), default=float("inf"))
+        self._due_at = self._looked_at + soonest
         return heads
 
     async def _claim_with_care(self) -> float | None:

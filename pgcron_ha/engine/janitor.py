@@ -17,7 +17,7 @@ from pgcron_ha.telemetry.log import emit
 BATCH: Final = 1000
 """Rows of one pass of one duty."""
 
-INTERVAL_SECONDS: Final = 5.0
+INTERVAL_SECONDS: Final = 10.0
 PARTITIONS_EVERY: Final = 600.0
 RETENTION_EVERY: Final = 3600.0
 RECHECK_EVERY: Final = 600.0

@@ -337,6 +337,7 @@ class Node:
         self._dispatcher.joined()
         self._materializer.wake()
         self._reaper.wake()
+        self._janitor.wake()  # what was parked for want of this node's handlers
 
     def _on_fenced(self) -> None:
         self._runner.forget(self._runner.take_waiting())

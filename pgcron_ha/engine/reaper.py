@@ -31,8 +31,8 @@ class Reaper(Service):
     name: ClassVar[str] = "reaper"
 
     def __init__(self, link: Link, lease_ttl: float) -> None:
-        """`lease_ttl` in seconds: passes come at least six times a lease."""
-        super().__init__(min(_SWEEP_SECONDS, lease_ttl / 6))
+        """`lease_ttl` in seconds: sweeps come three times a lease, verdicts when they are due."""
+        super().__init__(min(_SWEEP_SECONDS, lease_ttl / 3))
         self._link = link
         self._peers = PeerWatch(unbroken=lease_ttl / 2)
 

@@ -22,6 +22,8 @@ class Proxy:
         self.cancel_requests = 0
         self.connections = 0
         self.lost_answers = 0
+        self.commands: list[str] = []
+        """What was executed through it, in the order of execution."""
         self._path = socket_path
         self._answers_pass = asyncio.Event()
         self._answers_pass.set()
@@ -98,6 +100,8 @@ class Proxy:
     def _look_at(self, pair: _Pair, kind: bytes, content: bytes, executed: bytes) -> None:
         if not kind and len(content) >= 4 and content[:4] == struct.pack("!i", _CANCEL_REQUEST):
             self.cancel_requests += 1
+        if executed:
+            self.commands.append(executed.decode("utf-8", "replace"))
         if self._lose is not None and self._lose in executed:
             self._lose = None
             pair.is_losing = True

@@ -110,7 +110,7 @@ async def test_the_timer_stands_at_the_verdict_not_at_the_next_tick(
 
 async def test_without_peers_it_looks_at_its_interval(reaper: Reaper) -> None:
     assert await reaper.run_once() is None
-    assert reaper.interval <= TTL / 6
+    assert reaper.interval <= TTL / 3
 
 
 async def test_a_peer_that_is_dead_is_declared_once_and_not_looked_at_all_the_time(

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgcron_ha import App
+from pgcron_ha.config import Settings, load_settings, read_sources
+from pgcron_ha.engine.node import Node
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.base import Context
+from pgcron_ha.telemetry.events import Event, NodeLeft, RunsReleased
+from tests.db import control
+from tests.db.control import Connection
+from tests.engine.proxy import Proxy
+from tests.waiting import until
+
+# Two polls and beats a second are the aim; a pass of the janitor may fall into the window.
+IDLE_STATEMENTS_A_SECOND = 2.5
+IDLE_WINDOW_SECONDS = 6.0
+
+Start = Callable[..., Any]
+
+
+class Handlers:
+    """An App, and what its handlers have seen."""
+
+    def __init__(self) -> None:
+        self.app = App()
+        self.calls: Counter[int] = Counter()
+        self.threads: set[str] = set()
+        self.go_on = threading.Event()
+        self.app.handler("fine")(self.fine)
+        self.app.handler("plain")(self.plain)
+        self.app.handler("waits")(self.waits)
+        self.app.handler("endless")(self.endless)
+
+    async def fine(self, ctx: Context, number: int = 0) -> dict[str, int]:
+        self._saw(ctx)
+        print(f"number {number}")
+        return {"doubled": 2 * number}
+
+    def plain(self, ctx: Context, number: int = 0) -> int:
+        self._saw(ctx)
+        return number
+
+    def waits(self, ctx: Context) -> None:
+        self._saw(ctx)
+        self.go_on.wait(30)
+
+    async def endless(self, ctx: Context) -> None:
+        self._saw(ctx)
+        await asyncio.Event().wait()
+
+    def _saw(self, ctx: Context) -> None:
+        self.calls[ctx.run_id] += 1
+        self.threads.add(threading.current_thread().name)
+
+
+@pytest.fixture
+def handlers() -> Handlers:
+    return Handlers()
+
+
+@pytest.fixture
+def settings(database: str, tmp_path: Path) -> Callable[..., Settings]:
+    def make(dsn: str = database, **flags: Any) -> Settings:
+        given = {f"node.{key}": value for key, value in flags.items()}
+        given |= {"dsn": dsn, "node.name": "n1", "node.state_directory": str(tmp_path)}
+        return load_settings(read_sources(environment={}, flags=given))
+
+    return make
+
+
+@asynccontextmanager
+async def living(settings: Settings, handlers: Handlers) -> AsyncIterator[Node]:
+    """A node in this process, stopped in order at the end."""
+    node = Node(settings, [handlers.app], "0")
+    task = asyncio.create_task(node.run())
+    try:
+        await until("the node may claim", lambda: task.done() or _may_claim(node))
+        yield node
+    finally:
+        node.stop()
+        handlers.go_on.set()
+        await asyncio.wait_for(task, 30)
+
+
+def _may_claim(node: Node) -> bool:
+    return hasattr(node, "_session") and node.session.may_claim()
+
+
+async def state_of(connection: Connection, run: int) -> str | None:
+    found: str | None = await connection.fetchval(
+        "SELECT state FROM pgcron.runs WHERE id = $1", run
+    )
+    return found
+
+
+def is_in(connection: Connection, run: int, state: str) -> Callable[[], Awaitable[bool]]:
+    """A condition to wait for."""
+
+    async def ask() -> bool:
+        return await state_of(connection, run) == state
+
+    return ask
+
+
+async def test_async_and_plain_handlers_run_and_their_results_and_lines_are_kept(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    async with living(settings(), handlers):
+        (fine,) = await control.enqueue(connection, handler="py:fine", args='{"number": 21}')
+        (plain,) = await control.enqueue(connection, handler="py:plain", args='{"number": 7}')
+        await until("both succeed", is_in(connection, fine, "succeeded"))
+        await until("both succeed", is_in(connection, plain, "succeeded"))
+
+    rows = {row["id"]: row["result"] for row in await connection.fetch("TABLE pgcron.history")}
+    assert rows == {fine: '{"doubled": 42}', plain: "7"}
+    assert await connection.fetchval("SELECT line FROM pgcron.log") == "number 21"
+    assert handlers.calls == {fine: 1, plain: 1}
+    assert threading.current_thread().name not in handlers.threads
+
+
+async def test_a_burst_ends_completely_and_each_run_once(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    runs = await control.enqueue(connection, 3000, handler="py:fine")
+    async with living(settings(), handlers):
+        await until("all have ended", partial(_count_history, connection, 3000), deadline=60)
+
+    assert handlers.calls == dict.fromkeys(runs, 1)
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 0
+    assert await connection.fetchval("SELECT max(attempt) FROM pgcron.history") == 1
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.log") == 3000
+
+
+async def test_a_schedule_fires_without_anybody_asking(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    async with living(settings(), handlers):
+        await control.put_schedule(connection, spec="* * * * * *", handler="py:fine")
+        await until("three fires have run", partial(_count_history, connection, 3))
+
+    delay = await connection.fetchval(
+        "SELECT max(extract(epoch FROM started_at - scheduled_for)) FROM pgcron.history"
+    )
+    assert delay >= 0
+
+
+async def test_a_node_that_is_stopped_lets_its_runs_end_and_gives_the_others_back(
+    settings: Start, handlers: Handlers, connection: Connection, events: list[Event]
+) -> None:
+    async with living(settings(slots=2), handlers) as node:
+        runs = await control.enqueue(connection, 2, handler="py:waits")
+        await until("both execute", lambda: len(handlers.calls) == 2)
+        (late,) = await control.enqueue(connection, handler="py:fine")
+        node.stop()
+        await until("it drains", lambda: node.session.is_draining)
+        handlers.go_on.set()
+
+    for run in runs:
+        assert await state_of(connection, run) == "succeeded"
+    row = await control.run_row(connection, late)
+    assert row is not None
+    assert (row["state"], row["attempt"]) == ("ready", 0)
+    left = await connection.fetchrow("SELECT state, ended_because FROM pgcron.node")
+    assert left is not None
+    assert tuple(left) == ("dead", "stopped in order")
+    assert events[-1] == NodeLeft("n1", "stopped")
+
+
+async def test_what_outlasts_the_grace_is_given_back_with_its_attempt(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    async with living(settings(grace="100ms"), handlers):
+        (run,) = await control.enqueue(connection, handler="py:endless")
+        await until("it executes", lambda: handlers.calls[run] == 1)
+
+    row = await control.run_row(connection, run)
+    assert row is not None
+    assert (row["state"], row["attempt"], row["owner"]) == ("ready", 0, None)
+
+
+async def test_a_running_run_is_cancelled(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    async with living(settings(), handlers):
+        (run,) = await control.enqueue(connection, handler="py:endless")
+        await until("it executes", lambda: handlers.calls[run] == 1)
+        await connection.execute("SELECT pgcron.cancel_run($1, 'enough')", run)
+
+        await until("it is cancelled", is_in(connection, run, "cancelled"))
+
+
+async def test_a_claim_whose_answer_got_lost_is_given_back_and_runs_once(
+    settings: Start,
+    handlers: Handlers,
+    connection: Connection,
+    proxy: Proxy,
+    database: str,
+    events: list[Event],
+) -> None:
+    async with living(settings(proxy.dsn(database), lease_ttl="3s"), handlers):
+        proxy.lose_answer_to("bound_due")
+        (run,) = await control.enqueue(connection, handler="py:fine")
+
+        await until("it succeeds", is_in(connection, run, "succeeded"))
+
+    assert handlers.calls == {run: 1}
+    row = await control.history_row(connection, run)
+    assert row is not None
+    assert row["attempt"] == 1
+    assert "the answer to their claim never came" in [
+        event.reason for event in events if isinstance(event, RunsReleased)
+    ]
+
+
+async def test_a_node_outlives_breaks_of_all_its_connections(
+    settings: Start, handlers: Handlers, connection: Connection, proxy: Proxy, database: str
+) -> None:
+    async with living(settings(proxy.dsn(database)), handlers) as node:
+        incarnation = node.session.incarnation
+        for _ in range(5):
+            (run,) = await control.enqueue(connection, handler="py:fine")
+            proxy.reset()
+            await until("it succeeds", is_in(connection, run, "succeeded"))
+
+        assert node.session.incarnation == incarnation
+    assert set(handlers.calls.values()) == {1}
+
+
+async def test_an_idle_node_sends_few_statements(
+    settings: Start,
+    handlers: Handlers,
+    connection: Connection,
+    proxy: Proxy,
+    database: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    async with living(settings(proxy.dsn(database)), handlers):
+        await until("it is idle", partial(_is_idle, connection))
+        began = time.monotonic()
+        before = len(proxy.commands)
+        await until("the window is over", lambda: time.monotonic() - began > IDLE_WINDOW_SECONDS)
+        sent = proxy.commands[before:]
+
+    rate = len(sent) / IDLE_WINDOW_SECONDS
+    record_property("idle_statements_a_second", rate)
+    assert rate <= IDLE_STATEMENTS_A_SECOND, Counter(each[:60] for each in sent)
+
+
+async def test_a_database_without_the_schema_is_one_clear_error(
+    settings: Start, handlers: Handlers, empty_database: str
+) -> None:
+    node = Node(settings(empty_database), [handlers.app])
+
+    with pytest.raises(PgcronError, match="not in this database"):
+        await node.run()
+
+
+async def _count_history(connection: Connection, count: int) -> bool:
+    found: int = await connection.fetchval(
+        "SELECT count(*) FROM pgcron.history WHERE outcome = 'succeeded'"
+    )
+    return found >= count
+
+
+async def _is_idle(connection: Connection) -> bool:
+    return bool(await connection.fetchval("SELECT bool_and(is_idle) FROM pgcron.node"))
