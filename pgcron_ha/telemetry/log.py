@@ -13,8 +13,12 @@ LOGGER = "pgcron_ha"
 
 
 def emit(event: Event) -> None:
-    """Writes an event with its level, its sentence and its facts."""
-    logging.getLogger(LOGGER).log(event.level, "%s", event.sentence(), extra={"event": event})
+    """Writes an event with its level, its sentence and its facts.
+
+    What handlers say may hold half of a surrogate pair, which no stream takes: it is escaped.
+    """
+    sentence = event.sentence().encode("utf-8", "backslashreplace").decode("utf-8")
+    logging.getLogger(LOGGER).log(event.level, "%s", sentence, extra={"event": event})
 
 
 def set_up(style: str = "text", level: str = "info", stream: TextIO | None = None) -> None:

@@ -10,7 +10,14 @@ from typing import Any, get_type_hints
 import pytest
 
 from pgcron_ha.telemetry import events
-from pgcron_ha.telemetry.events import Event, NodeJoined, PeerDied, RunIsStuck, RunsReaped
+from pgcron_ha.telemetry.events import (
+    Event,
+    NodeJoined,
+    PeerDied,
+    RunFailed,
+    RunIsStuck,
+    RunsReaped,
+)
 from pgcron_ha.telemetry.log import LOGGER, emit, set_up
 
 KINDS = [
@@ -123,3 +130,13 @@ def test_records_of_others_and_errors_are_lines_too(logger: logging.Logger) -> N
     assert line["message"] == "a bug: here"
     assert "ValueError: strange" in line["traceback"]
     assert "event" not in line
+
+
+def test_half_of_a_surrogate_pair_in_a_sentence_is_escaped(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    set_up("text", "info", stream)
+
+    emit(RunFailed(1, "py:a", 1, "dead", "half \ud800 of a pair"))
+
+    assert "half \\ud800 of a pair" in stream.getvalue()
+    assert logger.handlers
