@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import MORE_HANDLERS, Cluster, descendants_of, is_gone
@@ -104,3 +106,24 @@ async def test_a_handler_that_blocks_its_loop_for_two_leases_costs_no_lease(
     assert first["finished_at"] < second["finished_at"]
     assert {(row["outcome"], row["attempt"]) for row in (first, second)} == {("succeeded", 1)}
     assert not node.events("LeaseEndangered")
+
+
+async def test_a_late_success_is_refused_while_the_run_is_executed_elsewhere(
+    cluster: Cluster, connection: Connection
+) -> None:
+    evidence = cluster.evidence
+    late = cluster.start("a")
+    [run] = await enqueue(connection, "py:deaf", args={"seconds": 2, "then": 3})
+    await until("it runs", lambda: evidence.count("start") == 1)
+    cluster.start("b")
+
+    late.pause()
+    await until("it runs elsewhere", lambda: evidence.count("start") == 2)
+    late.resume()
+    await until("the late one is refused", lambda: late.events("RunFenced"))
+    done = [(event.attempt, event.kind) for event in evidence.events(run=run)]
+    [row] = await ended(connection, run)
+
+    assert done == [(1, "start"), (2, "start"), (1, "end")]
+    assert (row["outcome"], row["attempt"], row["node"]) == ("succeeded", 2, "b")
+    assert row["finished_at"] - row["started_at"] > timedelta(seconds=2.5)
