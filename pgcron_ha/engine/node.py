@@ -264,12 +264,8 @@ class Node:
         self._session.drain()
         self._dispatcher.stop()
         self._materializer.stop()
-        self._collect(
-            [
-                (c, Interrupted(StopReason.SHUTDOWN, "the node stops"), monotonic())
-                for c in self._runner.take_waiting()
-            ]
-        )
+        stopped = Interrupted(StopReason.SHUTDOWN, "the node stops")
+        self._collect([(each, stopped, monotonic()) for each in self._runner.take_waiting()])
         grace = self.settings.node.grace
         if not await self._until(lambda: self._runner.executing == 0 or self._is_hurried, grace):
             self._is_hurried = True
