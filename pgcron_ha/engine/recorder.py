@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
-from pgcron_ha.db.link import Busy, Link
+from pgcron_ha.db.link import Busy, Link, Unanswered
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.base import Context, Stream
+from pgcron_ha.telemetry.events import LinesDropped
+from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 2000
 """Lines in one statement."""
@@ -43,7 +45,10 @@ class Recorder(Service):
         self._is_awake = False
         self._writing = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
+        self._is_doubtful = False
+        self._told = 0
         self.dropped = 0
+        """Lines that were not kept, since the node began."""
 
     def write(self, context: Context, stream: Stream, line: str) -> None:
         """Keeps one line. Thread-safe; never blocks, never raises."""
@@ -86,16 +91,23 @@ class Recorder(Service):
             batch = [self._lines[index] for index in range(min(BATCH, len(self._lines)))]
             if not batch:
                 return
+            statement = "append_lines_again" if self._is_doubtful else "append_lines"
             try:
-                await self._link.rows("append_lines", **_columns(batch))
+                await self._link.rows(statement, **_columns(batch))
+            except Unanswered:
+                self._is_doubtful = True
+                raise
             except (DatabaseUnavailable, Busy):
-                raise  # unknown or not written: the lines stay
+                raise  # not written: the lines stay
             except PgcronError:
-                self.dropped += len(
-                    batch
-                )  # lines that the database refuses must not stop the run's end
+                # Lines that the database refuses must not stop the run's end.
+                self.dropped += len(batch)
+            self._is_doubtful = False
             for _ in batch:
                 self._lines.popleft()
+            if self.dropped > self._told:
+                emit(LinesDropped(self.dropped - self._told))
+                self._told = self.dropped
 
 
 def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:

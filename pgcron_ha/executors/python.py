@@ -22,6 +22,7 @@ from pgcron_ha.executors.capture import capture, current_run
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
 from pgcron_ha.executors.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.handler_threads import HandlerThreads
+from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Interrupted, Outcome
 from pgcron_ha.executors.python_handler import PythonHandler
 
@@ -257,6 +258,8 @@ def _refusal(context: Context, handler: PythonHandler) -> Outcome | None:
     """Why the handler is not even begun; None in the usual case."""
     if context.stop_reason is not None:
         return _stopped_early(context.stop_reason)
+    if context._lease is not None and boottime() >= context._lease.deadline:
+        return _stopped_early(StopReason.LEASE_LOST)
     return handler.refusal(context)
 
 

@@ -152,6 +152,18 @@ class MoreRunsFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LinesDropped(Event):
+    """Lines of runs were not kept: too many at once, or refused by the database."""
+
+    level = logging.WARNING
+    lines: int
+
+    def sentence(self) -> str:
+        """Says how many."""
+        return f"{self.lines} line(s) of runs were dropped"
+
+
+@dataclass(frozen=True, slots=True)
 class RunsReleased(Event):
     """Claimed runs were given back unstarted."""
 

@@ -194,3 +194,22 @@ async def test_lines_stay_when_the_database_is_away(
     await shaky.recorder.run_once()
 
     assert set(await lines(connection, run)) == {"kept"}
+
+
+async def test_lines_whose_answer_got_lost_are_written_once(
+    make_link: MakeLink, proxy: Proxy, database: str, connection: Connection
+) -> None:
+    shaky = await begin(make_link(proxy.dsn(database), answer_seconds=5.0), connection)
+    (run,) = await shaky.claim()
+    for text in ("one", "two"):
+        shaky.recorder.write(shaky.executor.executing[run], "stdout", text)
+    await shaky.link.rows("channel")
+    proxy.lose_answer_to("INSERT INTO pgcron.log")
+
+    with pytest.raises(Unanswered):
+        await shaky.recorder.run_once()
+    await until("the lost statement has happened", partial(_is_last, connection, run, "two"))
+    shaky.recorder.write(shaky.executor.executing[run], "stdout", "three")
+    await shaky.recorder.run_once()
+
+    assert await lines(connection, run) == ["one", "two", "three"]

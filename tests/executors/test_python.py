@@ -346,6 +346,22 @@ async def test_check_raises_when_the_lease_is_over() -> None:
         assert outcome.reason is StopReason.LEASE_LOST
 
 
+async def test_a_handler_does_not_begin_without_a_lease() -> None:
+    begun = threading.Event()
+
+    async def works() -> None:
+        begun.set()
+
+    async with executor(works) as (running, record):
+        run = context(1, "py:works")
+        running.renew_lease(boottime() - 0.001)
+        running.start([run])
+        outcome = record.outcome(run)
+        assert isinstance(outcome, Interrupted)
+        assert outcome.reason is StopReason.LEASE_LOST
+        assert not begun.is_set()
+
+
 async def test_handlers_never_run_on_the_engines_thread() -> None:
     async def where() -> str:
         assert asyncio.current_task() is not None

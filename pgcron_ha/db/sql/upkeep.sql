@@ -39,6 +39,16 @@ FROM unnest(:run_ids::bigint[], :tokens::uuid[], :sequences::int[], :times::time
 JOIN pgcron.run r ON r.id = l.run_id AND r.token = l.token
 WHERE r.id = ANY(:run_ids);
 
+-- name: append_lines_again
+-- After an answer that got lost: only what is not there yet. A run's lines are written in their order.
+INSERT INTO pgcron.log (run_id, attempt, sequence, at, stream, line)
+SELECT r.id, r.attempt, l.sequence, l.at, l.stream, l.line
+FROM unnest(:run_ids::bigint[], :tokens::uuid[], :sequences::int[], :times::timestamptz[], :streams::text[], :lines::text[])
+     l(run_id, token, sequence, at, stream, line)
+JOIN pgcron.run r ON r.id = l.run_id AND r.token = l.token
+WHERE r.id = ANY(:run_ids)
+  AND l.sequence > coalesce((SELECT max(seen.sequence) FROM pgcron.log seen WHERE seen.run_id = r.id AND seen.attempt = r.attempt), 0);
+
 -- name: unaccounted
 -- The invariant of the ledger, as far as rows can tell: a decided fire whose run is neither alive nor in history, twice alive, or missing.
 SELECT o.schedule_id, o.fire_at, o.run_id FROM pgcron.occurrence o
