@@ -17,6 +17,8 @@ from typing import Final
 from uuid import uuid4
 
 from pgcron_ha.errors import ConfigError
+from pgcron_ha.telemetry.events import NodeHasATwin
+from pgcron_ha.telemetry.log import emit
 
 # A dead node's children are killed within this time; its successor waits for that.
 _DYING_SECONDS: Final = 10.0
@@ -47,6 +49,8 @@ class Home:
             raise ConfigError(
                 f"{_MAX_TWINS} nodes named {node!r} run here", None, "Give each its own node.name."
             )
+        if self.is_twin:
+            emit(NodeHasATwin(node, str(self.directory)))
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, str(os.getpid()).encode(), 0)
         self.identity = f"{socket.gethostname()}:{self.directory}:{self._mark()}"

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 # How long a handler that was asked to stop may take before it is killed.
 STOP_GRACE_SECONDS: Final = 10.0
 
+COLLECT_SECONDS: Final = 0.002
+"""How long ends may gather while other runs wait here for a slot."""
+
 Ended = tuple[Context, Outcome, float]
 """Context, outcome, and the `time.monotonic` instant at which the handler had stopped."""
 
@@ -221,10 +224,8 @@ class Runner:
             self._is_collecting = True
             try:
                 self._loop.call_soon_threadsafe(self._collect_ended)
-            except (
-                RuntimeError
-            ):  # the loop is closed: the node is gone, its successor settles the run
-                pass
+            except RuntimeError:
+                pass  # the loop is closed: the node is gone, its successor settles the run
 
     def feed_for(self, kind: str) -> Callable[[], Context | None]:
         """The feed of one executor: the next run for the slot that became free, or None, which
@@ -244,12 +245,20 @@ class Runner:
         return feed
 
     def _collect_ended(self) -> None:
-        self._is_collecting = False  # before the queue is read, so that no end can be missed
-        batch: list[Ended] = []
-        while self._ended:
-            batch.append(self._ended.popleft())
+        batch = self._drain()
+        if batch and self.waiting:
+            # A burst: waking this loop for each end would cost more than the runs. It looks again
+            # by itself, and whoever ends a run meanwhile need not wake it.
+            self._loop.call_later(COLLECT_SECONDS, self._collect_ended)
+        else:
+            self._is_collecting = False
+            batch += self._drain()  # what came before the line above was seen woke nobody
         if batch:
             self._collect(batch)
+
+    def _drain(self) -> list[Ended]:
+        ended = self._ended
+        return [ended.popleft() for _ in range(len(ended))]
 
     def _executor(self, context: Context) -> Executor:
         return self._executors[context.handler.partition(":")[0]]

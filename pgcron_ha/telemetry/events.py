@@ -42,6 +42,22 @@ class NodeJoined(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeHasATwin(Event):
+    """A living node of this name has the folder; this one took another."""
+
+    level = logging.WARNING
+    node: str
+    directory: str
+
+    def sentence(self) -> str:
+        """Says what follows from it."""
+        return (
+            f"another node named {self.node!r} runs on this host: this one keeps its state in "
+            f"{self.directory!r}; give each a node.name of its own"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class NodeLeft(Event):
     """A session ended in order."""
 

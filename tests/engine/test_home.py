@@ -36,12 +36,18 @@ def test_a_node_has_a_private_folder_that_names_its_owner(tmp_path: Path) -> Non
     home.release()
 
 
-def test_a_second_node_of_one_name_gets_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_a_second_node_of_one_name_gets_a_folder_of_its_own_and_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second, third = (Home(tmp_path, "n1") for _ in range(3))
 
     assert (first.is_twin, second.is_twin, third.is_twin) == (False, True, True)
     assert len({each.directory for each in (first, second, third)}) == 3
     assert len({each.identity for each in (first, second, third)}) == 3
+    assert [
+        str(each.directory) in record.message
+        for each, record in zip((second, third), caplog.records, strict=True)
+    ] == [True, True]
     for each in (first, second, third):
         each.release()
 
