@@ -1,11 +1,13 @@
-"""Where the files that are not imported stand: migrations beside the package, or inside a wheel."""
+"""Where the files that are not imported stand: beside the package, or inside a wheel."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
-# A checkout keeps the folder beside the package; a wheel carries it inside.
+# A checkout keeps the folders beside the package; a wheel carries them inside.
 _HOME = _PACKAGE if (_PACKAGE / "migrations").is_dir() else _PACKAGE.parent
 
 MIGRATIONS = _HOME / "migrations"
+TEMPLATES = _HOME / "web" / "templates"
+STATIC = _HOME / "web" / "static"

@@ -35,6 +35,7 @@ COMMANDS: dict[str, Subcommand] = {
     "demo": Subcommand("demo:demo_command", "Watch two nodes work on an embedded PostgreSQL."),
     "dev": Subcommand("dev:dev_command", "Run one node on an embedded PostgreSQL, for developing."),
     "node": Subcommand("node:node_command", "Run a node until it is told to stop."),
+    "web": Subcommand("web:web_command", "Serve the pages, the probes and the metrics."),
     "migrate": Subcommand("migrate:migrate_command", "Bring the schema up to this version."),
     "schedules": Subcommand("schedules:schedules_group", "List, define, pause, explain schedules."),
     "next": Subcommand("next:next_command", "Print the fire times of a spec."),

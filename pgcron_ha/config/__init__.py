@@ -15,12 +15,14 @@ from pgcron_ha.config.settings import (
     NodeSettings,
     Setting,
     Settings,
+    WebSettings,
 )
 from pgcron_ha.config.sources import SourcedSettings, SourcedValue, read_sources
-from pgcron_ha.config.values import format_duration, parse_duration
+from pgcron_ha.config.values import Address, format_duration, parse_duration
 
 __all__ = [
     "SETTINGS",
+    "Address",
     "LogSettings",
     "NodeSettings",
     "Setting",
@@ -28,6 +30,7 @@ __all__ = [
     "ShellTemplate",
     "SourcedSettings",
     "SourcedValue",
+    "WebSettings",
     "format_duration",
     "load_settings",
     "parse_duration",

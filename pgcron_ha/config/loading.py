@@ -13,6 +13,7 @@ from pgcron_ha.config.settings import (
     NodeSettings,
     Setting,
     Settings,
+    WebSettings,
 )
 from pgcron_ha.config.sources import SourcedSettings, SourcedValue, read_sources
 from pgcron_ha.errors import ConfigError
@@ -43,6 +44,7 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
         schema=typed["schema"],
         node=NodeSettings(**_table(typed, "node")),
         log=LogSettings(**_table(typed, "log")),
+        web=WebSettings(**_table(typed, "web")),
         shell=MappingProxyType(shell),
     )
 

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.values import (
+    Address,
     Choice,
     Duration,
     Integer,
     Reader,
     Text,
     TextList,
+    address,
     directory,
 )
 from pgcron_ha.errors import ConfigError
@@ -49,6 +51,13 @@ class LogSettings:
 
 
 @dataclass(frozen=True)
+class WebSettings:
+    """Where the pages are served."""
+
+    listen: Address
+
+
+@dataclass(frozen=True)
 class Settings:
     """Every setting, typed and checked: a field for each line of `SETTINGS`, grouped by table."""
 
@@ -56,6 +65,7 @@ class Settings:
     schema: str
     node: NodeSettings
     log: LogSettings
+    web: WebSettings
     shell: Mapping[str, ShellTemplate]
 
     def required_dsn(self) -> str:
@@ -178,6 +188,13 @@ SETTINGS: tuple[Setting, ...] = (
         Choice(("debug", "info", "warning", "error")),
         "info",
         "From which level on a process logs.",
+    ),
+    Setting(
+        "web.listen",
+        address,
+        "127.0.0.1:8420",
+        "Where `pgcron-ha web` serves its pages; only this machine's own addresses, as there is"
+        " no login.",
     ),
 )
 

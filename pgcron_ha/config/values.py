@@ -14,6 +14,7 @@ from typing import Any
 SECONDS_BY_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)")
+LAST_PORT = 65_535
 # A list comes from one line of a file or one variable; beyond this it is a mistake.
 MAX_LIST_ITEMS = 200
 
@@ -124,6 +125,27 @@ class TextList:
         if not items and not self.may_be_empty:
             raise ValueError(f"at least one item: {self.item.expected}")
         return items
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens: a host name or address, and a port (0: any free one)."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """As people and URLs write it: ``127.0.0.1:8420``, ``[::1]:8420``."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def address(raw: object) -> Address:
+    """Read ``127.0.0.1:8420``, ``localhost:8420`` or ``[::1]:8420``."""
+    pattern = r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,253}):([0-9]{1,5})"
+    found = re.fullmatch(pattern, raw.strip()) if isinstance(raw, str) else None
+    if found is None or int(found[2]) > LAST_PORT:
+        raise ValueError("an address HOST:PORT, such as 127.0.0.1:8420")
+    return Address(found[1].strip("[]"), int(found[2]))
 
 
 def directory(raw: object) -> Path:

@@ -31,6 +31,7 @@ def wheel(built: Path) -> set[str]:
 def test_the_wheel_has_the_files_of_the_checkout_and_no_others(wheel: set[str]) -> None:
     expected = {f"pgcron_ha/{name}" for name in _files("pgcron_ha")}
     expected |= {f"pgcron_ha/migrations/{name}" for name in _files("migrations")}
+    expected |= {f"pgcron_ha/web/{name}" for name in _files("web")}
 
     assert {name for name in wheel if ".dist-info/" not in name} == expected
 
@@ -45,6 +46,12 @@ def test_migrations_are_data_and_no_package(wheel: set[str]) -> None:
     assert not (ROOT / "migrations" / "__init__.py").exists()
     assert not (ROOT / "pgcron_ha" / "migrations").exists()
     assert "pgcron_ha/migrations/env.py" in wheel
+
+
+def test_pages_and_static_files_are_data_and_no_package(wheel: set[str]) -> None:
+    assert list((ROOT / "web").rglob("*.py")) == []
+    assert "pgcron_ha/web/templates/base.html" in wheel
+    assert "pgcron_ha/web/static/app.css" in wheel
 
 
 def test_the_sdist_can_run_its_own_tests(built: Path) -> None:

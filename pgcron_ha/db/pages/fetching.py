@@ -1,0 +1,25 @@
+"""A named statement's rows as dictionaries."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from pgcron_ha.db.statements import load
+
+Row: TypeAlias = dict[str, Any]
+
+
+async def fetch(connection: Any, name: str, schema: str, /, **values: Any) -> list[Row]:
+    """The rows of the statement `name`. Inside the pool's transaction, which words the errors.
+
+    The driver keeps the prepared statement, so the next call plans nothing anew.
+    """
+    statement = load(schema)[name]
+    found = await connection.fetch(statement.sql, *(values[key] for key in statement.parameters))
+    return [dict(row) for row in found]
+
+
+async def fetch_one(connection: Any, name: str, schema: str, /, **values: Any) -> Row | None:
+    """The first row of the statement `name`, or None."""
+    found = await fetch(connection, name, schema, **values)
+    return found[0] if found else None

@@ -1,0 +1,144 @@
+"""Connections that can only read: what a page asks is one short read-only transaction.
+
+Everything a page sees in it is of one moment, and no page can write, whatever its code does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import asyncpg
+
+from pgcron_ha.db.answers import answers
+from pgcron_ha.db.connecting import prepare_connection, unavailable
+from pgcron_ha.db.revision import require_revision
+from pgcron_ha.db.statements import DEFAULT_SCHEMA
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+
+Connection: TypeAlias = asyncpg.Connection
+
+# Views are read together by all who look, so a few connections serve any number of them.
+MOST_CONNECTIONS: Final = 4
+# Nobody waits longer for a page; the statement is stopped, and the page says so.
+STATEMENT_TIMEOUT_MS: Final = 3_000
+_LOCK_TIMEOUT_MS: Final = 500
+_CONNECT_SECONDS: Final = 3.0
+# After the server should have stopped a statement, the connection is taken for dead.
+_ANSWER_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 2
+_CLOSE_SECONDS: Final = 3.0
+# In the transaction itself, so that they hold through a pooler that hands sessions around.
+_BEGIN: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+    f"SET LOCAL statement_timeout = {STATEMENT_TIMEOUT_MS}; "
+    f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}; SET LOCAL jit = off"
+)
+_SETTINGS: Final = (
+    "SET application_name = 'pgcron_ha web'; SET timezone = 'UTC'; "
+    "SET default_transaction_read_only = on"
+)
+
+
+class PoolUse(NamedTuple):
+    """How many connections are open, and how many of them nobody uses."""
+
+    open: int
+    idle: int
+
+
+class ReadPool:
+    """Read-only transactions on a few connections, which are made when they are needed.
+
+    Belongs to the event loop of its first use.
+    """
+
+    def __init__(self, dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
+        self._dsn = dsn
+        self._schema = schema
+        self._pool: asyncpg.Pool | None = None
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        """A connection inside a read-only transaction that sees one moment.
+
+        Raises DatabaseUnavailable, SchemaError (the schema is missing or too old), Conflict (a
+        statement took too long), and what else `pgcron_ha.db.answers` makes of an error inside.
+        """
+        pool = await self._opened()
+        connection = await self._acquired(pool)
+        try:
+            with answers():
+                await connection.execute(_BEGIN)
+                yield connection
+                await connection.execute("ROLLBACK")  # there is nothing to commit
+        except BaseException:
+            await self._give_up(connection)
+            raise
+        finally:
+            await pool.release(connection, timeout=_CLOSE_SECONDS)
+
+    def use(self) -> PoolUse:
+        """How the connections are used right now."""
+        if self._pool is None:
+            return PoolUse(0, 0)
+        return PoolUse(self._pool.get_size(), self._pool.get_idle_size())
+
+    async def close(self) -> None:
+        """Close every connection; the next use opens them again."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), _CLOSE_SECONDS)
+            except TimeoutError:
+                pool.terminate()
+
+    async def _opened(self) -> asyncpg.Pool:
+        if self._pool is None:
+            self._pool = asyncpg.create_pool(
+                self._dsn,
+                min_size=0,
+                max_size=MOST_CONNECTIONS,
+                init=self._prepare,
+                reset=_keep,
+                timeout=_CONNECT_SECONDS,
+                command_timeout=_ANSWER_SECONDS,
+            )
+            try:
+                await self._pool  # connects to nothing yet
+            except Exception as error:
+                self._pool = None
+                raise unavailable(error) from error
+        return self._pool
+
+    async def _acquired(self, pool: asyncpg.Pool) -> Any:
+        try:
+            return await pool.acquire(timeout=_ANSWER_SECONDS)
+        except PgcronError:
+            raise
+        except TimeoutError as error:
+            raise DatabaseUnavailable(
+                "the database does not answer",
+                f"No connection was free or could be made within {_ANSWER_SECONDS:g} s.",
+                "Try again in a moment.",
+            ) from error
+        except Exception as error:
+            raise unavailable(error) from error
+
+    async def _prepare(self, connection: Any) -> None:
+        await prepare_connection(connection, is_control=False)
+        await require_revision(connection, self._schema)
+        await connection.execute(_SETTINGS)
+
+    async def _give_up(self, connection: Any) -> None:
+        """Ends the transaction of a connection that goes back to the pool after an error."""
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await connection.execute("ROLLBACK")
+        except Exception:
+            connection.terminate()
+
+
+async def _keep(connection: Any) -> None:
+    """Transactions leave nothing behind, and a RESET would undo the settings."""

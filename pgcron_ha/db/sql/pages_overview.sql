@@ -1,0 +1,116 @@
+-- name: page_cluster
+-- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
+SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note, CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
+       (SELECT count(*) FROM pgcron.schedule s) AS schedules,
+       (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
+       (SELECT count(*) FROM (SELECT FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL LIMIT :most::int + 1) bounded) AS dead_letters,
+       (SELECT count(*) FROM (SELECT FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL AND d.died_at > now() - interval '1 hour'
+                              LIMIT :most::int + 1) bounded) AS dead_letters_of_last_hour,
+       (SELECT count(*) FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL LIMIT :most::int + 1) bounded) AS running
+FROM pgcron.cluster c;
+
+-- name: page_dead_groups
+-- Causes of the newest :look open dead letters: one row for each handler and first line of the error.
+SELECT newest.handler, newest.cause, max(newest.outcome) AS outcome, count(*) AS letters, min(newest.died_at) AS first_at, max(newest.died_at) AS last_at,
+       count(DISTINCT newest.schedule_id) AS schedules, min(newest.schedule) AS schedule, bool_or(newest.schedule_id IS NULL) AS has_enqueued,
+       (array_agg(newest.run_id ORDER BY newest.died_at DESC))[1] AS newest_run
+FROM (SELECT d.handler, d.outcome, d.died_at, d.schedule_id, d.schedule, d.run_id, left(split_part(coalesce(d.error, d.error_class, ''), E'\n', 1), 200) AS cause
+      FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL ORDER BY d.died_at DESC LIMIT :look::int) newest
+GROUP BY newest.handler, newest.cause ORDER BY max(newest.died_at) DESC LIMIT :limit::int;
+
+-- name: page_living_nodes
+-- The living, and who died lately without having said goodbye.
+SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
+       extract(epoch FROM n.lease_until - now())::float8 AS lease_left, n.slots, n.slots_used, n.queues, n.started_at, n.ended_at, n.ended_because
+FROM pgcron.node n
+WHERE n.state <> 'dead' OR n.ended_at > now() - interval '1 hour'
+ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
+
+-- name: page_due
+-- The oldest due runs of each way to the claim: one index descent for each queue and priority, and at most :look rows of each.
+-- Counting all that wait would walk a million future runs.
+WITH RECURSIVE plain(queue, priority) AS (
+  (SELECT r.queue, r.priority FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+  UNION ALL
+  SELECT next.queue, next.priority FROM plain CROSS JOIN LATERAL (
+    SELECT r.queue, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+      AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+careful(queue, priority) AS (
+  (SELECT r.queue, r.priority FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND (r.overlap IS NOT NULL OR r.delivery <> 'at_least_once') ORDER BY r.queue, r.priority LIMIT 1)
+  UNION ALL
+  SELECT next.queue, next.priority FROM careful CROSS JOIN LATERAL (
+    SELECT r.queue, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND (r.overlap IS NOT NULL OR r.delivery <> 'at_least_once')
+      AND (r.queue, r.priority) > (careful.queue, careful.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+due AS (
+  SELECT found.* FROM (SELECT * FROM plain LIMIT :paths::int) path CROSS JOIN LATERAL (
+    SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+      AND r.queue = path.queue AND r.priority = path.priority AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
+  UNION ALL
+  SELECT found.* FROM (SELECT * FROM careful LIMIT :paths::int) path CROSS JOIN LATERAL (
+    SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND (r.overlap IS NOT NULL OR r.delivery <> 'at_least_once')
+      AND r.queue = path.queue AND r.priority = path.priority AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found)
+SELECT due.queue, due.handler, due.schedule_id, due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
+       min(due.due_at) AS oldest_due, count(*) AS runs, q.paused_at, q.paused_by, q.paused_note,
+       EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+               WHERE o.handler = due.handler AND n.state = 'alive' AND n.lease_until > now() AND due.queue = ANY(n.queues)) AS is_served
+FROM due LEFT JOIN pgcron.queue q ON q.name = due.queue
+GROUP BY due.queue, due.handler, due.schedule_id, due.schedule, q.paused_at, q.paused_by, q.paused_note
+ORDER BY min(due.due_at) LIMIT :limit::int;
+
+-- name: page_parked
+-- Runs that a node has put aside because nobody offers their handler.
+SELECT held.queue, held.handler, count(*) AS runs, min(held.due_at) AS oldest_due, min(held.schedule) AS schedule, count(DISTINCT held.schedule_id) AS schedules
+FROM (SELECT r.queue, r.handler, r.due_at, r.schedule, r.schedule_id FROM pgcron.run r WHERE r.hold IS NOT NULL LIMIT :look::int) held
+GROUP BY held.queue, held.handler ORDER BY min(held.due_at) LIMIT :limit::int;
+
+-- name: page_running
+-- What runs now, by the index of running runs; the longest first.
+SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, coalesce(r.started_at, r.claimed_at) AS since,
+       extract(epoch FROM now() - coalesce(r.started_at, r.claimed_at))::float8 AS seconds, extract(epoch FROM r.timeout)::float8 AS timeout,
+       n.name AS node, coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease
+FROM (SELECT * FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+ORDER BY 7 LIMIT :limit::int;
+
+-- name: page_recent
+-- The newest :look ended runs by number: a bounded sample, since nothing orders history by its end alone.
+WITH recent AS MATERIALIZED (
+  SELECT h.finished_at, h.outcome, extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8 AS delay
+  FROM pgcron.history h ORDER BY h.id DESC LIMIT :look::int)
+SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
+       count(*) FILTER (WHERE r.finished_at > now() - interval '1 minute' AND r.outcome IN ('succeeded', 'dead', 'lost')) AS ended_in_a_minute,
+       count(*) FILTER (WHERE r.delay IS NOT NULL AND r.finished_at > now() - interval '5 minutes') AS started,
+       percentile_cont(0.99) WITHIN GROUP (ORDER BY greatest(r.delay, 0)) FILTER (WHERE r.delay IS NOT NULL AND r.finished_at > now() - interval '5 minutes')
+         AS start_delay_p99,
+       count(*) = :look::int AS is_cut
+FROM recent r;
+
+-- name: page_failing_candidates
+-- Schedules with a recent dead letter: a schedule that fails has one for each failure, so no other needs to be looked at.
+SELECT DISTINCT newest.schedule_id FROM (
+  SELECT d.schedule_id FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL ORDER BY d.died_at DESC LIMIT :look::int) newest
+WHERE newest.schedule_id IS NOT NULL LIMIT :limit::int;
+
+-- name: page_invalid_schedules
+SELECT c.schedule_id, s.name, c.error ->> 'message' AS message, c.error ->> 'hint' AS hint, s.updated_at AS since
+FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id WHERE c.status = 'invalid' AND s.enabled ORDER BY s.updated_at DESC LIMIT :limit::int;
+
+-- name: page_paused_queues
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note FROM pgcron.queue q WHERE q.paused_at IS NOT NULL ORDER BY q.paused_at LIMIT :limit::int;
+
+-- name: page_lane_runs
+-- Ended runs of some schedules since an instant, newest first, at most :each of one schedule.
+SELECT lane.schedule_id, h.id, h.outcome, h.started_at, h.finished_at, h.attempt
+FROM unnest(:schedule_ids::bigint[]) AS lane(schedule_id)
+CROSS JOIN LATERAL (SELECT e.id, e.outcome, e.started_at, e.finished_at, e.attempt FROM pgcron.history e
+                    WHERE e.schedule_id = lane.schedule_id AND e.finished_at >= :since::timestamptz AND e.finished_at <= now()
+                    ORDER BY e.finished_at DESC LIMIT :each::int) h;
+
+-- name: page_parked_schedules
+SELECT DISTINCT held.schedule_id FROM (SELECT r.schedule_id FROM pgcron.run r WHERE r.hold IS NOT NULL AND r.schedule_id IS NOT NULL LIMIT :look::int) held
+LIMIT :limit::int;

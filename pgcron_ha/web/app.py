@@ -1,0 +1,149 @@
+"""The application: routes, errors as pages, and what lives as long as it does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from time import monotonic, perf_counter
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pgcron_ha.db.clients import ClientPools
+from pgcron_ha.db.statements import DEFAULT_SCHEMA
+from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
+from pgcron_ha.telemetry.log import LOGGER
+from pgcron_ha.web.failures import failure_page
+from pgcron_ha.web.metrics import Pulse, WebMetrics
+from pgcron_ha.web.reading import Reader
+from pgcron_ha.web.routes import ROUTES, WebRoute, starlette_path
+from pgcron_ha.web.security import BodyTooLarge, Guard
+from pgcron_ha.web.templating import StaticFiles, Templates
+from pgcron_ha.web.visit import Services, Visit
+
+_BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
+
+
+def create_app(
+    dsn: str,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+    version: str = "0",
+    registry: CollectorRegistry | None = None,
+) -> Starlette:
+    """The pages, probes and metrics of the cluster in this database, as an ASGI application.
+
+    Nothing is connected before the first request. `registry` may hold more metrics of this process.
+    It serves one event loop; its lifespan must be run, as any server does.
+    """
+    static = StaticFiles()
+    templates = Templates(static)
+    templates.load_all()
+    metrics = WebMetrics(version, registry)
+    services = Services(
+        dsn=dsn,
+        schema=schema,
+        version=version,
+        reader=Reader(dsn, metrics, schema),
+        writers=ClientPools(),
+        templates=templates,
+        static=static,
+        metrics=metrics,
+        pulse=Pulse(monotonic, metrics),
+    )
+    app = Starlette(
+        routes=[_route(route, services) for route in ROUTES],
+        lifespan=lambda _: _life(services),
+        exception_handlers={404: _unknown_page(services), 405: _wrong_method(services)},
+    )
+    app.state.services = services
+    app.add_middleware(RawPath)
+    app.add_middleware(Guard)
+    return app
+
+
+class RawPath:
+    """Routes by the path as it was sent, so that an escaped ``/`` stays inside its segment."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Replaces the decoded path of an HTTP request."""
+        raw = scope.get("raw_path")
+        if scope["type"] == "http" and raw:
+            scope = {**scope, "path": raw.decode("latin-1").partition("?")[0]}
+        await self._app(scope, receive, send)
+
+
+@asynccontextmanager
+async def _life(services: Services) -> AsyncIterator[None]:
+    pulse = asyncio.create_task(services.pulse.run())
+    try:
+        yield
+    finally:
+        pulse.cancel()
+        await services.reader.close()
+        await services.writers.close()
+
+
+def _route(route: WebRoute, services: Services) -> Route:
+    async def answer(request: Request) -> Response:
+        began = perf_counter()
+        response = await _answer(Visit(request, services, route.permission), route)
+        services.metrics.answered(
+            route.name, request.method, response.status_code, perf_counter() - began
+        )
+        return response
+
+    return Route(starlette_path(route.path), answer, methods=[route.method], name=route.name)
+
+
+async def _answer(visit: Visit, route: WebRoute) -> Response:
+    try:
+        visit.require_known_zone()
+        return await route.endpoint(visit)
+    except PgcronError as error:
+        return await failure_page(visit, error)
+    except BodyTooLarge:
+        return PlainTextResponse("The body is too large.\n", 413)
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody is there to read it
+    except Exception:
+        # Neither a traceback nor the error's words: they may hold what the viewer must not see.
+        number = secrets.token_hex(4)
+        logging.getLogger(LOGGER).exception("request %s of %s failed", number, route.name)
+        return PlainTextResponse(_BROKEN.format(number=number), 500)
+
+
+def _unknown_page(services: Services) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(request: Request, _: Exception) -> Response:
+        path = str(request.scope["path"])[:200]
+        error = NotFound(
+            f"there is no page '{path}'", "Addresses are spelled exactly.", "Start at the overview."
+        )
+        services.metrics.answered("(none)", request.method, 404, 0.0)
+        return await failure_page(Visit(request, services, "open"), error)
+
+    return answer
+
+
+def _wrong_method(services: Services) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(request: Request, _: Exception) -> Response:
+        error = InvalidInput(
+            f"this address does not take {request.method}",
+            "What changes something is POST, what shows something is GET.",
+            "Use the buttons of the pages.",
+        )
+        services.metrics.answered("(none)", request.method, 405, 0.0)
+        return await failure_page(Visit(request, services, "open"), error, status=405)
+
+    return answer

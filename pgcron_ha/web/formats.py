@@ -1,0 +1,186 @@
+"""How values are worded: instants, durations, numbers, states. The only place that words them.
+
+All are pure functions; templates use them as filters, instants by the macro ``when``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+DAY_SECONDS: Final = 86_400.0
+# Between the digits of a number and before a unit; people's eyes, not their line breaks.
+_THIN: Final = "\N{NARROW NO-BREAK SPACE}"
+_UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+# Escape sequences of terminals: CSI, OSC and the like, then any control character left.
+_ESCAPES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"
+    r"|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)?"
+    r"|[PX^_][^\x1b]{0,2000}(?:\x1b\\)?"
+    r"|.)?"
+)
+_INVISIBLE: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+# Joins of emoji and of scripts that need them; they can't reorder or hide anything.
+_HARMLESS: Final = frozenset("\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}\n\t")
+
+
+class Mark(NamedTuple):
+    """How a word is shown: `glyph`, the `word` itself, and a `tone` of the colour scheme."""
+
+    glyph: str
+    word: str
+    tone: str
+
+
+# A run's state or outcome, and what an attempt or a decision of the ledger may be.
+STATES: Final[dict[str, Mark]] = {
+    "scheduled": Mark("◷", "scheduled", "idle"),
+    "blocked": Mark("⊘", "blocked", "idle"),
+    "parked": Mark("⊘", "parked", "late"),
+    "ready": Mark("…", "ready", "idle"),
+    "running": Mark("▶", "running", "run"),
+    "retrying": Mark("↻", "retrying", "retry"),
+    "succeeded": Mark("✓", "succeeded", "ok"),
+    "dead": Mark("✕", "dead", "fail"),
+    "lost": Mark("✕", "lost", "fail"),
+    "cancelled": Mark("–", "cancelled", "idle"),
+    "skipped": Mark("∅", "skipped", "idle"),
+    "superseded": Mark("∅", "superseded", "idle"),
+    "expired": Mark("∅", "expired", "idle"),
+    "upstream_failed": Mark("∅", "upstream failed", "idle"),
+    "missed": Mark("∅", "missed", "late"),
+    "run": Mark("→", "run", "idle"),
+    "failed": Mark("✕", "failed", "fail"),
+    "timed_out": Mark("✕", "timed out", "fail"),
+    "lease_lost": Mark("✕", "lease lost", "late"),
+    "alive": Mark("●", "alive", "ok"),
+    "draining": Mark("◐", "draining", "late"),
+    "silent": Mark("◌", "silent", "late"),
+    "gone": Mark("○", "gone", "idle"),
+    "died": Mark("✕", "died", "fail"),
+}
+# A schedule's health, the gravest first.
+HEALTH: Final[dict[str, Mark]] = {
+    "invalid": Mark("✕", "invalid", "fail"),
+    "failing": Mark("✕", "failing", "fail"),
+    "stuck": Mark("▲", "stuck", "fail"),
+    "late": Mark("▲", "late", "late"),
+    "stale": Mark("▲", "stale", "late"),
+    "slow": Mark("◆", "slow", "late"),
+    "flaky": Mark("◆", "flaky", "retry"),
+    "paused": Mark("‖", "paused", "idle"),
+    "new": Mark("○", "new", "idle"),
+    "ok": Mark("✓", "ok", "ok"),
+}
+_UNKNOWN_TONE: Final = "idle"
+
+
+def state_mark(state: str) -> Mark:
+    """The mark of a run's state or outcome, an attempt's outcome, a decision, a node's state."""
+    return STATES.get(state) or Mark("?", state, _UNKNOWN_TONE)
+
+
+def health_mark(word: str) -> Mark:
+    """The mark of a schedule's health word."""
+    return HEALTH.get(word) or Mark("?", word, _UNKNOWN_TONE)
+
+
+def duration(seconds: float | None) -> str:
+    """``230 ms``, ``4.2 s``, ``1 m 04 s``, ``1 h 04 m``, ``3 d 04 h``; a dash for None."""
+    if seconds is None:
+        return "–"
+    seconds = abs(seconds)
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f}{_THIN}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}{_THIN}s"
+    left = round(seconds)
+    for position, (unit, size) in enumerate(_UNITS):
+        if left >= size:
+            text = f"{left // size}{_THIN}{unit}"
+            if position + 1 < len(_UNITS):
+                smaller, smaller_size = _UNITS[position + 1]
+                rest = left % size // smaller_size
+                text += f" {rest:02d}{_THIN}{smaller}" if rest else ""
+            return text
+    return f"0{_THIN}s"
+
+
+def relative(instant: datetime, now: datetime) -> str:
+    """``6 m ago``, ``in 4 m 10 s``; a date and time from a day on."""
+    seconds = (instant - now).total_seconds()
+    if abs(seconds) >= DAY_SECONDS:
+        return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M}"
+    if abs(seconds) < 1:
+        return "now"
+    if seconds > 0:
+        return f"in {duration(round(seconds))}"
+    # What was needs no seconds once it is minutes ago.
+    passed = -seconds if -seconds >= 3600 else -seconds - -seconds % 60
+    return f"{duration(round(passed if -seconds >= 60 else -seconds))} ago"
+
+
+def exact(instant: datetime, zone: ZoneInfo) -> str:
+    """Local time with its zone, and UTC: what the title of a time says."""
+    local = instant.astimezone(zone)
+    utc = f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    if zone.key == "UTC":
+        return utc
+    return f"{local:%Y-%m-%d %H:%M:%S} {zone.key} (UTC{offset(local)}) · {utc}"
+
+
+def local(instant: datetime, zone: ZoneInfo) -> str:
+    """``2026-11-21 06:30:00`` in a zone."""
+    return f"{instant.astimezone(zone):%Y-%m-%d %H:%M:%S}"
+
+
+def clock(instant: datetime, zone: ZoneInfo) -> str:
+    """``06:30:00`` in a zone."""
+    return f"{instant.astimezone(zone):%H:%M:%S}"
+
+
+def offset(local_time: datetime) -> str:
+    """``+1``, ``-3:30``, ``+0``: how far an aware instant's zone is from UTC then."""
+    shift = local_time.utcoffset()
+    minutes = 0 if shift is None else round(shift.total_seconds() / 60)
+    hours, rest = divmod(abs(minutes), 60)
+    return f"{'-' if minutes < 0 else '+'}{hours}" + (f":{rest:02d}" if rest else "")
+
+
+def rfc(instant: datetime) -> str:
+    """RFC 3339 in UTC: for programs, and for the script."""
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def number(value: float) -> str:
+    """A whole number with thin spaces between thousands."""
+    return f"{value:,.0f}".replace(",", _THIN)
+
+
+def plural(count: int, word: str, words: str | None = None) -> str:
+    """``1 run``, ``12 431 runs``."""
+    return f"{number(count)} {word if count == 1 else words or word + 's'}"
+
+
+def plain(text: str) -> str:
+    """Text from outside without what could reorder, hide or colour it: one line, no controls."""
+    return " ".join(harmless(text).split())
+
+
+def harmless(text: str) -> str:
+    """Text from outside without terminal escapes, controls and bidirectional overrides."""
+    without_escapes = _ESCAPES.sub("", text)
+    return "".join(
+        character
+        for character in without_escapes
+        if character in _HARMLESS or unicodedata.category(character) not in _INVISIBLE
+    )
+
+
+def short(text: str, most: int = 120) -> str:
+    """The first line of a text, plain and bounded."""
+    first = plain(text.strip().partition("\n")[0])
+    return first if len(first) <= most else first[: most - 1] + "…"

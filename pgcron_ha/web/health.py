@@ -1,0 +1,208 @@
+"""A schedule's health: one word from what is stored, the gravest that holds, and why.
+
+Pure: the same facts at the same instant give the same word on every page. Grace and "started or not
+started" are judged as cron monitors do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from statistics import quantiles
+from typing import Any, Final
+
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.web.formats import duration, plural, short
+
+# A fire may start so late: a tenth of the interval, within these bounds.
+SHORTEST_GRACE: Final = timedelta(seconds=10)
+LONGEST_GRACE: Final = timedelta(minutes=5)
+# The dead-man's rule: no success for twice the largest gap of so many fires.
+FIRES_LOOKED_AT: Final = 50
+# Percentiles of fewer runs say nothing.
+RUNS_FOR_SLOW: Final = 20
+RUNS_FOR_FLAKY: Final = 10
+FLAKY_BELOW: Final = 0.9
+_EXECUTED: Final = frozenset({"succeeded", "dead", "lost"})
+_FAILED: Final = frozenset({"dead", "lost"})
+_KNOWN_SPECS: Final = 4096
+
+
+@dataclass(frozen=True)
+class Health:
+    """A word of `formats.HEALTH`, the sentence behind it, and since when it holds (if known)."""
+
+    word: str
+    reason: str
+    since: datetime | None = None
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether somebody should look."""
+        return self.word in PROBLEMS
+
+
+PROBLEMS: Final = frozenset({"invalid", "failing", "stuck", "late", "stale"})
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """How often a spec fires around a day: the smallest and the largest gap between its fires."""
+
+    smallest: timedelta
+    largest: timedelta
+
+    @property
+    def grace(self) -> timedelta:
+        """How late a fire may start before the schedule is late."""
+        return max(SHORTEST_GRACE, min(LONGEST_GRACE, self.smallest / 10))
+
+
+def judge(row: dict[str, Any], now: datetime) -> Health:
+    """The health of one row of `pgcron_ha.db.pages.schedules.schedules` at an instant."""
+    for rule in (_invalid, _failing, _stuck, _late, _stale, _slow, _flaky, _paused, _new):
+        found = rule(row, now)
+        if found is not None:
+            return found
+    finished = _executed(row)
+    ago = f", {duration((now - finished[0][1]).total_seconds())} ago" if finished else ""
+    return Health("ok", f"The last run succeeded{ago}." if finished else "Nothing is wrong.")
+
+
+def rhythm(spec: str, timezone: str, dst: str, now: datetime) -> Rhythm | None:
+    """The gaps between the fires of the day of `now` and after; None: it can't be said."""
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return _rhythm(spec, timezone, dst, midnight)
+
+
+@lru_cache(maxsize=_KNOWN_SPECS)
+def _rhythm(spec: str, timezone: str, dst: str, since: datetime) -> Rhythm | None:
+    try:
+        parsed = parse_spec(spec, timezone, DstPolicy.parse(dst))
+    except PgcronError:
+        return None
+    fires: list[datetime] = []
+    fire = parsed.next(since)
+    while fire is not None and len(fires) <= FIRES_LOOKED_AT:
+        fires.append(fire)
+        fire = parsed.next(fire)
+    gaps = [later - earlier for earlier, later in pairwise(fires)]
+    return Rhythm(min(gaps), max(gaps)) if gaps else None
+
+
+def _invalid(row: dict[str, Any], now: datetime) -> Health | None:
+    if row["status"] != "invalid":
+        return None
+    return Health("invalid", f"It never fires: {short(row['error'] or '')}", row["updated_at"])
+
+
+def _failing(row: dict[str, Any], now: datetime) -> Health | None:
+    executed = _executed(row)
+    failures = 0
+    for outcome, _, _, _ in executed:
+        if outcome not in _FAILED:
+            break
+        failures += 1
+    if failures == 0:
+        return None
+    many = f"{failures}+" if failures == len(row["outcomes"]) else str(failures)
+    words = "1 failure" if failures == 1 else f"{many} failures in a row"
+    error = next((error for _, _, _, error in executed if error), None)
+    return Health(
+        "failing", words + (f": {short(error)}" if error else ""), executed[failures - 1][1]
+    )
+
+
+def _stuck(row: dict[str, Any], now: datetime) -> Health | None:
+    if row["running_since"] is None:
+        return None
+    lasting = (now - row["running_since"]).total_seconds()
+    if row["running_has_lease"] is False:
+        return Health(
+            "stuck",
+            f"Run {row['running_id']}'s node lost its lease; another node takes over.",
+            row["running_since"],
+        )
+    if row["running_timeout"] is not None and lasting > row["running_timeout"]:
+        return Health(
+            "stuck",
+            f"Run {row['running_id']} runs for {duration(lasting)}, beyond its timeout.",
+            row["running_since"],
+        )
+    return None
+
+
+def _late(row: dict[str, Any], now: datetime) -> Health | None:
+    fire = row["oldest_late"]
+    if fire is None or not row["enabled"]:
+        return None
+    beats = rhythm(row["spec"], row["timezone"], row["dst"], now)
+    lateness = now - fire
+    if lateness <= (beats.grace if beats else LONGEST_GRACE):
+        return None
+    if row["running_runs"]:
+        return Health("late", f"A fire waits until run {row['running_id']} has ended.", fire)
+    return Health("late", f"A fire waits for {duration(lateness.total_seconds())}.", fire)
+
+
+def _stale(row: dict[str, Any], now: datetime) -> Health | None:
+    beats = rhythm(row["spec"], row["timezone"], row["dst"], now) if row["enabled"] else None
+    if beats is None:
+        return None
+    longest = beats.largest * 2 + beats.grace
+    # A success before the newest 30 ended runs is too far away to count.
+    last = next((at for outcome, at, _, _ in _executed(row) if outcome == "succeeded"), None)
+    since = max(last or row["created_at"], row["since"])
+    if now - since <= longest or row["running_runs"]:
+        return None
+    lasting = duration((now - since).total_seconds())
+    return Health("stale", f"No success for {lasting}, twice its interval.", since)
+
+
+def _slow(row: dict[str, Any], now: datetime) -> Health | None:
+    done = [seconds for outcome, _, seconds, _ in _executed(row) if seconds is not None]
+    if len(done) < RUNS_FOR_SLOW:
+        return None
+    usual = quantiles(done[1:], n=20)[-1]
+    if done[0] <= max(usual * 2, usual + 60):
+        return None
+    return Health("slow", f"The last run took {duration(done[0])}; usually {duration(usual)}.")
+
+
+def _flaky(row: dict[str, Any], now: datetime) -> Health | None:
+    executed = _executed(row)
+    if len(executed) < RUNS_FOR_FLAKY:
+        return None
+    failed = sum(outcome in _FAILED for outcome, _, _, _ in executed)
+    if 1 - failed / len(executed) >= FLAKY_BELOW:
+        return None
+    return Health("flaky", f"{failed} of the last {plural(len(executed), 'run')} failed.")
+
+
+def _paused(row: dict[str, Any], now: datetime) -> Health | None:
+    if row["enabled"]:
+        return None
+    by = f"by {row['paused_by']}" if row["paused_by"] else "by somebody"
+    note = f": {short(row['paused_note'])}" if row["paused_note"] else ""
+    return Health("paused", f"Paused {by}{note}", row["updated_at"])
+
+
+def _new(row: dict[str, Any], now: datetime) -> Health | None:
+    if row["outcomes"] or row["running_runs"]:
+        return None
+    return Health("new", "It has not run yet.", row["created_at"])
+
+
+def _executed(
+    row: dict[str, Any],
+) -> Sequence[tuple[str, datetime, float | None, str | None]]:
+    """Outcome, end, seconds and error of the runs that a handler was executed for, newest first."""
+    if not row["outcomes"]:
+        return ()
+    runs = zip(row["outcomes"], row["finished"], row["durations"], row["errors"], strict=True)
+    return [run for run in runs if run[0] in _EXECUTED]

@@ -1,0 +1,115 @@
+"""What this process can count, in Prometheus's text format; names as operators know them.
+
+Labels are bounded: a route's name, never its path; a query's word, never its values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from pgcron_ha.db.read_pool import PoolUse
+from pgcron_ha.errors import PgcronError
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+# 5 ms to 10 s in steps of 1, 2.5, 5: a page is stopped after 3 s.
+_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_PULSE_SECONDS: Final = 0.5
+
+
+class WebMetrics:
+    """The counters of one application, in a registry of its own; others may register there too."""
+
+    def __init__(self, version: str, registry: CollectorRegistry | None = None) -> None:
+        self.registry = CollectorRegistry() if registry is None else registry
+        build = Gauge(
+            "pgcron_build_info", "This program; always 1.", ["version"], registry=self.registry
+        )
+        build.labels(version).set(1)
+        self._requests = Counter(
+            "pgcron_http_requests_total",
+            "Requests that were answered.",
+            ["route", "method", "status"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "pgcron_http_request_duration_seconds",
+            "From the request's head to the end of the answer.",
+            ["route"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._queries = Histogram(
+            "pgcron_db_query_duration_seconds",
+            "What a view took to be read, all its statements.",
+            ["query"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._errors = Counter(
+            "pgcron_db_errors_total",
+            "Reads and writes that the database refused or did not answer.",
+            ["sqlstate_class"],
+            registry=self.registry,
+        )
+        self._pool = Gauge(
+            "pgcron_db_pool_connections",
+            "Connections of the pages' pool.",
+            ["state"],
+            registry=self.registry,
+        )
+        self._lag = Gauge(
+            "pgcron_event_loop_lag_seconds",
+            "How much later than asked for the event loop woke its last pulse.",
+            registry=self.registry,
+        )
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Counts one answer; `route` is a name of the table of routes."""
+        self._requests.labels(route, method, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    @contextmanager
+    def timed_query(self, query: str) -> Iterator[None]:
+        """Times what is read inside."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self._queries.labels(query).observe(perf_counter() - began)
+
+    def database_failed(self, error: PgcronError) -> None:
+        """Counts an error by the class of its SQLSTATE: ours is PC with one more digit."""
+        self._errors.labels(error.sqlstate[:4]).inc()
+
+    def pulsed(self, lag: float) -> None:
+        """Notes how late the event loop was."""
+        self._lag.set(lag)
+
+    def text(self, pool: PoolUse) -> bytes:
+        """Everything, as Prometheus scrapes it."""
+        self._pool.labels("idle").set(pool.idle)
+        self._pool.labels("used").set(pool.open - pool.idle)
+        return generate_latest(self.registry)
+
+
+class Pulse:
+    """A task that says how late the event loop wakes it, and when it last did."""
+
+    def __init__(self, clock: Callable[[], float], metrics: WebMetrics) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self.last = clock()
+
+    async def run(self) -> None:
+        """Pulses until it is cancelled."""
+        while True:
+            expected = self._clock() + _PULSE_SECONDS
+            await asyncio.sleep(_PULSE_SECONDS)
+            self.last = self._clock()
+            self._metrics.pulsed(max(0.0, self.last - expected))

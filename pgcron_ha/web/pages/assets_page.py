@@ -1,0 +1,37 @@
+"""Files of ``web/static``: their names carry a hash, so browsers keep them for ever."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from pgcron_ha.errors import NotFound
+from pgcron_ha.web.visit import Visit
+
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
+
+
+async def show_static_file(visit: Visit) -> Response:
+    """One file by its name with hash; NotFound for any other name."""
+    name = visit.segment("file")
+    file = visit.services.static.find(name)
+    if file is None:
+        raise NotFound(
+            f"there is no file '{name[:100]}'",
+            "Names of files carry a hash of their content.",
+            "Load the page that asked for it again.",
+        )
+    headers = {"cache-control": _FOR_EVER, "content-type": file.content_type}
+    return Response(file.content, headers=headers)
+
+
+async def show_icon(visit: Visit) -> Response:
+    """Where browsers look for an icon that no page names."""
+    file = visit.services.static.named("icon.svg")
+    return RedirectResponse(visit.link("static", file=file), 302)
+
+
+async def show_robots(visit: Visit) -> Response:
+    """Nothing here is for search engines."""
+    return PlainTextResponse("User-agent: *\nDisallow: /\n")

@@ -1,0 +1,194 @@
+"""The causes that need somebody, the gravest first: a cause is one row, whatever it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pgcron_ha.web.contexts import Action, Attention, NodeLine
+from pgcron_ha.web.formats import health_mark, plural, short, state_mark
+from pgcron_ha.web.health import Health
+from pgcron_ha.web.visit import Visit
+
+if TYPE_CHECKING:
+    from pgcron_ha.web.pages.overview import Facts
+
+Judged = Sequence[tuple[dict[str, Any], Health]]
+
+# Failing schedules with one error are one cause from this number on.
+_MERGED_FROM: Final = 2
+_GRAVITY: Final = {"fail": 0, "late": 1, "retry": 2, "idle": 3}
+
+
+def causes(
+    visit: Visit, facts: Facts, judged: Judged, nodes: Sequence[NodeLine]
+) -> list[Attention]:
+    """Everything that is wrong, worst first, the newest of equals first."""
+    found = [
+        *_cluster(facts),
+        *_missing_nodes(visit, nodes),
+        *_failing(visit, judged),
+        *_unserved(facts),
+        *_others(visit, judged),
+        *_dead(visit, facts),
+        *_paused_queues(facts),
+    ]
+    return sorted(found, key=lambda cause: _GRAVITY.get(cause.tone, 9))
+
+
+def _cluster(facts: Facts) -> Iterator[Attention]:
+    cluster = facts.cluster
+    if cluster["paused_at"] is not None:
+        by = ": ".join(filter(None, [cluster["paused_by"], cluster["paused_note"]]))
+        yield Attention(
+            "‖",
+            "paused",
+            "fail",
+            "Everything is paused",
+            None,
+            cluster["paused_at"],
+            short(by) or "nobody said why",
+            "Nothing is claimed until it is resumed.",
+        )
+    if cluster["quarantine_until"] is not None:
+        yield Attention(
+            "▲",
+            "waiting",
+            "late",
+            "The database server is another one",
+            None,
+            None,
+            "Claims wait for one lease, so that what the old server gave out can end.",
+            None,
+        )
+
+
+def _missing_nodes(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
+    href = visit.link_if_there("nodes")
+    if not any(node.state in ("alive", "draining") for node in nodes):
+        yield Attention(
+            "✕",
+            "none",
+            "fail",
+            "No node is alive",
+            href,
+            None,
+            "Nothing fires and nothing runs.",
+            "Start one: pgcron-ha node",
+        )
+    alive = {node.name for node in nodes if node.state == "alive"}
+    for node in nodes:
+        if node.state in ("silent", "died") and node.name not in alive:
+            mark = state_mark(node.state)
+            why = node.reason or "Its lease ran out; its runs are taken over."
+            yield Attention(
+                mark.glyph, mark.word, "late", f"Node {node.name}", href, node.ended_at, why, None
+            )
+
+
+def _failing(visit: Visit, judged: Judged) -> Iterator[Attention]:
+    by_error: dict[str, list[tuple[dict[str, Any], Health]]] = {}
+    for row, health in judged:
+        if health.word == "failing":
+            error = health.reason.partition(": ")[2]
+            by_error.setdefault(error or row["name"], []).append((row, health))
+    mark = health_mark("failing")
+    for error, failing in by_error.items():
+        if len(failing) < _MERGED_FROM:
+            yield from (_schedule(visit, row, health) for row, health in failing)
+            continue
+        names = ", ".join(row["name"] for row, _ in failing[:3])
+        more = f" and {len(failing) - 3} more" if len(failing) > 3 else ""
+        since = min(health.since for _, health in failing if health.since)
+        yield Attention(
+            mark.glyph,
+            mark.word,
+            mark.tone,
+            f"{plural(len(failing), 'schedule')}: {names}{more}",
+            visit.link("schedules", {"health": "failing"}),
+            since,
+            error,
+            None,
+        )
+
+
+def _unserved(facts: Facts) -> Iterator[Attention]:
+    """Work that no live node can take: put aside by a node, or never looked at by any."""
+    unserved: dict[tuple[str, str], tuple[int, Any]] = {}
+    for row in [*facts.parked, *(due for due in facts.due if not due["is_served"])]:
+        key = (row["handler"], row["queue"])
+        runs, oldest = unserved.get(key, (0, row["oldest_due"]))
+        unserved[key] = (runs + row["runs"], min(oldest, row["oldest_due"]))
+    mark = state_mark("parked")
+    for (handler, queue), (runs, oldest) in unserved.items():
+        yield Attention(
+            mark.glyph,
+            mark.word,
+            mark.tone,
+            handler,
+            None,
+            oldest,
+            f"{plural(runs, 'run waits', 'runs wait')}: no live node offers it for queue {queue}.",
+            "Start a node with that handler; they run then.",
+        )
+
+
+def _others(visit: Visit, judged: Judged) -> Iterator[Attention]:
+    for row, health in judged:
+        if health.is_problem and health.word != "failing":
+            yield _schedule(visit, row, health)
+
+
+def _dead(visit: Visit, facts: Facts) -> Iterator[Attention]:
+    """Dead letters that no schedule stands for."""
+    mark = state_mark("dead")
+    for group in facts.dead:
+        if group["has_enqueued"]:
+            yield Attention(
+                mark.glyph,
+                mark.word,
+                "late",
+                f"{group['handler']} ({plural(group['letters'], 'dead letter')})",
+                visit.link_if_there("dead"),
+                group["last_at"],
+                short(group["cause"]) or "it said nothing",
+                None,
+            )
+
+
+def _paused_queues(facts: Facts) -> Iterator[Attention]:
+    waiting: dict[str, int] = {}
+    for row in facts.due:
+        waiting[row["queue"]] = waiting.get(row["queue"], 0) + row["runs"]
+    for queue in facts.paused_queues:
+        count = waiting.get(queue["name"], 0)
+        by = ": ".join(filter(None, [queue["paused_by"], queue["paused_note"]]))
+        yield Attention(
+            "‖",
+            "paused",
+            "late" if count else "idle",
+            f"Queue {queue['name']}",
+            None,
+            queue["paused_at"],
+            f"{plural(count, 'due run waits', 'due runs wait')}; paused by {short(by) or 'somebody'}",
+            None,
+        )
+
+
+def _schedule(visit: Visit, row: dict[str, Any], health: Health) -> Attention:
+    mark = health_mark(health.word)
+    actions = (
+        Action("Run now", visit.link("run_now", name=row["name"])),
+        Action("Pause", visit.link("pause", name=row["name"])),
+    )
+    return Attention(
+        mark.glyph,
+        mark.word,
+        mark.tone,
+        row["name"],
+        visit.link("schedule", name=row["name"]),
+        health.since,
+        health.reason,
+        None,
+        actions if health.word != "invalid" else (),
+    )

@@ -1,0 +1,232 @@
+"""``/``: is anything wrong, what, and what was and will be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pgcron_ha.db.pages import overview as ask
+from pgcron_ha.db.pages import schedules as ask_schedules
+from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.web.contexts import NodeLine, OverviewView, QueueLine
+from pgcron_ha.web.health import judge
+from pgcron_ha.web.pages.attention import causes
+from pgcron_ha.web.pages.tiles import tiles
+from pgcron_ha.web.plots import Timeline, distance, timeline
+from pgcron_ha.web.visit import Visit, choice
+
+# Two thirds of the axis are past.
+WINDOWS: Final[dict[str, timedelta]] = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+}
+DEFAULT_WINDOW: Final = "24h"
+LANES: Final = 12
+_ATTENTION_ROWS: Final = 20
+_QUEUES: Final = 8
+_NODES: Final = 8
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was read for the overview: rows as `pgcron_ha.db.pages` documents them."""
+
+    cluster: dict[str, Any]
+    nodes: list[dict[str, Any]]
+    due: list[dict[str, Any]]
+    parked: list[dict[str, Any]]
+    running: list[dict[str, Any]]
+    recent: dict[str, Any]
+    dead: list[dict[str, Any]]
+    invalid: list[dict[str, Any]]
+    paused_queues: list[dict[str, Any]]
+    schedules: list[dict[str, Any]]
+    """Those that may be unhealthy, and those that fire next."""
+    lanes: list[dict[str, Any]]
+    """Ended runs of `schedules` within the window."""
+
+
+async def show_overview(visit: Visit) -> Response:
+    """The page; ``?window=`` chooses how much time the timeline shows."""
+    window = choice(visit.query("window").get("window"), tuple(WINDOWS), "window") or DEFAULT_WINDOW
+    length = WINDOWS[window]
+    snapshot = await visit.read(
+        ("overview", window), lambda connection: read_facts(connection, visit.schema, length)
+    )
+    view = _view(visit, snapshot.value, snapshot.now, window)
+    title = f"({view.problems}) Overview" if view.problems else "Overview"
+    return visit.page("overview.html", view, snapshot, title=title, section="overview")
+
+
+async def read_facts(connection: Connection, schema: str, length: timedelta) -> Facts:
+    """Everything the page shows, in one read-only transaction."""
+    cluster = await ask.cluster(connection, schema=schema)
+    due = await ask.due(connection, schema=schema)
+    running = await ask.running(connection, schema=schema)
+    invalid = await ask.invalid_schedules(connection, schema=schema)
+    candidates = [
+        *await ask.failing_candidates(connection, schema=schema),
+        *(row["schedule_id"] for row in due if row["schedule_id"] is not None),
+        *(row["schedule_id"] for row in running if row["schedule_id"] is not None),
+        *(row["schedule_id"] for row in invalid),
+        *await ask_schedules.next_schedules(connection, LANES, schema=schema),
+    ]
+    ids = list(dict.fromkeys(candidates))[: ask_schedules.MOST_IDS]
+    schedules = await ask_schedules.schedules(connection, ids=ids, limit=len(ids), schema=schema)
+    chosen = [row["id"] for row in _for_lanes(schedules, cluster["now"])]
+    since = cluster["now"] - length * 2 / 3
+    return Facts(
+        cluster=cluster,
+        nodes=await ask.living_nodes(connection, schema=schema),
+        due=due,
+        parked=await ask.parked(connection, schema=schema),
+        running=running,
+        recent=await ask.recent(connection, schema=schema),
+        dead=await ask.dead_groups(connection, schema=schema),
+        invalid=invalid,
+        paused_queues=await ask.paused_queues(connection, schema=schema),
+        schedules=schedules,
+        lanes=await ask.lane_runs(connection, chosen, since, schema=schema),
+    )
+
+
+def node_state(row: dict[str, Any]) -> str:
+    """alive, draining, silent (its lease ran out), gone (it left in order) or died."""
+    if row["state"] == "dead":
+        return "died" if "lease" in (row["ended_because"] or "") else "gone"
+    if row["lease_left"] <= 0:
+        return "silent"
+    return str(row["state"])
+
+
+def _view(visit: Visit, facts: Facts, now: datetime, window: str) -> OverviewView:
+    judged = [(row, judge(row, now)) for row in facts.schedules]
+    nodes = tuple(_node_line(row) for row in facts.nodes)
+    attention = causes(visit, facts, judged, nodes)
+    recent = facts.recent
+    ended = recent.get("ended_in_a_minute") or 0
+    return OverviewView(
+        tiles=tiles(visit, facts, judged, nodes, now),
+        attention=tuple(attention[:_ATTENTION_ROWS]),
+        more_attention=max(0, len(attention) - _ATTENTION_ROWS),
+        problems=len(attention),
+        timeline=_timeline(visit, facts, now, WINDOWS[window]),
+        windows=[(word, word == window) for word in WINDOWS],
+        queues=_queue_lines(facts),
+        nodes=nodes[:_NODES],
+        last_finished_at=recent.get("last_finished_at"),
+        rate=ended / 60 if ended else None,
+        is_empty=not facts.cluster["schedules"] and not facts.nodes and not recent.get("runs"),
+    )
+
+
+def _for_lanes(rows: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
+    """The problem ones first, then by next fire."""
+
+    def rank(row: dict[str, Any]) -> tuple[bool, bool, datetime]:
+        return (not judge(row, now).is_problem, row["next_fire"] is None, row["next_fire"] or now)
+
+    return sorted(rows, key=rank)[:LANES]
+
+
+def _timeline(visit: Visit, facts: Facts, now: datetime, length: timedelta) -> Timeline | None:
+    rows = _for_lanes(facts.schedules, now)
+    if not rows:
+        return None
+    until = now + length / 3
+    by_schedule: dict[int, list[dict[str, Any]]] = {}
+    for run in facts.lanes:
+        by_schedule.setdefault(run["schedule_id"], []).append(run)
+    for run in facts.running:
+        if run["schedule_id"] is not None:
+            by_schedule.setdefault(run["schedule_id"], []).append(
+                {
+                    "id": run["id"],
+                    "outcome": "running",
+                    "started_at": run["since"],
+                    "finished_at": None,
+                }
+            )
+    lanes = [
+        {
+            "name": row["name"],
+            "health": judge(row, now).word,
+            "runs": by_schedule.get(row["id"], []),
+            "fires": future_fires(row, now, until, distance(now - length * 2 / 3, until)),
+        }
+        for row in rows
+    ]
+    return timeline(lanes, now - length * 2 / 3, now, until, visit.zone)
+
+
+def future_fires(
+    row: dict[str, Any], now: datetime, until: datetime, distance: timedelta
+) -> list[datetime]:
+    """Fires of an enabled, readable schedule up to `until`, each `distance` after the one before.
+
+    So a schedule that fires every second costs no more than one that fires every hour.
+    """
+    if not row["enabled"] or row["status"] == "invalid":
+        return []
+    try:
+        spec = parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+    except PgcronError:
+        return []
+    fires: list[datetime] = []
+    fire = spec.next(now)
+    while fire is not None and fire <= until:
+        fires.append(fire)
+        fire = spec.next(fire + distance)
+    return fires
+
+
+def _node_line(row: dict[str, Any]) -> NodeLine:
+    state = node_state(row)
+    return NodeLine(
+        name=row["name"],
+        state=state,
+        lease_left=max(0.0, row["lease_left"]) if row["state"] != "dead" else None,
+        lease_ttl=row["lease_ttl"],
+        slots=row["slots"],
+        slots_used=row["slots_used"],
+        reason=row["ended_because"],
+        ended_at=row["ended_at"],
+    )
+
+
+def _queue_lines(facts: Facts) -> tuple[QueueLine, ...]:
+    names = dict.fromkeys(
+        [
+            *(row["name"] for row in facts.paused_queues),
+            *(row["queue"] for row in facts.due),
+            *(row["queue"] for row in facts.running),
+        ]
+    )
+    paused = {row["name"]: row for row in facts.paused_queues}
+    lines = []
+    for name in names:
+        due = [row for row in facts.due if row["queue"] == name]
+        pause = paused.get(name)
+        lines.append(
+            QueueLine(
+                name=name,
+                due=sum(row["runs"] for row in due),
+                oldest_due=min((row["oldest_due"] for row in due), default=None),
+                running=sum(row["queue"] == name for row in facts.running),
+                is_cut=sum(row["runs"] for row in due) >= ask.LOOK,
+                paused=None
+                if pause is None
+                else ": ".join(filter(None, [pause["paused_by"], pause["paused_note"]])),
+            )
+        )
+    return tuple(sorted(lines, key=lambda line: (line.oldest_due is None, line.oldest_due)))[
+        :_QUEUES
+    ]

@@ -1,0 +1,198 @@
+"""``/schedules/{name}``: is it healthy, what will happen next, what happened and why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from statistics import median, quantiles
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pgcron_ha.db.pages import schedules as ask
+from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
+from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.zones import first_change, last_change, load_zone
+from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
+from pgcron_ha.web.formats import duration, offset
+from pgcron_ha.web.health import Health, judge
+from pgcron_ha.web.plots import spark
+from pgcron_ha.web.visit import Visit
+
+NEXT_FIRES: Final = 10
+LEDGER_ROWS: Final = 25
+RUN_ROWS: Final = 25
+_ISO: Final = "%Y-%m-%dT%H:%M:%S.%f%z"
+# A change of the clock is told at the fires that are this near to it.
+_NEAR_A_CHANGE: Final = timedelta(hours=24)
+
+
+class NoSuchSchedule(NotFound):
+    """A schedule that does not exist, with those that may have been meant."""
+
+    def __init__(self, name: str, near: list[tuple[str, str]]) -> None:
+        super().__init__(
+            f"schedule '{name[:200]}' does not exist",
+            "A schedule is named exactly as it was created.",
+            "Look for it in the list of schedules.",
+        )
+        self.near = near
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read; `definition` is None when there is no such schedule."""
+
+    definition: dict[str, Any] | None
+    facts: dict[str, Any] | None
+    ledger: list[dict[str, Any]]
+    runs: list[dict[str, Any]]
+    near: list[str]
+
+
+async def show_schedule(visit: Visit) -> Response:
+    """The page; ``?before=`` (an instant) turns the ledger's pages."""
+    name = visit.segment("name")
+    before = _instant(visit.query("before").get("before"))
+    snapshot = await visit.read(
+        ("schedule", name, before),
+        lambda connection: read_schedule(connection, visit.schema, name, before),
+    )
+    found = snapshot.value
+    if found.definition is None or found.facts is None:
+        near = [(other, visit.link("schedule", name=other)) for other in found.near]
+        raise NoSuchSchedule(name, near)
+    view = _view(visit, found, found.definition, judge(found.facts, snapshot.now), snapshot.now)
+    return visit.page("schedule.html", view, snapshot, title=name, section="schedules")
+
+
+async def read_schedule(
+    connection: Connection, schema: str, name: str, before: datetime | None
+) -> Found:
+    """Everything the page shows, in one read-only transaction."""
+    definition = await ask.schedule(connection, name, schema=schema)
+    if definition is None:
+        return Found(None, None, [], [], await ask.near_names(connection, name, schema=schema))
+    id_ = definition["id"]
+    facts = await ask.schedules(connection, ids=[id_], limit=1, schema=schema)
+    return Found(
+        definition,
+        facts[0] if facts else None,
+        await ask.ledger(connection, id_, before=before, limit=LEDGER_ROWS + 1, schema=schema),
+        await ask.schedule_runs(connection, id_, limit=RUN_ROWS, schema=schema),
+        [],
+    )
+
+
+def future_fire_lines(
+    row: dict[str, Any], now: datetime, limit: int = NEXT_FIRES
+) -> tuple[tuple[FutureFireLine, ...], str | None]:
+    """The next fires in the schedule's own zone, and a sentence when there is something to say."""
+    if row["status"] == "invalid":
+        return (), row["error"]
+    try:
+        spec = parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+    except PgcronError as error:
+        return (), error.message
+    note = "; ".join(spec.notes) or None
+    if not row["enabled"]:
+        note = "It is paused; these fires would be, if it were resumed."
+    lines: list[FutureFireLine] = []
+    fire = spec.next(now)
+    while fire is not None and len(lines) < limit:
+        lines.append(_fire_line(fire, row["timezone"]))
+        fire = spec.next(fire)
+    return tuple(lines), note if lines else "It never fires again."
+
+
+def _fire_line(fire: datetime, zone_name: str) -> FutureFireLine:
+    local = fire.astimezone(load_zone(zone_name))
+    return FutureFireLine(
+        at=fire,
+        local=f"{local:%Y-%m-%d %H:%M:%S} ({offset(local)})",
+        weekday=f"{local:%a}",
+        note=_clock_note(fire, zone_name),
+    )
+
+
+def _clock_note(fire: datetime, zone_name: str) -> str | None:
+    """What the zone's clock does near a fire."""
+    naive = fire.astimezone(UTC).replace(tzinfo=None)
+    change = last_change(zone_name, naive - _NEAR_A_CHANGE, naive) or first_change(
+        zone_name, naive, naive + timedelta(hours=3)
+    )
+    if change is None:
+        return None
+    jump = duration(abs(change.size.total_seconds()))
+    if change.size < timedelta(0):
+        return f"the clock goes back {jump}: wall times occur twice"
+    return f"the clock goes forward {jump}: wall times are skipped"
+
+
+def _view(
+    visit: Visit, found: Found, row: dict[str, Any], health: Health, now: datetime
+) -> ScheduleView:
+    fires, note = future_fire_lines(row, now)
+    facts = found.facts or {}
+    has_run = bool(facts["outcomes"])
+    taken = [s for s in facts["durations"] or () if s is not None]
+    more = len(found.ledger) > LEDGER_ROWS
+    ledger = found.ledger[:LEDGER_ROWS]
+    before = {"before": ledger[-1]["fire_at"].strftime(_ISO)} if more else None
+    return ScheduleView(
+        row=row,
+        health=health,
+        fires=fires,
+        fires_note=note,
+        ledger=ledger,
+        ledger_href=visit.link("schedule", before, name=row["name"]) if before else None,
+        runs=found.runs,
+        spark=spark(
+            facts["ids"], facts["outcomes"], facts["durations"], facts["finished"], visit.zone
+        )
+        if has_run
+        else (),
+        median=median(taken) if taken else None,
+        slowest=quantiles(taken, n=20)[-1] if len(taken) > 1 else None,
+        settings=_settings(row),
+    )
+
+
+def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
+    attempts = row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5)
+    deadline = row["start_deadline"]
+    catchup = f"{row['catchup']}, window {duration(row['catchup_window'])}"
+    return [
+        ("Handler", row["handler"]),
+        ("Queue, priority", f"{row['queue']}, {row['priority']}"),
+        ("Overlap", row["overlap"]),
+        ("Catch-up", "none" if row["catchup"] == "none" else catchup),
+        ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
+        ("Timeout", duration(row["timeout"])),
+        (
+            "Attempts",
+            f"{attempts}, waits {duration(row['retry_base'])} to {duration(row['retry_cap'])}",
+        ),
+        ("Delivery", row["delivery"].replace("_", " ")),
+        ("DST policy", row["dst"]),
+        ("Managed by", row["managed_by"]),
+        ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
+    ]
+
+
+def _instant(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise InvalidInput(
+            f"'{text[:60]}' is not an instant",
+            "An instant is written with its zone, such as 2026-11-21T06:30:00Z.",
+            "Leave it out for the newest.",
+        )
+    return found

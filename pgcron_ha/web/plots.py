@@ -1,0 +1,244 @@
+"""Plots as coordinates: what was and what will be, ready for a template that draws SVG.
+
+Pure, and bounded whatever it is given: marks that would overlap are merged and say how many they
+are. A template draws them (``_timeline.html``, ``_spark.html``), so the script-free page, the live
+page and a mail look the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from pgcron_ha.web.formats import STATES, clock, duration, local
+
+WIDTH: Final = 1000
+LANE_HEIGHT: Final = 26
+_AXIS_HEIGHT: Final = 22
+# Marks closer than this are one mark; a lane has at most WIDTH / GAP of them.
+_GAP: Final = 5.0
+_THINNEST: Final = 3.0
+_STEPS: Final = tuple(
+    timedelta(minutes=minutes) for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
+)
+_MOST_TICKS: Final = 9
+# What is drawn above what, when marks are merged.
+_GRAVITY: Final = ("dead", "lost", "running", "cancelled", "expired", "skipped", "superseded")
+SPARK_WIDTH: Final = 120
+SPARK_HEIGHT: Final = 22
+
+
+@dataclass(frozen=True)
+class TimelineMark:
+    """A run, or `count` that are too close to tell apart, in a lane."""
+
+    x: float
+    width: float
+    state: str
+    tone: str
+    title: str
+    run: int | None
+    count: int
+
+
+@dataclass(frozen=True)
+class FutureFire:
+    """A fire to come."""
+
+    x: float
+    title: str
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One schedule's past and future at a height."""
+
+    y: float
+    name: str
+    health: str
+    marks: tuple[TimelineMark, ...]
+    fires: tuple[FutureFire, ...]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A line of the axis with its label."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Lanes over one axis of time; `now_x` is where the past ends."""
+
+    width: int
+    height: float
+    lane_height: int
+    axis_height: int
+    now_x: float
+    ticks: tuple[Tick, ...]
+    lanes: tuple[Lane, ...]
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True)
+class SparkBar:
+    """One run of a trend: its height says how long it took, its state how it ended."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    state: str
+    tone: str
+    title: str
+    run: int
+
+
+def timeline(
+    lanes: Sequence[dict[str, Any]], since: datetime, now: datetime, until: datetime, zone: ZoneInfo
+) -> Timeline:
+    """Lanes of ``{"name", "health", "runs", "fires"}``.
+
+    A run is a row with id, outcome (or "running"), started_at and finished_at (None: now); fires
+    are ascending instants after `now`.
+    """
+    scale = WIDTH / (until - since).total_seconds()
+
+    def place(instant: datetime) -> float:
+        return round(min(max((instant - since).total_seconds() * scale, 0), WIDTH), 1)
+
+    drawn = []
+    for position, lane in enumerate(lanes):
+        fires = [fire for fire in lane["fires"] if now < fire <= until]
+        drawn.append(
+            Lane(
+                y=_AXIS_HEIGHT + position * LANE_HEIGHT,
+                name=lane["name"],
+                health=lane["health"],
+                marks=tuple(_marks(lane["runs"], place, since, now, zone)),
+                fires=tuple(
+                    FutureFire(place(fire), f"fires {local(fire, zone)}") for fire in fires
+                ),
+            )
+        )
+    return Timeline(
+        width=WIDTH,
+        height=_AXIS_HEIGHT + len(drawn) * LANE_HEIGHT,
+        lane_height=LANE_HEIGHT,
+        axis_height=_AXIS_HEIGHT,
+        now_x=place(now),
+        ticks=tuple(_ticks(since, until, place, zone, place(now))),
+        lanes=tuple(drawn),
+        since=since,
+        until=until,
+    )
+
+
+def distance(since: datetime, until: datetime) -> timedelta:
+    """Fires that are nearer to each other than this would be drawn over each other."""
+    return (until - since) * (_GAP / WIDTH)
+
+
+def spark(
+    ids: Sequence[int],
+    outcomes: Sequence[str],
+    durations: Sequence[float | None],
+    finished: Sequence[datetime],
+    zone: ZoneInfo,
+    most: int = 30,
+) -> tuple[SparkBar, ...]:
+    """A small bar for each of the newest runs (given newest first), oldest at the left."""
+    runs = list(zip(ids, outcomes, durations, finished, strict=True))[:most][::-1]
+    longest = max((seconds for _, _, seconds, _ in runs if seconds is not None), default=0.0)
+    width = SPARK_WIDTH / most
+    bars = []
+    for position, (run, outcome, seconds, end) in enumerate(runs):
+        share = (seconds or 0.0) / longest if longest > 0 else 0.0
+        is_failed = outcome in ("dead", "lost")
+        height = SPARK_HEIGHT if is_failed else max(3.0, round(share * SPARK_HEIGHT, 1))
+        took = f" in {duration(seconds)}" if seconds is not None else ""
+        bars.append(
+            SparkBar(
+                x=round((most - len(runs) + position) * width, 1),
+                y=round(SPARK_HEIGHT - height, 1),
+                width=round(width - 1, 1),
+                height=height,
+                state=outcome,
+                tone=_tone(outcome),
+                title=f"{outcome}{took} · {local(end, zone)}",
+                run=run,
+            )
+        )
+    return tuple(bars)
+
+
+def _marks(
+    runs: Iterable[dict[str, Any]], place: Any, since: datetime, now: datetime, zone: ZoneInfo
+) -> Iterable[TimelineMark]:
+    """Left to right; runs that begin within a gap become one, in the gravest state among them."""
+    ordered = sorted(runs, key=lambda run: run["started_at"] or run["finished_at"])
+    group: list[tuple[dict[str, Any], float, float]] = []
+    for run in ordered:
+        begin = run["started_at"] or run["finished_at"]
+        left, right = place(max(begin, since)), place(run["finished_at"] or now)
+        if group and left - group[0][1] >= _GAP:
+            yield _mark(group, zone)
+            group = []
+        group.append((run, left, max(right, left + _THINNEST)))
+    if group:
+        yield _mark(group, zone)
+
+
+def _mark(group: list[tuple[dict[str, Any], float, float]], zone: ZoneInfo) -> TimelineMark:
+    states = [run["outcome"] for run, _, _ in group]
+    state = min(
+        states, key=lambda word: _GRAVITY.index(word) if word in _GRAVITY else len(_GRAVITY)
+    )
+    left = group[0][1]
+    right = max(end for _, _, end in group)
+    first = group[0][0]
+    if len(group) == 1:
+        begin, end = first["started_at"], first["finished_at"]
+        took = f", {duration((end - begin).total_seconds())}" if begin and end else ""
+        title = f"run {first['id']} {state}{took} · {local(begin or end, zone)}"
+    else:
+        counts = ", ".join(f"{states.count(word)} {word}" for word in dict.fromkeys(states))
+        title = f"{counts} · from {clock(first['started_at'] or first['finished_at'], zone)}"
+    return TimelineMark(
+        x=left,
+        # Many in one place are a column; how long each took can't be told apart anyway.
+        width=round(right - left if len(group) == 1 else _GAP - 1, 1),
+        state=state,
+        tone=_tone(state),
+        title=title,
+        run=first["id"] if len(group) == 1 else None,
+        count=len(group),
+    )
+
+
+def _ticks(
+    since: datetime, until: datetime, place: Any, zone: ZoneInfo, now_x: float
+) -> Iterable[Tick]:
+    step = next((s for s in _STEPS if (until - since) / s <= _MOST_TICKS), _STEPS[-1])
+    start = since.astimezone(zone)
+    midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
+    instant = midnight + ((start - midnight) // step + 1) * step
+    while instant < until:
+        x = place(instant)
+        is_day = (instant.hour, instant.minute) == (0, 0)
+        label = f"{instant:%b %d}" if is_day else f"{instant:%H:%M}"
+        # A label that collides with "now" or the edge is left out; its line stays.
+        is_free = abs(x - now_x) > 34 and 16 < x < WIDTH - 16
+        yield Tick(x, label if is_free else "")
+        instant += step
+
+
+def _tone(state: str) -> str:
+    mark = STATES.get(state)
+    return mark.tone if mark else "idle"

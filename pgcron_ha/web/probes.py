@@ -1,0 +1,59 @@
+"""``/livez``, ``/readyz``, ``/statusz``, ``/metrics``: what machines ask. Not logged, never cached.
+
+Livez needs no database, so that an outage of it restarts nothing. The two open ones answer one
+word: no versions, no names.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Final
+
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.web.formats import rfc
+from pgcron_ha.web.metrics import CONTENT_TYPE
+from pgcron_ha.web.visit import Visit
+
+# An event loop that was not woken for so long is wedged.
+WEDGED_SECONDS: Final = 30.0
+
+
+async def show_livez(visit: Visit) -> Response:
+    """``ok`` as long as the event loop turns; 503 when it was held for long."""
+    is_live = monotonic() - visit.services.pulse.last < WEDGED_SECONDS
+    return PlainTextResponse("ok\n" if is_live else "fail\n", 200 if is_live else 503)
+
+
+async def show_readyz(visit: Visit) -> Response:
+    """``ok`` when the database answers and has the schema that is needed; else 503."""
+    try:
+        await visit.services.reader.check()
+    except PgcronError:
+        return PlainTextResponse("fail\n", 503, {"retry-after": "5"})
+    return PlainTextResponse("ok\n")
+
+
+async def show_statusz(visit: Visit) -> Response:
+    """What this process knows of itself, from memory: works while the database is away."""
+    reader = visit.services.reader
+    pool = reader.pool_use()
+    last = reader.last_success
+    return JSONResponse(
+        {
+            "role": "web",
+            "version": visit.services.version,
+            "schema": visit.schema,
+            "last_successful_read": None if last is None else rfc(last),
+            "database_problem": None if reader.problem is None else reader.problem.as_json(),
+            "pool": {"open": pool.open, "idle": pool.idle},
+            "event_loop_pulse_age_seconds": round(monotonic() - visit.services.pulse.last, 3),
+        }
+    )
+
+
+async def show_metrics(visit: Visit) -> Response:
+    """Prometheus's text format: what this process did and saw."""
+    text = visit.services.metrics.text(visit.services.reader.pool_use())
+    return Response(text, media_type=CONTENT_TYPE, headers={"content-type": CONTENT_TYPE})

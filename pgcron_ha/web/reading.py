@@ -1,0 +1,164 @@
+"""What all viewers share: one read of the database for everybody who looks at the same thing.
+
+A snapshot lives for about a second, and whoever asks while it is being read waits for that read:
+fifty open overviews cost what one costs. When the database can't be read, the last snapshot is
+shown, with the reason and its age.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from pgcron_ha.db.read_pool import Connection, PoolUse, ReadPool
+from pgcron_ha.db.statements import DEFAULT_SCHEMA
+from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError, SchemaError
+from pgcron_ha.web.metrics import WebMetrics
+
+T = TypeVar("T")
+Read: TypeAlias = Callable[[Connection], Awaitable[T]]
+
+LIFE_SECONDS: Final = 1.0
+# Probes come from many sides; none of them makes the database answer more often than this.
+CHECK_LIFE_SECONDS: Final = 2.0
+# After a failure nobody asks again for so long; a database that starts is not hammered.
+PAUSE_AFTER_FAILURE_SECONDS: Final = 1.0
+# Views that are remembered: the pages that people have open, and some more.
+MOST_SNAPSHOTS: Final = 200
+
+_AWAY: Final = (DatabaseUnavailable, SchemaError, Conflict)
+
+
+@dataclass(frozen=True)
+class Snapshot(Generic[T]):
+    """What was read, and how it stands now.
+
+    ``now`` is the database's clock at this moment; ``age`` is how many seconds ago it was read;
+    ``problem`` says why it could not be read again (None: it is fresh).
+    """
+
+    value: T
+    now: datetime
+    age: float
+    problem: PgcronError | None = None
+
+    @property
+    def read_at(self) -> datetime:
+        """When it was read, by the database's clock."""
+        return self.now - timedelta(seconds=self.age)
+
+
+@dataclass
+class _Entry:
+    value: Any
+    at: datetime
+    read: float
+
+
+class Reader:
+    """Reads for pages, shares what was read, and remembers it. Belongs to one event loop."""
+
+    def __init__(self, dsn: str, metrics: WebMetrics, schema: str = DEFAULT_SCHEMA) -> None:
+        self.schema = schema
+        self._pool = ReadPool(dsn, schema)
+        self._metrics = metrics
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._flights: dict[Hashable, asyncio.Task[_Entry]] = {}
+        self._failure: tuple[float, PgcronError] | None = None
+        self.last_success: datetime | None = None
+
+    async def snapshot(
+        self, key: Hashable, read: Read[T], *, life: float = LIFE_SECONDS
+    ) -> Snapshot[T]:
+        """What `read` gives for `key`, at most `life` seconds old.
+
+        `key` names the view and everything that chose its rows; its first item is a word for
+        metrics. When the database is away, the last snapshot with the reason, or the reason is
+        raised: DatabaseUnavailable, SchemaError, Conflict (a statement took too long). Other
+        errors (NotFound, InvalidInput) are always raised.
+        """
+        entry = self._entries.get(key)
+        if entry is not None and monotonic() - entry.read < life:
+            return self._shown(key, entry)
+        try:
+            return self._shown(key, await self._read(key, read))
+        except _AWAY as problem:
+            if entry is None:
+                raise
+            return self._shown(key, entry, problem)
+
+    async def check(self) -> None:
+        """Raises unless the database answers and its schema is as this version needs it."""
+        found = await self.snapshot(("check",), _nothing, life=CHECK_LIFE_SECONDS)
+        if found.problem is not None:
+            raise found.problem
+
+    @property
+    def problem(self) -> PgcronError | None:
+        """Why the last read failed; None: it did not, or nothing was read yet."""
+        return None if self._failure is None else self._failure[1]
+
+    def pool_use(self) -> PoolUse:
+        """How the connections are used right now."""
+        return self._pool.use()
+
+    async def close(self) -> None:
+        """End what is being read and close the connections."""
+        for flight in self._flights.values():
+            flight.cancel()
+        await asyncio.gather(*self._flights.values(), return_exceptions=True)
+        await self._pool.close()
+
+    def _shown(
+        self, key: Hashable, entry: _Entry, problem: PgcronError | None = None
+    ) -> Snapshot[Any]:
+        if key in self._entries:
+            self._entries.move_to_end(key)
+        age = monotonic() - entry.read
+        return Snapshot(entry.value, entry.at + timedelta(seconds=age), age, problem)
+
+    async def _read(self, key: Hashable, read: Read[Any]) -> _Entry:
+        if self._failure is not None:
+            failed_at, problem = self._failure
+            if monotonic() - failed_at < PAUSE_AFTER_FAILURE_SECONDS:
+                raise problem
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = asyncio.create_task(self._fly(key, read))
+            self._flights[key] = flight
+            flight.add_done_callback(lambda done: self._landed(key, done))
+        # Somebody who goes away must not take the answer from the others.
+        return await asyncio.shield(flight)
+
+    async def _fly(self, key: Hashable, read: Read[Any]) -> _Entry:
+        word = key[0] if isinstance(key, tuple) else str(key)
+        try:
+            with self._metrics.timed_query(str(word)):
+                async with self._pool.transaction() as connection:
+                    at = await connection.fetchval("SELECT clock_timestamp()")
+                    began = monotonic()
+                    entry = _Entry(await read(connection), at.astimezone(UTC), began)
+        except PgcronError as error:
+            self._metrics.database_failed(error)
+            if isinstance(error, DatabaseUnavailable | SchemaError):
+                self._failure = (monotonic(), error)
+            raise
+        self._failure, self.last_success = None, entry.at
+        self._entries[key] = entry
+        while len(self._entries) > MOST_SNAPSHOTS:
+            self._entries.popitem(last=False)
+        return entry
+
+    def _landed(self, key: Hashable, flight: asyncio.Task[_Entry]) -> None:
+        self._flights.pop(key, None)
+        if not flight.cancelled():
+            flight.exception()  # everybody who waited may have gone
+
+
+async def _nothing(connection: Connection) -> None:
+    """Being connected, at the right schema, is all that is asked."""

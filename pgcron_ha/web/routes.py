@@ -1,0 +1,98 @@
+"""The table of routes: path, name, what it needs, what it does. There is no other way in.
+
+A path segment in braces is one segment of the address, whatever characters the name in it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote
+
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.responses import Response
+
+from pgcron_ha.web import probes
+from pgcron_ha.web.pages import assets_page, overview, schedule, schedule_verbs, schedules
+from pgcron_ha.web.visit import Visit
+
+Endpoint = Callable[[Visit], Awaitable[Response]]
+
+# What a person may be allowed to do; a role will be a set of these.
+PERMISSIONS: Final = frozenset(
+    {
+        "open",  # needs nothing: probes for the operating system, files that are in the package
+        "overview:read",
+        "schedules:read",
+        "schedules:run",
+        "schedules:pause",
+        "runs:read",
+        "runs:logs",
+        "runs:cancel",
+        "runs:retry",
+        "dead:read",
+        "dead:redrive",
+        "queues:read",
+        "queues:pause",
+        "nodes:read",
+        "metrics:read",
+    }
+)
+
+
+@dataclass(frozen=True)
+class WebRoute:
+    """One line of the table; `method` is GET (and HEAD) or POST."""
+
+    method: str
+    path: str
+    name: str
+    permission: str
+    endpoint: Endpoint
+
+
+ROUTES: Final[tuple[WebRoute, ...]] = (
+    WebRoute("GET", "/", "overview", "overview:read", overview.show_overview),
+    WebRoute("GET", "/schedules", "schedules", "schedules:read", schedules.show_schedules),
+    WebRoute("GET", "/schedules/{name}", "schedule", "schedules:read", schedule.show_schedule),
+    WebRoute("POST", "/schedules/{name}/run", "run_now", "schedules:run", schedule_verbs.run_now),
+    WebRoute("POST", "/schedules/{name}/pause", "pause", "schedules:pause", schedule_verbs.pause),
+    WebRoute(
+        "POST", "/schedules/{name}/resume", "resume", "schedules:pause", schedule_verbs.resume
+    ),
+    WebRoute("GET", "/static/{file}", "static", "open", assets_page.show_static_file),
+    WebRoute("GET", "/favicon.ico", "favicon", "open", assets_page.show_icon),
+    WebRoute("GET", "/robots.txt", "robots", "open", assets_page.show_robots),
+    WebRoute("GET", "/livez", "livez", "open", probes.show_livez),
+    WebRoute("GET", "/readyz", "readyz", "open", probes.show_readyz),
+    WebRoute("GET", "/statusz", "statusz", "metrics:read", probes.show_statusz),
+    WebRoute("GET", "/metrics", "metrics", "metrics:read", probes.show_metrics),
+)
+
+
+class Segment(Convertor[str]):
+    """One segment of a path as a name: any characters, even ``/``, ``..`` and quotes.
+
+    Browsers take ``.`` and ``..`` for folders however they are escaped, so such names (and those
+    that begin with the same sign) get a ``~`` in front.
+    """
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        """The name in a segment; `value` is still percent-encoded (see `app.RawPath`)."""
+        return unquote(value.removeprefix("~") if value.startswith("~") else value)
+
+    def to_string(self, value: str) -> str:
+        """The segment of a name."""
+        name = str(value)
+        return quote("~" + name if name in (".", "..") or name.startswith("~") else name, safe="~")
+
+
+register_url_convertor("segment", Segment())
+
+
+def starlette_path(path: str) -> str:
+    """``/schedules/{name}`` as Starlette's router reads it, each parameter a `Segment`."""
+    return path.replace("}", ":segment}")

@@ -1,0 +1,167 @@
+"""What every request must be, and what every response carries: the outermost layer.
+
+There is no login yet, so only this machine may connect (`require_loopback`), only by a name of this
+machine (a page elsewhere could otherwise point its own name at us), and only a page of ours may
+change anything (`is_same_origin`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pgcron_ha.config import Address
+from pgcron_ha.errors import ConfigError
+
+MOST_BODY_BYTES: Final = 64 * 1024
+# A filter in the URL is short; uvicorn itself allows 16 KiB for the whole head.
+MOST_TARGET_BYTES: Final = 8 * 1024
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+CONTENT_SECURITY_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "style-src 'self'",
+        "script-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types pgcron-live",
+    )
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "cache-control": "no-store",
+}
+
+
+def require_loopback(address: Address) -> None:
+    """Raises ConfigError unless only this machine can connect to `address`."""
+    if address.host.lower() not in _LOOPBACK:
+        raise ConfigError(
+            f"the web can't listen on '{address}'",
+            "There is no login yet, so only 127.0.0.1, [::1] and localhost are allowed.",
+            "Listen on 127.0.0.1 and reach it from elsewhere with `ssh -L 8420:127.0.0.1:8420`.",
+        )
+
+
+def is_host_ours(host: str) -> bool:
+    """Whether a Host header names this machine, so that no foreign name was pointed at us."""
+    return _HOST.fullmatch(host) is not None
+
+
+def is_same_origin(headers: Mapping[str, str], scheme: str = "http") -> bool:
+    """Whether a page of ours sent the request: Sec-Fetch-Site says so, or Origin is our address.
+
+    Browsers send one of them with every POST; a program that sends neither proves nothing.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin, host = headers.get("origin"), headers.get("host")
+    return origin is not None and host is not None and origin == f"{scheme}://{host}"
+
+
+class Guard:
+    """The layer around the application: refuses what must not come in, adds headers to the rest."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; anything but HTTP (and the server's own start and stop) is closed."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            refusal = _refusal(scope)
+            if refusal is None:
+                await self._app(scope, _bounded(receive), _with_headers(send))
+            else:
+                await _answer(_with_headers(send), *refusal)
+
+
+class BodyTooLarge(Exception):
+    """The body has more than `MOST_BODY_BYTES`."""
+
+
+def _refusal(scope: Scope) -> tuple[int, str] | None:
+    """Status and sentence for a request that is not let in; None for one that is."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    if len(hosts) != 1 or not is_host_ours(headers["host"]):
+        return 421, "This server answers to localhost, 127.0.0.1 and [::1] only.\n"
+    if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_TARGET_BYTES:
+        return 414, f"The address has more than {MOST_TARGET_BYTES} bytes.\n"
+    if scope["method"] in SAFE_METHODS:
+        return None
+    if scope["method"] != "POST":
+        return 405, "Only GET, HEAD and POST are known here.\n"
+    if not is_same_origin(headers, scope["scheme"]):
+        return 403, (
+            "The request was refused: it does not come from a page of this server.\n"
+            "A program proves that it means this server by sending the header "
+            f"Origin: {scope['scheme']}://{headers['host']}\n"
+        )
+    length = headers.get("content-length", "0")
+    if not length.isascii() or not length.isdigit() or int(length) > MOST_BODY_BYTES:
+        return 413, f"The body has more than {MOST_BODY_BYTES} bytes.\n"
+    return None
+
+
+def _bounded(receive: Receive) -> Receive:
+    taken = 0
+
+    async def receive_within_bounds() -> Message:
+        nonlocal taken
+        message = await receive()
+        if message["type"] == "http.request":
+            taken += len(message.get("body", b""))
+            if taken > MOST_BODY_BYTES:
+                raise BodyTooLarge
+        return message
+
+    return receive_within_bounds
+
+
+def _with_headers(send: Send) -> Send:
+    """Adds `HEADERS` to a response; one that brings its own value of a header keeps it."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = {name.lower() for name, _ in message.get("headers", ())}
+            added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message = {
+                **message,
+                "headers": [
+                    *message.get("headers", ()),
+                    *(header for header in added if header[0] not in own),
+                ],
+            }
+        await send(message)
+
+    return send_with_headers
+
+
+async def _answer(send: Send, status: int, sentence: str) -> None:
+    body = sentence.encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if status == 405:
+        headers.append((b"allow", b"GET, HEAD, POST"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

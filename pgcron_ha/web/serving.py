@@ -1,0 +1,93 @@
+"""The server around the application: where it listens, and how it stops."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from pgcron_ha.config import Address
+from pgcron_ha.errors import ConfigError
+from pgcron_ha.web.security import require_loopback
+
+_BACKLOG: Final = 128
+# Browsers keep six connections each; beyond this a request is answered 503 at once.
+_MOST_CONNECTIONS: Final = 512
+_KEEP_ALIVE_SECONDS: Final = 30
+_STOP_SECONDS: Final = 3
+_MOST_HEAD_BYTES: Final = 16 * 1024
+
+
+class WebServer:
+    """Serves one application on one address of this machine. `run` lives until `stop`."""
+
+    def __init__(self, app: ASGIApp, listen: Address) -> None:
+        """Listens at once, so that the address is known. ConfigError if it can't be."""
+        require_loopback(listen)
+        self._socket = _listen(listen)
+        self.address = Address(listen.host, self._socket.getsockname()[1])
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                lifespan="on",
+                http="h11",
+                limit_concurrency=_MOST_CONNECTIONS,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_STOP_SECONDS,
+                h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
+            )
+        )
+
+    @property
+    def url(self) -> str:
+        """What to open in a browser."""
+        return f"http://{self.address}/"
+
+    async def run(self) -> None:
+        """Answers until `stop`; open answers get some seconds."""
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def stop(self) -> None:
+        """Ends `run` soon. From its event loop, or a signal handler of it."""
+        self._server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """Leaves the process's signals to whoever runs it: a node has an order to stop in."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _listen(address: Address) -> socket.socket:
+    is_version_6 = ":" in address.host
+    family = socket.AF_INET6 if is_version_6 else socket.AF_INET
+    # "localhost" may be resolved to anything by a careless hosts file.
+    host = "127.0.0.1" if address.host.lower() == "localhost" else address.host
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, address.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"the web can't listen on '{address}'",
+            error.strerror,
+            "Another program may use the port; choose one with --listen 127.0.0.1:PORT (0: any).",
+        ) from error
+    listener.setblocking(False)
+    return listener

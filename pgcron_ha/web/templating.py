@@ -1,0 +1,104 @@
+"""Templates and static files: loaded once, escaped always, addressed by their content."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from pgcron_ha import assets
+from pgcron_ha.web import formats
+
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_HASH_CHARACTERS: Final = 12
+
+
+@dataclass(frozen=True)
+class StaticFile:
+    """One file of ``web/static``; `name` carries a hash, so that browsers may keep it for ever."""
+
+    name: str
+    content: bytes
+    content_type: str
+
+
+class StaticFiles:
+    """All of ``web/static``, read once. A folder inside it is not served."""
+
+    def __init__(self, folder: Path = assets.STATIC) -> None:
+        self._by_plain_name = {
+            path.name: _static_file(path)
+            for path in sorted(folder.iterdir())
+            if path.suffix in _TYPES
+        }
+        self._by_name = {file.name: file for file in self._by_plain_name.values()}
+
+    def named(self, plain_name: str) -> str:
+        """``app.css`` as it stands in addresses: ``app.0123456789ab.css``."""
+        return self._by_plain_name[plain_name].name
+
+    def find(self, name: str) -> StaticFile | None:
+        """The file of such a name, or None."""
+        return self._by_name.get(name)
+
+
+class Templates:
+    """Renders ``web/templates``: everything is escaped, nothing undefined is let through."""
+
+    def __init__(self, static: StaticFiles) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(assets.TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.filters.update(
+            {
+                "duration": formats.duration,
+                "exact": formats.exact,
+                "harmless": formats.harmless,
+                "local": formats.local,
+                "clock": formats.clock,
+                "number": formats.number,
+                "plain": formats.plain,
+                "plural": formats.plural,
+                "relative": formats.relative,
+                "rfc": formats.rfc,
+                "short": formats.short,
+                "state_mark": formats.state_mark,
+                "health_mark": formats.health_mark,
+                "without_empty": without_empty,
+            }
+        )
+        self._environment.globals["static"] = static.named
+
+    def load_all(self) -> int:
+        """Compiles every template, so that a broken one is found at the start; how many."""
+        names = self._environment.list_templates(extensions=["html"])
+        for name in names:
+            self._environment.get_template(name)
+        return len(names)
+
+    def render(self, template: str, **values: Any) -> str:
+        """The text of a template with these values."""
+        return self._environment.get_template(template).render(**values)
+
+
+def without_empty(values: dict[str, str]) -> dict[str, str]:
+    """The values of a form that were given, for an address."""
+    return {name: value for name, value in values.items() if value}
+
+
+def _static_file(path: Path) -> StaticFile:
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()[:_HASH_CHARACTERS]
+    return StaticFile(f"{path.stem}.{digest}{path.suffix}", content, _TYPES[path.suffix])

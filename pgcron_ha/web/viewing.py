@@ -1,0 +1,56 @@
+"""What every page has around its own content: who looks, the frame, and what was just done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from pgcron_ha.errors import PgcronError
+
+# ``?done=WORD`` after a verb: words, so that a link can't put sentences into the page.
+NOTICES: Final[dict[str, str]] = {
+    "run": "A run was made; it starts as soon as a node takes it.",
+    "paused": "Paused: no fires from now on.",
+    "resumed": "Resumed: it fires again from now on.",
+    "cancelled": "Cancelled: it had not begun and never will.",
+    "cancel_requested": "Its node was asked to stop it.",
+    "finished": "It had ended already; nothing was changed.",
+    "retried": "It is due now.",
+    "rerun": "It runs again as this new run.",
+    "redriven": "The dead letter runs again as this new run.",
+}
+
+# The links on top of each page: name of the route, its word, the key after "g".
+NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
+    ("overview", "Overview", "o"),
+    ("schedules", "Schedules", "s"),
+    ("runs", "Runs", "r"),
+    ("dead", "Dead letters", "d"),
+    ("queues", "Queues", "q"),
+    ("nodes", "Nodes", "n"),
+)
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """Who looks: the database's clock at this moment, and the zone that times are told in."""
+
+    now: datetime
+    zone: ZoneInfo
+
+
+@dataclass(frozen=True)
+class PageFrame:
+    """What ``base.html`` needs beside the page's own view."""
+
+    title: str
+    section: str
+    is_live: bool
+    problem: PgcronError | None
+    read_at: datetime | None
+    notice: str | None
+    version: str
+    refresh: int | None
+    """Seconds after which the script looks again; None: it does not."""

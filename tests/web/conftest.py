@@ -1,0 +1,100 @@
+"""A running web server over the test's own database, and a client that browses it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import asyncpg
+import httpx
+import pytest
+
+from pgcron_ha.config import Address
+from pgcron_ha.web.app import create_app
+from pgcron_ha.web.serving import WebServer
+from tests.servers import ThrowAwayServer
+from tests.web.seed import seed
+
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Site:
+    """A server and a client whose requests come from its own pages, as a browser's do."""
+
+    url: str
+    client: httpx.AsyncClient
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        return await self.client.get(path, headers=headers)
+
+    async def post(self, path: str, **fields: str) -> httpx.Response:
+        """A form sent by a page of the server; the redirect is not followed."""
+        origin = {"origin": self.url.rstrip("/")}
+        return await self.client.post(path, data=fields, headers=origin)
+
+
+Serve: TypeAlias = Callable[[str], AbstractAsyncContextManager[Site]]
+
+
+@pytest.fixture
+def serve() -> Serve:
+    """Serves the database of a DSN as long as the context lasts."""
+
+    @asynccontextmanager
+    async def serve(dsn: str) -> AsyncIterator[Site]:
+        server = WebServer(create_app(dsn, version="9.9"), Address("127.0.0.1", 0))
+        running = asyncio.create_task(server.run())
+        try:
+            async with httpx.AsyncClient(base_url=server.url, timeout=20) as client:
+                yield Site(server.url, client)
+        finally:
+            server.stop()
+            await running
+
+    return serve
+
+
+@pytest.fixture
+async def site(database: str, serve: Serve) -> AsyncIterator[Site]:
+    """A server over an empty cluster."""
+    async with serve(database) as site:
+        yield site
+
+
+@pytest.fixture(scope="session")
+def seeded_template(server: ThrowAwayServer, template: str) -> str:
+    """The name of a database with a believable cluster (`tests.web.seed`): copy it."""
+    name = "seeded"
+    dsn = server.create_database(name, template)
+    with ThreadPoolExecutor(1) as thread:  # an event loop may already belong to this one
+        thread.submit(lambda: asyncio.run(seed(dsn))).result()
+    server.seal_template(name)
+    return name
+
+
+@pytest.fixture
+async def full_database(server: ThrowAwayServer, seeded_template: str) -> AsyncIterator[str]:
+    """The DSN of a believable cluster of this test's own; its nodes have their leases."""
+    name = f"full_{os.getpid()}_{next(_numbers)}"
+    dsn = server.create_database(name, seeded_template)
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "UPDATE pgcron.node SET lease_until = now() + interval '1 hour' WHERE state <> 'dead'"
+    )
+    await connection.close()
+    yield dsn
+    server.drop_database(name)
+
+
+@pytest.fixture
+async def full_site(full_database: str, serve: Serve) -> AsyncIterator[Site]:
+    """A server over a believable cluster."""
+    async with serve(full_database) as site:
+        yield site

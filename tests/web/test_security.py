@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pgcron_ha.assets import STATIC, TEMPLATES
+from pgcron_ha.config import Address
+from pgcron_ha.errors import ConfigError
+from pgcron_ha.web.routes import PERMISSIONS, ROUTES, WebRoute
+from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_ours, require_loopback
+from tests.house.checkout import ROOT
+from tests.web.conftest import Site
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "192.168.1.1", "example.com", "127.0.0.1.nip.io"]
+)
+def test_it_listens_to_this_machine_only(host: str) -> None:
+    with pytest.raises(ConfigError, match="the web can't listen on"):
+        require_loopback(Address(host, 8420))
+
+
+@pytest.mark.parametrize(
+    ("host", "is_ours"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:8420", True),
+        ("127.0.0.1:1", True),
+        ("[::1]:8420", True),
+        ("evil.example", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1@evil.example", False),
+        ("", False),
+    ],
+)
+async def test_only_names_of_this_machine_are_answered(
+    site: Site, host: str, is_ours: bool
+) -> None:
+    answer = await site.get("/livez", host=host)
+
+    assert is_host_ours(host) == is_ours
+    assert answer.status_code == (200 if is_ours else 421)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "none"}, 403),
+        ({"sec-fetch-site": "cross-site", "origin": "SELF"}, 403),
+        ({"origin": "SELF"}, 404),
+        ({"sec-fetch-site": "same-origin"}, 404),
+    ],
+)
+async def test_only_our_own_pages_may_change_anything(
+    site: Site, headers: dict[str, str], status: int
+) -> None:
+    own = site.url.rstrip("/")
+    sent = {name: value.replace("SELF", own) for name, value in headers.items()}
+
+    answer = await site.client.post("/schedules/nobody/run", headers=sent)
+
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "POST"])
+async def test_no_verb_answers_a_get(site: Site, route: WebRoute) -> None:
+    path = route.path.replace("{name}", "x").replace("{id}", "1")
+
+    answer = await site.get(path)
+
+    assert answer.status_code == 405
+
+
+async def test_other_methods_and_large_bodies_are_refused(site: Site) -> None:
+    origin = {"origin": site.url.rstrip("/")}
+    deleted = await site.client.delete("/schedules/x", headers=origin)
+    large = await site.client.post(
+        "/schedules/x/pause", content=b"n" * (MOST_BODY_BYTES + 1), headers=origin
+    )
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(MOST_BODY_BYTES // 1024 + 2):
+            yield b"n" * 1024
+
+    form = {**origin, "content-type": "application/x-www-form-urlencoded"}
+    streamed = await site.client.post("/schedules/x/pause", content=chunks(), headers=form)
+
+    assert (deleted.status_code, large.status_code, streamed.status_code) == (405, 413, 413)
+
+
+async def test_a_form_with_unknown_fields_or_another_type_is_refused(site: Site) -> None:
+    origin = {"origin": site.url.rstrip("/")}
+    unknown = await site.post("/schedules/x/pause", nte="typo")
+    json = await site.client.post("/schedules/x/pause", json={"note": "x"}, headers=origin)
+
+    assert unknown.status_code == 400
+    assert "Did you mean &#39;note&#39;?" in unknown.text
+    assert json.status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/", "/schedules", "/nowhere", "/livez", "/metrics"])
+async def test_every_answer_carries_the_headers(site: Site, path: str) -> None:
+    answer = await site.get(path)
+
+    policy = dict(
+        part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; ")
+    )
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == "'self'"
+    assert policy["style-src"] == "'self'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "server" not in answer.headers
+    assert "set-cookie" not in answer.headers
+
+
+def test_every_route_says_what_it_needs() -> None:
+    assert [route.path for route in ROUTES if route.permission not in PERMISSIONS] == []
+    assert [r.path for r in ROUTES if r.method == "POST" and r.permission == "open"] == []
+    reading = {route.permission for route in ROUTES if route.method == "GET"}
+    assert [p for p in reading if not p.endswith((":read", ":logs")) and p != "open"] == []
+
+
+def test_templates_and_code_leave_escaping_alone() -> None:
+    for path in TEMPLATES.rglob("*.html"):
+        text = path.read_text()
+        assert not re.search(r"\|\s*safe\b|autoescape|<script(?! src=)|\sstyle=|\son\w+=", text), (
+            path
+        )
+        assert text.count("\n") <= 150, path
+    for path in (ROOT / "pgcron_ha" / "web").rglob("*.py"):
+        assert "markupsafe" not in path.read_text(), path
+    assert "innerHTML" not in (STATIC / "app.js").read_text()
+
+
+async def test_static_files_are_kept_for_ever_under_their_hash(site: Site) -> None:
+    page = await site.get("/")
+    (style,) = re.findall(r'href="(/static/app\.[0-9a-f]{12}\.css)"', page.text)
+
+    found = await site.get(style)
+    wrong = await site.get("/static/app.css")
+    outside = await site.get("/static/..%2f..%2fpyproject.toml")
+
+    assert found.status_code == 200
+    assert "immutable" in found.headers["cache-control"]
+    assert (wrong.status_code, outside.status_code) == (404, 404)

@@ -1,0 +1,139 @@
+// The only script: theme, the viewer's zone, live regions, keys. Every page works without it.
+"use strict";
+
+(() => {
+  const root = document.documentElement;
+  const policy = window.trustedTypes
+    ? window.trustedTypes.createPolicy("pgcron-live", { createHTML: (text) => text })
+    : { createHTML: (text) => text };
+  const LONGEST_PAUSE = 60;
+
+  // Before anything is drawn: no flash of the other theme.
+  const remembered = (() => {
+    try { return localStorage.getItem("theme"); } catch { return null; }
+  })();
+  if (remembered === "light" || remembered === "dark") root.dataset.theme = remembered;
+
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (zone && !document.cookie.includes(`pgcron_zone=${zone}`)) {
+    document.cookie = `pgcron_zone=${zone}; path=/; max-age=31536000; samesite=lax`;
+  }
+
+  function isDark() {
+    return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+
+  function switchTheme() {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    try { localStorage.setItem("theme", root.dataset.theme); } catch { /* private windows forget */ }
+  }
+
+  // Live regions: the page is asked for again without its frame, and what changed is put in place.
+  const live = { pause: 0, base: 0, timer: 0, failures: 0, since: Date.now(), held: false, label: null };
+
+  function isHeld(region) {
+    const focused = document.activeElement;
+    if (focused && focused !== document.body && region.contains(focused)) return true;
+    if (region.querySelector("input:checked, details[open], dialog[open]")) return true;
+    const selected = getSelection();
+    return !selected.isCollapsed && region.contains(selected.anchorNode);
+  }
+
+  function swap(fresh) {
+    for (const region of document.querySelectorAll("[data-live][id]")) {
+      const next = fresh.getElementById(region.id);
+      if (!next || region.isEqualNode(next) || isHeld(region)) continue;
+      const scrolled = [...region.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+      const placed = document.importNode(next, true);
+      region.replaceWith(placed);
+      placed.querySelectorAll(".scroll").forEach((box, at) => { box.scrollLeft = scrolled[at] || 0; });
+    }
+    if (fresh.title) document.title = fresh.title;
+  }
+
+  function say(state, text) {
+    if (!live.label) return;
+    live.label.hidden = false;
+    live.label.dataset.state = state;
+    if (live.label.textContent !== text) live.label.textContent = text;
+  }
+
+  async function refresh() {
+    clearTimeout(live.timer);
+    if (document.hidden || live.held) return;
+    try {
+      const answer = await fetch(location.href, {
+        headers: { "X-Pgcron-Live": "1" }, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(10000),
+      });
+      const type = answer.headers.get("content-type") || "";
+      if (!type.startsWith("text/html")) throw new Error(String(answer.status));
+      swap(new DOMParser().parseFromString(policy.createHTML(await answer.text()), "text/html"));
+      live.failures = answer.ok ? 0 : live.failures + 1;
+      if (answer.ok) live.since = Date.now();
+    } catch {
+      live.failures += 1;
+    }
+    if (live.failures) {
+      say("stale", `stale, ${Math.round((Date.now() - live.since) / 1000)} s`);
+    } else {
+      say("live", "live");
+    }
+    live.pause = Math.min(live.base * 2 ** Math.min(live.failures, 5), LONGEST_PAUSE);
+    live.timer = setTimeout(refresh, live.pause * 1000);
+  }
+
+  function hold() {
+    live.held = !live.held;
+    if (live.held) { clearTimeout(live.timer); say("held", "held"); } else refresh();
+  }
+
+  // Keys: single letters only move around; nothing is done without a button.
+  let afterG = 0;
+
+  function moveRow(step) {
+    const links = [...document.querySelectorAll("table.rows tbody th a, table.cards tbody .strong a")];
+    if (!links.length) return;
+    const at = links.indexOf(document.activeElement);
+    links[Math.min(Math.max(at + step, 0), links.length - 1)].focus();
+  }
+
+  function onKey(event) {
+    const target = event.target;
+    if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, select, textarea, [contenteditable], dialog[open]")) return;
+    if (Date.now() - afterG < 1500) {
+      afterG = 0;
+      const link = document.querySelector(`.top nav a[data-key="${CSS.escape(event.key)}"]`);
+      if (link) { event.preventDefault(); link.click(); }
+      return;
+    }
+    const known = {
+      g: () => { afterG = Date.now(); }, t: switchTheme, r: refresh, p: hold, j: () => moveRow(1), k: () => moveRow(-1),
+      "?": () => document.getElementById("keys").showModal(),
+      "/": () => document.querySelector("[data-search]")?.focus(),
+    };
+    if (Object.hasOwn(known, event.key)) { event.preventDefault(); known[event.key](); }
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    const theme = document.getElementById("theme");
+    theme.hidden = false;
+    theme.addEventListener("click", switchTheme);
+    const keys = document.getElementById("keys-open");
+    keys.hidden = false;
+    keys.addEventListener("click", () => document.getElementById("keys").showModal());
+    document.addEventListener("keydown", onKey);
+    // What was just done is said once, not at each reload.
+    const here = new URL(location.href);
+    if (here.searchParams.has("done")) {
+      here.searchParams.delete("done");
+      history.replaceState(null, "", here);
+    }
+    live.base = Number(document.getElementById("main").dataset.refresh || 0);
+    if (live.base > 0) {
+      live.label = document.getElementById("live-state");
+      say("live", "live");
+      live.timer = setTimeout(refresh, live.base * 1000);
+      document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+    }
+  });
+})();
