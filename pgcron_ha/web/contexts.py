@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from pgcron_ha.web.health import Health
-from pgcron_ha.web.plots import SparkBar, Timeline
+from pgcron_ha.web.plots import SparkBar, Timeline, Trend
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,7 @@ class FutureFireLine:
     local: str
     """``2026-11-21 06:30:00 (+1)`` in the schedule's zone."""
     weekday: str
+    utc: str
     note: str | None
     """A gap or fold of the zone's clock."""
 
@@ -197,11 +198,13 @@ class ScheduleView:
     fires: tuple[FutureFireLine, ...]
     fires_note: str | None
     """Why there are none, or what the spec's notes say."""
+    shows_viewer_zone: bool
+    """Whether a column with the viewer's own clock says something new."""
     ledger: Sequence[dict[str, Any]]
     ledger_href: str | None
     """Earlier decisions."""
     runs: Sequence[dict[str, Any]]
-    spark: tuple[SparkBar, ...]
+    trend: Trend | None
     median: float | None
     slowest: float | None
     """Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`."""

@@ -161,7 +161,7 @@ def _stale(row: dict[str, Any], now: datetime) -> Health | None:
     if now - since <= longest or row["running_runs"]:
         return None
     lasting = duration((now - since).total_seconds())
-    return Health("stale", f"No success for {lasting}, twice its interval.", since)
+    return Health("stale", f"No success for {lasting}, over twice its interval.", since)
 
 
 def _slow(row: dict[str, Any], now: datetime) -> Health | None:

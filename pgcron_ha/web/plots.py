@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import floor, log10
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -27,8 +28,13 @@ _STEPS: Final = tuple(
 _MOST_TICKS: Final = 9
 # What is drawn above what, when marks are merged.
 _GRAVITY: Final = ("dead", "lost", "running", "cancelled", "expired", "skipped", "superseded")
+# Bars of a trend: as many runs as health is judged from.
+_BARS: Final = 30
 SPARK_WIDTH: Final = 120
 SPARK_HEIGHT: Final = 22
+TREND_WIDTH: Final = 900
+TREND_HEIGHT: Final = 84
+_NICE: Final = (1, 2, 5, 10)
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,19 @@ class SparkBar:
     run: int
 
 
+@dataclass(frozen=True)
+class Trend:
+    """Durations of the last runs over a zero line, with the median and the slow end as lines."""
+
+    width: int
+    height: int
+    bars: tuple[SparkBar, ...]
+    top: str
+    """What the upper edge stands for."""
+    median_y: float | None
+    slowest_y: float | None
+
+
 def timeline(
     lanes: Sequence[dict[str, Any]], since: datetime, now: datetime, until: datetime, zone: ZoneInfo
 ) -> Timeline:
@@ -151,31 +170,70 @@ def spark(
     durations: Sequence[float | None],
     finished: Sequence[datetime],
     zone: ZoneInfo,
-    most: int = 30,
 ) -> tuple[SparkBar, ...]:
     """A small bar for each of the newest runs (given newest first), oldest at the left."""
-    runs = list(zip(ids, outcomes, durations, finished, strict=True))[:most][::-1]
-    longest = max((seconds for _, _, seconds, _ in runs if seconds is not None), default=0.0)
-    width = SPARK_WIDTH / most
-    bars = []
+    longest = max((seconds for seconds in durations if seconds is not None), default=0.0)
+    runs = list(zip(ids, outcomes, durations, finished, strict=True))[:_BARS][::-1]
+    return tuple(_bars(runs, longest, SPARK_WIDTH, SPARK_HEIGHT, zone))
+
+
+def trend(
+    ids: Sequence[int],
+    outcomes: Sequence[str],
+    durations: Sequence[float | None],
+    finished: Sequence[datetime],
+    median: float,
+    slowest: float | None,
+    zone: ZoneInfo,
+) -> Trend:
+    """As `spark`, with a scale that a person can read and that does not jump from run to run."""
+    top = _nice(max(seconds for seconds in durations if seconds is not None))
+    runs = list(zip(ids, outcomes, durations, finished, strict=True))[:_BARS][::-1]
+
+    def height_of(seconds: float) -> float:
+        return round(TREND_HEIGHT * (1 - seconds / top), 1)
+
+    return Trend(
+        width=TREND_WIDTH,
+        height=TREND_HEIGHT,
+        bars=tuple(_bars(runs, top, TREND_WIDTH, TREND_HEIGHT, zone)),
+        top=duration(top),
+        median_y=height_of(median),
+        slowest_y=None if slowest is None else height_of(min(slowest, top)),
+    )
+
+
+def _bars(
+    runs: Sequence[tuple[int, str, float | None, datetime]],
+    top: float,
+    width: int,
+    height: int,
+    zone: ZoneInfo,
+) -> Iterable[SparkBar]:
+    step = width / _BARS
     for position, (run, outcome, seconds, end) in enumerate(runs):
-        share = (seconds or 0.0) / longest if longest > 0 else 0.0
-        is_failed = outcome in ("dead", "lost")
-        height = SPARK_HEIGHT if is_failed else max(3.0, round(share * SPARK_HEIGHT, 1))
+        share = min((seconds or 0.0) / top, 1.0) if top > 0 else 0.0
+        # A failure is told by its height, too, for those who can't tell its colour.
+        tall = height if outcome in ("dead", "lost") else max(3.0, round(share * height, 1))
         took = f" in {duration(seconds)}" if seconds is not None else ""
-        bars.append(
-            SparkBar(
-                x=round((most - len(runs) + position) * width, 1),
-                y=round(SPARK_HEIGHT - height, 1),
-                width=round(width - 1, 1),
-                height=height,
-                state=outcome,
-                tone=_tone(outcome),
-                title=f"{outcome}{took} · {local(end, zone)}",
-                run=run,
-            )
+        yield SparkBar(
+            x=round((_BARS - len(runs) + position) * step, 1),
+            y=round(height - tall, 1),
+            width=round(step * 0.75, 1),
+            height=tall,
+            state=outcome,
+            tone=_tone(outcome),
+            title=f"run {run} {outcome}{took} · {local(end, zone)}",
+            run=run,
         )
-    return tuple(bars)
+
+
+def _nice(value: float) -> float:
+    """The next of 1, 2, 5, 10, … at or above a positive value."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** floor(log10(value))
+    return float(next(step for step in _NICE if step * power >= value * 0.9999) * power)
 
 
 def _marks(

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, urlencode
 from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
-from starlette.routing import NoMatchFound
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import NoMatchFound
 
 from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.errors import InvalidInput, UnknownZone

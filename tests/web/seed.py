@@ -21,7 +21,10 @@ RIGHT_TO_LEFT_NAME = "דוח/لیلة \u202egnp.exe"
 EMOJI_NAME = "🚀 launch / 50% off #1?"
 LONG_NAME = "long-" + "n" * 195
 SCRIPT = "<img src=x onerror=alert(1)><script>alert('xss')</script>{{7*7}}"
-ANSI = "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x07link\x1b]8;;\x07 \x1b[2Jcleared \u202eoverride"
+ANSI = (
+    "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x07link\x1b]8;;\x07"
+    " \x1b[2Jcleared \u202eoverride"
+)
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
@@ -148,9 +151,11 @@ class _Seeder:
         handlers = [e.handler for e in EXAMPLES] + ["py:mail.send", "py:image.resize"]
         # A lease that a page shown for a day would still find alive.
         found: UUID = await self.connection.fetchval(
-            """INSERT INTO pgcron.node (incarnation, name, host, process_id, version, state, lease_until,
+            """INSERT INTO pgcron.node (incarnation, name, host, process_id, version, state,
+               lease_until,
                  lease_ttl, slots, slots_used, queues, started_at)
-               VALUES (gen_random_uuid(), $1::text, $1::text || '.example.net', 4242, '0.1.0', $2, now() + interval '12 s',
+               VALUES (gen_random_uuid(), $1::text, $1::text || '.example.net', 4242, '0.1.0', $2,
+                 now() + interval '12 s',
                  interval '15 s', $3, $4, '{default,etl,ops,mail}', now() - interval '9 hours')
                RETURNING incarnation""",
             name,
@@ -167,10 +172,12 @@ class _Seeder:
 
     async def _dead_node(self) -> None:
         await self.connection.execute(
-            """INSERT INTO pgcron.node (incarnation, name, host, process_id, version, state, lease_until,
+            """INSERT INTO pgcron.node (incarnation, name, host, process_id, version, state,
+               lease_until,
                  lease_ttl, slots, queues, started_at, ended_at, ended_because)
                VALUES (gen_random_uuid(), 'paris-2', 'paris-2.example.net', 99, '0.1.0', 'dead',
-                 now() - interval '20 min', interval '15 s', 8, '{default}', now() - interval '2 days',
+                 now() - interval '20 min', interval '15 s', 8, '{default}', now() - interval
+                   '2 days',
                  now() - interval '19 min', 'its lease ran out')"""
         )
 
@@ -196,7 +203,7 @@ class _Seeder:
             await self._ended(example, schedule, start - example.every * age, age)
         if not example.enabled:
             await self.connection.execute(
-                "SELECT pgcron.pause_schedule($1, 'the old system is being switched off', 'ana', 'cli')",
+                "SELECT pgcron.pause_schedule($1, 'the old system is switched off', 'ana', 'cli')",
                 example.name,
             )
 
@@ -218,11 +225,15 @@ class _Seeder:
         finished = min(started + timedelta(seconds=seconds), self.now)
         was_run = outcome != "skipped"
         await self.connection.execute(
-            """INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority,
-                 handler, args, delivery, outcome, attempt, due_at, created_at, created_by, claimed_at, started_at,
+            """INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for,
+               queue, priority,
+                 handler, args, delivery, outcome, attempt, due_at, created_at, created_by,
+                   claimed_at, started_at,
                  finished_at, node, error)
-               VALUES ($1, gen_random_uuid(), 'schedule', $2, $3, $4::timestamptz, $5, 5, $6, '{"region": "eu"}',
-                 'at_least_once', $7, $8, $4, $4::timestamptz - interval '1 min', 'materializer', $9::timestamptz, $9, $10, $11, $12)""",
+               VALUES ($1, gen_random_uuid(), 'schedule', $2, $3, $4::timestamptz, $5, 5, $6,
+                 '{"region": "eu"}',
+                 'at_least_once', $7, $8, $4, $4::timestamptz - interval '1 min', 'materializer',
+                   $9::timestamptz, $9, $10, $11, $12)""",
             self.next_run,
             schedule,
             example.name,
@@ -237,8 +248,10 @@ class _Seeder:
             error or (None if was_run else "the last run is not over"),
         )
         await self.connection.execute(
-            """INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id, decided_at)
-               VALUES ($1, $2::timestamptz, $3, $4, $5, $2::timestamptz - interval '1 minute') ON CONFLICT DO NOTHING""",
+            """INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id,
+               decided_at)
+               VALUES ($1, $2::timestamptz, $3, $4, $5, $2::timestamptz - interval '1 minute') ON
+                 CONFLICT DO NOTHING""",
             schedule,
             fire,
             "run" if was_run else "skipped",
@@ -253,9 +266,12 @@ class _Seeder:
         self, example: Example, schedule: int | None, fire: datetime, died: datetime, error: str
     ) -> None:
         await self.connection.execute(
-            """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, died_at, schedule_id, schedule, scheduled_for,
-                 queue, priority, handler, args, delivery, timeout, retry_base, retry_cap, attempts, error_class, error)
-               VALUES ($1, gen_random_uuid(), 'dead', $2, $3, $4, $5, $6, 5, $7, '{"region": "eu"}', 'at_least_once',
+            """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, died_at, schedule_id,
+               schedule, scheduled_for,
+                 queue, priority, handler, args, delivery, timeout, retry_base, retry_cap,
+                   attempts, error_class, error)
+               VALUES ($1, gen_random_uuid(), 'dead', $2, $3, $4, $5, $6, 5, $7,
+                 '{"region": "eu"}', 'at_least_once',
                  '1 hour', '2 seconds', '1 hour', 5, $8, $9)""",
             self.next_run,
             died,
@@ -271,9 +287,11 @@ class _Seeder:
     async def _attempts(self, run: int, started: datetime, error: str) -> None:
         trace = f'Traceback (most recent call last):\n  File "jobs.py", line 42, in work\n{error}'
         await self.connection.executemany(
-            """INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at,
+            """INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence,
+               claimed_at, started_at,
                  ended_at, error_class, error, traceback)
-               VALUES ($1, $2::int, $3, gen_random_uuid(), 'berlin-1', $2::int, $4::timestamptz, $4, $4::timestamptz + interval '2 s', $5, $6, $7)""",
+               VALUES ($1, $2::int, $3, gen_random_uuid(), 'berlin-1', $2::int, $4::timestamptz,
+                 $4, $4::timestamptz + interval '2 s', $5, $6, $7)""",
             [
                 (
                     run,
@@ -295,32 +313,43 @@ class _Seeder:
         ):
             await self._running(name, minutes, node, attempt)
         await self.connection.execute(
-            """INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler, queue, due_at)
-               SELECT 'schedule', id, name, now() - interval '14 min', handler, queue, now() - interval '14 min'
+            """INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler,
+               queue, due_at)
+               SELECT 'schedule', id, name, now() - interval '14 min', handler, queue, now() -
+                 interval '14 min'
                FROM pgcron.schedule WHERE name = 'billing/invoices'"""
         )
         await self.connection.execute(
-            """INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler, queue, due_at, attempt, last_error)
-               SELECT 'schedule', id, name, now() - interval '3 min', handler, queue, now() + interval '40 s', 2,
-                 'TimeoutError: no answer in 30 s' FROM pgcron.schedule WHERE name = 'cache-warmer'"""
+            """INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler,
+               queue, due_at, attempt, last_error)
+               SELECT 'schedule', id, name, now() - interval '3 min', handler, queue, now() +
+                 interval '40 s', 2,
+                 'TimeoutError: no answer in 30 s' FROM pgcron.schedule WHERE name =
+                   'cache-warmer'"""
         )
         await self.connection.execute(
             """INSERT INTO pgcron.missed (schedule_id, first_at, last_at, fires, reason, note)
-               SELECT id, now() - interval '3 days', now() - interval '2 days 20 hours', 16, 'catchup_window', NULL
+               SELECT id, now() - interval '3 days', now() - interval '2 days 20 hours', 16,
+                 'catchup_window', NULL
                FROM pgcron.schedule WHERE name = 'etl/orders'"""
         )
         await self.connection.execute(
-            """INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('misread', '0 0 1 1 *', 'py:misread');
-               UPDATE pgcron.cursor SET status = 'invalid', error = '{"message": "this node''s tzdata does not know the zone", "hint": "update tzdata"}'
+            """INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('misread', '0 0 1 1 *',
+               'py:misread');
+               UPDATE pgcron.cursor SET status = 'invalid', error =
+                 '{"message": "this tzdata does not know the zone", "hint": "update tzdata"}'
                WHERE schedule_id = (SELECT id FROM pgcron.schedule WHERE name = 'misread')"""
         )
 
     async def _running(self, name: str, minutes: int, node: str, attempt: int) -> None:
         run = await self.connection.fetchval(
-            """INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler, queue, due_at, state, attempt,
+            """INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler,
+               queue, due_at, state, attempt,
                  overlap, overlap_slot, owner, token, fence, claimed_at, started_at, timeout)
-               SELECT 'schedule', id, name, now() - $2::interval, handler, queue, now() - $2::interval, 'running', $3,
-                 'skip', 1, $4, gen_random_uuid(), nextval('pgcron.fence'), now() - $2::interval, now() - $2::interval, '20 minutes'
+               SELECT 'schedule', id, name, now() - $2::interval, handler, queue, now() -
+                 $2::interval, 'running', $3,
+                 'skip', 1, $4, gen_random_uuid(), nextval('pgcron.fence'), now() - $2::interval,
+                   now() - $2::interval, '20 minutes'
                FROM pgcron.schedule WHERE name = $1 RETURNING id""",
             name,
             minutes * MINUTE,
@@ -329,7 +358,8 @@ class _Seeder:
         )
         lines = ["starting", ANSI, SCRIPT, "50 % done", "ünïcode ✓", "  indented"]
         await self.connection.executemany(
-            "INSERT INTO pgcron.log (run_id, attempt, sequence, stream, line) VALUES ($1, $2, $3, $4, $5)",
+            "INSERT INTO pgcron.log (run_id, attempt, sequence, stream, line)"
+            " VALUES ($1, $2, $3, $4, $5)",
             [
                 (run, attempt, at, ("stdout", "stderr", "log")[at % 3], line)
                 for at, line in enumerate(lines * 5)
@@ -344,10 +374,13 @@ class _Seeder:
     async def _enqueued(self) -> None:
         await self.connection.execute(
             """INSERT INTO pgcron.run (handler, queue, args, due_at)
-               SELECT 'py:mail.send', 'mail', jsonb_build_object('to', n), now() - n * interval '1 s'
+               SELECT 'py:mail.send', 'mail', jsonb_build_object('to', n), now() - n * interval
+                 '1 s'
                FROM generate_series(1, 120) n;
-               INSERT INTO pgcron.run (handler, due_at, hold) VALUES ('py:nobody.offers', now() - interval '50 min', 'unserved');
-               INSERT INTO pgcron.run (handler, due_at) SELECT 'py:image.resize', now() + n * interval '1 min'
+               INSERT INTO pgcron.run (handler, due_at, hold) VALUES ('py:nobody.offers', now() -
+                 interval '50 min', 'unserved');
+               INSERT INTO pgcron.run (handler, due_at) SELECT 'py:image.resize', now() + n *
+                 interval '1 min'
                FROM generate_series(1, 30) n"""
         )
         resize = Example("", "", "py:image.resize", HOUR, 1)

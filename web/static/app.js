@@ -40,6 +40,8 @@
   }
 
   function swap(fresh) {
+    // A page of an error becomes itself again as soon as it can.
+    if (document.querySelector("[data-failure]") && !fresh.querySelector("[data-failure]")) location.reload();
     for (const region of document.querySelectorAll("[data-live][id]")) {
       const next = fresh.getElementById(region.id);
       if (!next || region.isEqualNode(next) || isHeld(region)) continue;
@@ -131,7 +133,7 @@
     live.base = Number(document.getElementById("main").dataset.refresh || 0);
     if (live.base > 0) {
       live.label = document.getElementById("live-state");
-      say("live", "live");
+      if (document.querySelector("[data-failure]")) say("stale", "waiting"); else say("live", "live");
       live.timer = setTimeout(refresh, live.base * 1000);
       document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
     }

@@ -162,7 +162,8 @@ def _paused_queues(facts: Facts) -> Iterator[Attention]:
         waiting[row["queue"]] = waiting.get(row["queue"], 0) + row["runs"]
     for queue in facts.paused_queues:
         count = waiting.get(queue["name"], 0)
-        by = ": ".join(filter(None, [queue["paused_by"], queue["paused_note"]]))
+        by = ": ".join(filter(None, [queue["paused_by"], queue["paused_note"]])) or "somebody"
+        wait = plural(count, "due run waits", "due runs wait")
         yield Attention(
             "‖",
             "paused",
@@ -170,7 +171,7 @@ def _paused_queues(facts: Facts) -> Iterator[Attention]:
             f"Queue {queue['name']}",
             None,
             queue["paused_at"],
-            f"{plural(count, 'due run waits', 'due runs wait')}; paused by {short(by) or 'somebody'}",
+            f"{wait}; paused by {short(by)}",
             None,
         )
 

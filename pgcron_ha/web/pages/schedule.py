@@ -18,7 +18,7 @@ from pgcron_ha.model.zones import first_change, last_change, load_zone
 from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
 from pgcron_ha.web.formats import duration, offset
 from pgcron_ha.web.health import Health, judge
-from pgcron_ha.web.plots import spark
+from pgcron_ha.web.plots import trend
 from pgcron_ha.web.visit import Visit
 
 NEXT_FIRES: Final = 10
@@ -113,6 +113,7 @@ def _fire_line(fire: datetime, zone_name: str) -> FutureFireLine:
         at=fire,
         local=f"{local:%Y-%m-%d %H:%M:%S} ({offset(local)})",
         weekday=f"{local:%a}",
+        utc=f"{fire.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
         note=_clock_note(fire, zone_name),
     )
 
@@ -136,8 +137,8 @@ def _view(
 ) -> ScheduleView:
     fires, note = future_fire_lines(row, now)
     facts = found.facts or {}
-    has_run = bool(facts["outcomes"])
     taken = [s for s in facts["durations"] or () if s is not None]
+    slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
     more = len(found.ledger) > LEDGER_ROWS
     ledger = found.ledger[:LEDGER_ROWS]
     before = {"before": ledger[-1]["fire_at"].strftime(_ISO)} if more else None
@@ -146,16 +147,23 @@ def _view(
         health=health,
         fires=fires,
         fires_note=note,
+        shows_viewer_zone=visit.zone.key not in ("UTC", row["timezone"]),
         ledger=ledger,
         ledger_href=visit.link("schedule", before, name=row["name"]) if before else None,
         runs=found.runs,
-        spark=spark(
-            facts["ids"], facts["outcomes"], facts["durations"], facts["finished"], visit.zone
+        trend=trend(
+            facts["ids"],
+            facts["outcomes"],
+            facts["durations"],
+            facts["finished"],
+            median(taken),
+            slowest,
+            visit.zone,
         )
-        if has_run
-        else (),
+        if taken
+        else None,
         median=median(taken) if taken else None,
-        slowest=quantiles(taken, n=20)[-1] if len(taken) > 1 else None,
+        slowest=slowest,
         settings=_settings(row),
     )
 
