@@ -25,6 +25,7 @@ from pgcron_ha.telemetry import log
 @click.option("--slots", type=int, help="How many runs may execute at once.")
 @click.option("--lease-ttl", metavar="DURATION", help="The lease's time to live, such as 15s.")
 @click.option("--state-directory", metavar="DIRECTORY", help="Where the node keeps its lock.")
+@click.option("--web", metavar="HOST:PORT", help="Serve the pages, too, on this machine's address.")
 def node_command(
     name: str | None,
     apps: tuple[str, ...],
@@ -32,6 +33,7 @@ def node_command(
     slots: int | None,
     lease_ttl: str | None,
     state_directory: str | None,
+    web: str | None,
 ) -> int:
     """Run a node until it is told to stop.
 
@@ -45,25 +47,32 @@ def node_command(
         "node.slots": slots,
         "node.lease_ttl": lease_ttl,
         "node.state_directory": state_directory,
+        "web.listen": web,
     }
-    return run_node(command_context().load(flags))
+    return run_node(command_context().load(flags), with_web=web is not None)
 
 
-def run_node(settings: Settings) -> int:
+def run_node(settings: Settings, *, with_web: bool = False) -> int:
     """Runs a node with these settings in this process; returns the exit code."""
     log.set_up(settings.log.format, settings.log.level)
     apps = [load_app(place) for place in settings.node.apps]
-    run(live(settings, apps))
+    run(live(settings, apps, with_web=with_web))
     return 0
 
 
-async def live(settings: Settings, apps: list[App]) -> None:
-    """One node from its start to its end in order, which a signal begins."""
+async def live(settings: Settings, apps: list[App], *, with_web: bool = False) -> None:
+    """One node from its start to its end in order, which a signal begins; the pages go last."""
     node = Node(settings, apps, installed_version())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stop)
-    await node.run()
+    if not with_web:
+        await node.run()
+        return
+    from pgcron_ha.cli.web import beside, web_server  # a node alone loads no web framework
+
+    async with beside(web_server(settings)):
+        await node.run()
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

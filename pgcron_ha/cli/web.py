@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +14,9 @@ from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.node import installed_version, run
 from pgcron_ha.config import Settings
 from pgcron_ha.telemetry import log
+
+if TYPE_CHECKING:
+    from pgcron_ha.web.serving import WebServer
 
 
 @click.command("web")
@@ -27,14 +33,35 @@ def web_command(listen: str | None) -> int:
 
 
 async def serve(settings: Settings) -> None:
-    """Serves until a signal; prints the address when it listens."""
-    from pgcron_ha.web.app import create_app  # a command that fails early needs no web framework
+    """Serves until a signal."""
+    server = web_server(settings)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    await server.run()
+
+
+def web_server(settings: Settings) -> WebServer:
+    """A server of the pages at ``web.listen`` that listens already; its address is printed.
+
+    Raises ConfigError without a DSN, or for an address that can't be listened on.
+    """
+    # Nobody who only asks for help, and no node without pages, loads the web framework.
+    from pgcron_ha.web.app import create_app
     from pgcron_ha.web.serving import WebServer
 
     app = create_app(settings.required_dsn(), schema=settings.schema, version=installed_version())
     server = WebServer(app, settings.web.listen)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)
     click.echo(f"serving {server.url}")
-    await server.run()
+    return server
+
+
+@asynccontextmanager
+async def beside(server: WebServer) -> AsyncIterator[None]:
+    """Serves as long as the context lasts: a node's work does not depend on its pages."""
+    serving = asyncio.create_task(server.run())
+    try:
+        yield
+    finally:
+        server.stop()
+        await asyncio.gather(serving, return_exceptions=True)

@@ -1,0 +1,93 @@
+"""Real processes that serve: where they listen, what they refuse, and how they stop."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.house.checkout import ROOT
+from tests.waiting import wait_for
+
+Start = Callable[..., tuple["subprocess.Popen[str]", str]]
+
+
+@pytest.fixture
+def start(database: str, tmp_path: Path) -> Iterator[Start]:
+    """Starts a command that serves; the process and the address it printed."""
+    started: list[subprocess.Popen[str]] = []
+    environment = {
+        **os.environ,
+        "PGCRON_HA_DSN": database,
+        "PYTHONPATH": str(ROOT),
+        "PGCRON_HA_NODE_STATE_DIRECTORY": str(tmp_path / "state"),
+    }
+
+    def call(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+        output = tmp_path / "output"
+        with output.open("w") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pgcron_ha", *arguments],
+                cwd=tmp_path,
+                env=environment,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        started.append(process)
+        found = wait_for(
+            "it serves", lambda: re.search(r"serving (http://\S+)", output.read_text()), deadline=40
+        )
+        assert found is not None
+        return process, found[1]
+
+    yield call
+    for process in started:
+        process.kill()
+        process.wait(10)
+
+
+@pytest.mark.parametrize(
+    "command", [("web", "--listen", "127.0.0.1:0"), ("node", "--web", "127.0.0.1:0")]
+)
+def test_it_serves_until_it_is_told_to_stop(start: Start, command: tuple[str, ...]) -> None:
+    process, url = start(*command)
+
+    assert httpx.get(url + "readyz").text == "ok\n"
+    page = httpx.get(url)
+    process.terminate()
+
+    assert page.status_code == 200
+    assert process.wait(30) == 0
+
+
+def test_a_node_shows_itself_on_its_own_pages(start: Start) -> None:
+    _, url = start("node", "--name", "mirror", "--web", "127.0.0.1:0")
+
+    assert wait_for("it is alive", lambda: "mirror" in httpx.get(url).text)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:8420", "[::]:8420", "10.1.2.3:80"])
+def test_it_refuses_to_be_reached_from_elsewhere(cli: Cli, address: str) -> None:
+    answer = cli("web", "--listen", address)
+
+    assert answer.code == 1
+    assert f"the web can't listen on '{address}'" in answer.err
+    assert "no login" in answer.err
+
+
+def test_a_port_in_use_and_a_misspelt_address_are_said(cli: Cli, start: Start) -> None:
+    _, url = start("web", "--listen", "127.0.0.1:0")
+    taken = cli("web", "--listen", url.removeprefix("http://").rstrip("/"))
+    misspelt = cli("web", "--listen", "8420")
+
+    assert taken.code == misspelt.code == 1
+    assert "Address already in use" in taken.err
+    assert "an address HOST:PORT" in misspelt.err

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from pgcron_ha.web.formats import HEALTH
+from pgcron_ha.web.health import judge
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def schedule(**changes: Any) -> dict[str, Any]:
+    """A healthy schedule that fires each hour and ran 30 times; `outcomes` sets its runs."""
+    outcomes = changes.pop("outcomes", ["succeeded"] * 30)
+    seconds = changes.pop("seconds", [10.0] * len(outcomes))
+    last = changes.pop("last", NOW - 20 * MINUTE)
+    row = {
+        "name": "hourly",
+        "status": "valid",
+        "error": None,
+        "enabled": True,
+        "spec": "0 * * * *",
+        "timezone": "UTC",
+        "dst": "vixie",
+        "paused_by": None,
+        "paused_note": None,
+        "created_at": NOW - timedelta(days=30),
+        "updated_at": NOW - timedelta(days=30),
+        "since": NOW - timedelta(days=30),
+        "oldest_late": None,
+        "running_id": None,
+        "running_since": None,
+        "running_timeout": None,
+        "running_runs": 0,
+        "running_has_lease": None,
+        "outcomes": outcomes or None,
+        "finished": [last - timedelta(hours=age) for age in range(len(outcomes))],
+        "durations": seconds,
+        "errors": ["boom" if outcome in ("dead", "lost") else None for outcome in outcomes],
+    }
+    return row | changes
+
+
+RUNNING = {"running_id": 7, "running_runs": 1, "running_timeout": 600.0}
+
+
+@pytest.mark.parametrize(
+    ("word", "row"),
+    [
+        ("ok", schedule()),
+        ("ok", schedule(outcomes=["skipped", "succeeded"])),
+        ("failing", schedule(outcomes=["dead", "dead", "succeeded"])),
+        ("failing", schedule(outcomes=["skipped", "lost"])),
+        ("failing", schedule(outcomes=["dead"], enabled=False)),
+        ("ok", schedule(outcomes=["succeeded", "dead"])),
+        ("invalid", schedule(status="invalid", error="no such zone", outcomes=["dead"])),
+        (
+            "stuck",
+            schedule(**RUNNING, running_since=NOW - 11 * MINUTE, running_has_lease=True),
+        ),
+        ("stuck", schedule(**RUNNING, running_since=NOW - MINUTE, running_has_lease=False)),
+        ("ok", schedule(**RUNNING, running_since=NOW - 9 * MINUTE, running_has_lease=True)),
+        ("late", schedule(oldest_late=NOW - 6 * MINUTE)),
+        ("ok", schedule(oldest_late=NOW - 4 * MINUTE)),
+        ("late", schedule(spec="every 1m", oldest_late=NOW - timedelta(seconds=11), last=NOW)),
+        ("ok", schedule(spec="every 1m", oldest_late=NOW - timedelta(seconds=9), last=NOW)),
+        ("stale", schedule(last=NOW - timedelta(hours=3))),
+        ("stale", schedule(outcomes=[], since=NOW - timedelta(hours=3))),
+        ("ok", schedule(last=NOW - timedelta(hours=2))),
+        ("slow", schedule(seconds=[200.0, *[10.0] * 29])),
+        ("ok", schedule(seconds=[60.0, *[10.0] * 29])),
+        ("flaky", schedule(outcomes=["succeeded"] * 26 + ["dead"] * 4)),
+        ("paused", schedule(enabled=False)),
+        ("new", schedule(outcomes=[], since=NOW - MINUTE, created_at=NOW - MINUTE)),
+    ],
+)
+def test_health_is_the_gravest_word_that_holds(word: str, row: dict[str, Any]) -> None:
+    found = judge(row, NOW)
+
+    assert found.word == word, found
+    assert found.word in HEALTH
+    assert found.reason
+
+
+def test_failures_are_counted_without_what_was_skipped_and_name_the_newest_error() -> None:
+    found = judge(schedule(outcomes=["dead", "skipped", "lost", "succeeded", "dead"]), NOW)
+
+    assert found.reason == "2 failures in a row: boom"
+    assert found.since == NOW - 20 * MINUTE - timedelta(hours=2)
+
+
+def test_a_spec_that_nobody_can_read_does_not_stop_the_judgement() -> None:
+    assert judge(schedule(spec="nonsense"), NOW).word == "ok"

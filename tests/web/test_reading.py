@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from pgcron_ha.db.schema import migrate
+from pgcron_ha.errors import Conflict, Refused
+from pgcron_ha.web.metrics import WebMetrics
+from pgcron_ha.web.reading import MOST_SNAPSHOTS, Reader
+from tests.servers import ThrowAwayServer
+from tests.waiting import until
+from tests.web.conftest import Serve, Site
+from tests.web.seed import seed
+
+
+@pytest.fixture
+def mortal() -> Iterator[ThrowAwayServer]:
+    with ThrowAwayServer() as server:
+        yield server
+
+
+async def test_fifty_open_overviews_cost_what_one_costs(full_site: Site) -> None:
+    pages = await asyncio.gather(*(full_site.get("/") for _ in range(50)))
+
+    assert {page.status_code for page in pages} == {200}
+    metrics = (await full_site.get("/metrics")).text
+    (count,) = (
+        float(line.rpartition(" ")[2])
+        for line in metrics.splitlines()
+        if line.startswith('pgcron_db_query_duration_seconds_count{query="overview"}')
+    )
+    # A second may pass while fifty pages are drawn, hardly more.
+    assert count <= 5
+
+
+async def test_who_asks_while_it_is_read_waits_for_that_read(database: str) -> None:
+    reader = Reader(database, WebMetrics("0"))
+    reads = 0
+    go = asyncio.Event()
+
+    async def read(_: object) -> int:
+        nonlocal reads
+        reads += 1
+        await go.wait()
+        return reads
+
+    askers = [asyncio.create_task(reader.snapshot(("page",), read)) for _ in range(20)]
+    await until("it is being read", lambda: reads)
+    askers[0].cancel()
+    go.set()
+    answers = await asyncio.gather(*askers, return_exceptions=True)
+    await reader.close()
+
+    assert isinstance(answers[0], asyncio.CancelledError)
+    assert [answer.value for answer in answers[1:] if not isinstance(answer, BaseException)] == (
+        [1] * 19
+    )
+
+
+async def test_a_page_can_not_write(database: str) -> None:
+    reader = Reader(database, WebMetrics("0"))
+
+    with pytest.raises(Refused):
+        await reader.snapshot(
+            ("bad",),
+            lambda connection: connection.execute("INSERT INTO pgcron.queue (name) VALUES ('x')"),
+        )
+
+    await reader.close()
+
+
+async def test_a_read_that_takes_too_long_is_stopped_and_the_last_one_shown(database: str) -> None:
+    reader = Reader(database, WebMetrics("0"))
+    first = await reader.snapshot(("slow",), lambda c: c.fetchval("SELECT 1"))
+
+    second = await reader.snapshot(("slow",), lambda c: c.fetchval("SELECT pg_sleep(60)"), life=0)
+    with pytest.raises(Conflict):
+        await reader.snapshot(("other",), lambda c: c.fetchval("SELECT pg_sleep(60)"))
+    third = await reader.snapshot(("slow",), lambda c: c.fetchval("SELECT 3"), life=0)
+    await reader.close()
+
+    assert (first.value, second.value, third.value) == (1, 1, 3)
+    assert isinstance(second.problem, Conflict)
+    assert second.age >= 3
+    assert third.problem is None
+
+
+async def test_what_is_remembered_is_bounded(database: str) -> None:
+    reader = Reader(database, WebMetrics("0"))
+    for number in range(MOST_SNAPSHOTS + 10):
+        await reader.snapshot(("page", number), lambda c: c.fetchval("SELECT 1"))
+    await reader.close()
+
+    assert len(reader._entries) == MOST_SNAPSHOTS
+
+
+async def test_without_the_database_pages_come_from_memory_and_say_so(
+    mortal: ThrowAwayServer, serve: Serve
+) -> None:
+    dsn = mortal.create_database("web")
+    await migrate(dsn)
+    await seed(dsn)
+    async with serve(dsn) as site:
+        before = await site.get("/")
+        mortal.stop("immediate")
+
+        away = await until("it notices", lambda: _when(site, 503))
+        unseen = await site.get("/schedules")
+        verb = await site.post("/schedules/weekly-report/run")
+        probes = [(await site.get(path)).status_code for path in ("/livez", "/readyz", "/statusz")]
+        status = (await site.get("/statusz")).json()
+
+        mortal.start()
+        back = await until("it is back", lambda: _when(site, 200))
+
+    assert before.status_code == 200
+    assert "From memory." in away.text
+    assert "billing/reminders" in away.text
+    assert away.headers["retry-after"] == "5"
+    assert unseen.status_code == verb.status_code == 503
+    assert "The database is away" in unseen.text
+    assert probes == [200, 503, 200]
+    assert status["database_problem"]["message"]
+    assert "From memory." not in back.text
+
+
+async def _when(site: Site, status: int) -> httpx.Response | None:
+    page = await site.get("/")
+    return page if page.status_code == status else None
