@@ -24,6 +24,8 @@ that needs one.
         snapshot = await visit.read(                       # one read a second for all viewers
             ("node", name), lambda connection: ask.node(connection, name, schema=visit.schema)
         )
+        if (drawn := visit.drawn(snapshot)) is not None:   # another viewer's, same snapshot
+            return drawn
         if snapshot.value is None:
             raise NotFound(f"node '{name}' does not exist", "…the rule…", "…what now…")
         view = NodeView(row=snapshot.value, …)             # judged at snapshot.now

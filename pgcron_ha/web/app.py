@@ -22,12 +22,13 @@ from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.web.failures import failure_page
+from pgcron_ha.web.links import Links, starlette_path
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import Reader
-from pgcron_ha.web.routes import ROUTES, WebRoute, starlette_path
+from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
 from pgcron_ha.web.templating import StaticFiles, Templates
-from pgcron_ha.web.visit import Services, Visit
+from pgcron_ha.web.visit import Services, Texts, Visit
 
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
 
@@ -56,6 +57,8 @@ def create_app(
         writers=ClientPools(),
         templates=templates,
         static=static,
+        links=Links({route.name: route.path for route in ROUTES}),
+        texts=Texts(),
         metrics=metrics,
         pulse=Pulse(monotonic, metrics),
     )

@@ -8,6 +8,7 @@ shown, with the reason and its age.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -39,12 +40,14 @@ class Snapshot(Generic[T]):
     """What was read, and how it stands now.
 
     ``now`` is the database's clock at this moment; ``age`` is how many seconds ago it was read;
+    ``number`` is that of the read, no two reads of a process have the same;
     ``problem`` says why it could not be read again (None: it is fresh).
     """
 
     value: T
     now: datetime
     age: float
+    number: int
     problem: PgcronError | None = None
 
     @property
@@ -58,6 +61,7 @@ class _Entry:
     value: Any
     at: datetime
     read: float
+    number: int
 
 
 class Reader:
@@ -69,6 +73,7 @@ class Reader:
         self._metrics = metrics
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._flights: dict[Hashable, asyncio.Task[_Entry]] = {}
+        self._numbers = itertools.count(1)
         self._failure: tuple[float, PgcronError] | None = None
         self.last_success: datetime | None = None
 
@@ -120,7 +125,7 @@ class Reader:
         if key in self._entries:
             self._entries.move_to_end(key)
         age = monotonic() - entry.read
-        return Snapshot(entry.value, entry.at + timedelta(seconds=age), age, problem)
+        return Snapshot(entry.value, entry.at + timedelta(seconds=age), age, entry.number, problem)
 
     async def _read(self, key: Hashable, read: Read[Any]) -> _Entry:
         if self._failure is not None:
@@ -142,7 +147,9 @@ class Reader:
                 async with self._pool.transaction() as connection:
                     at = await connection.fetchval("SELECT clock_timestamp()")
                     began = monotonic()
-                    entry = _Entry(await read(connection), at.astimezone(UTC), began)
+                    entry = _Entry(
+                        await read(connection), at.astimezone(UTC), began, next(self._numbers)
+                    )
         except PgcronError as error:
             self._metrics.database_failed(error)
             if isinstance(error, DatabaseUnavailable | SchemaError):

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote, unquote
 
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 
 from pgcron_ha.web import probes
@@ -69,30 +67,3 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("GET", "/statusz", "statusz", "metrics:read", probes.show_statusz),
     WebRoute("GET", "/metrics", "metrics", "metrics:read", probes.show_metrics),
 )
-
-
-class Segment(Convertor[str]):
-    """One segment of a path as a name: any characters, even ``/``, ``..`` and quotes.
-
-    Browsers take ``.`` and ``..`` for folders however they are escaped, so such names (and those
-    that begin with the same sign) get a ``~`` in front.
-    """
-
-    regex = "[^/]+"
-
-    def convert(self, value: str) -> str:
-        """The name in a segment; `value` is still percent-encoded (see `app.RawPath`)."""
-        return unquote(value.removeprefix("~") if value.startswith("~") else value)
-
-    def to_string(self, value: str) -> str:
-        """The segment of a name."""
-        name = str(value)
-        return quote("~" + name if name in (".", "..") or name.startswith("~") else name, safe="~")
-
-
-register_url_convertor("segment", Segment())
-
-
-def starlette_path(path: str) -> str:
-    """``/schedules/{name}`` as Starlette's router reads it, each parameter a `Segment`."""
-    return path.replace("}", ":segment}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,11 +14,11 @@ from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import NoMatchFound
 
 from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.errors import InvalidInput, UnknownZone
 from pgcron_ha.model.zones import load_zone
+from pgcron_ha.web.links import Links, NoSuchRoute
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import Read, Reader, Snapshot
 from pgcron_ha.web.templating import StaticFiles, Templates
@@ -33,10 +34,29 @@ LIVE_HEADER: Final = "x-pgcron-live"
 ZONE_COOKIE: Final = "pgcron_zone"
 MOST_FIELDS: Final = 40
 MOST_QUERY_VALUE: Final = 1_000
+# A page has some 100 KB, so these are some megabytes.
+MOST_TEXTS: Final = 32
 # How often an open page is looked at again; reads are shared, so it costs a page's text.
 REFRESH_SECONDS: Final = 3
 # In every address: the viewer's zone, and what was just done.
 _FRAME_FIELDS: Final = ("tz", "done")
+
+
+class Texts:
+    """Pages that were drawn for a snapshot that is still fresh: fifty viewers cost one drawing."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[Hashable, str] = OrderedDict()
+
+    def get(self, key: Hashable) -> str | None:
+        """The text for this key, or None."""
+        return self._texts.get(key)
+
+    def keep(self, key: Hashable, text: str) -> None:
+        """Remember a text; the oldest beyond `MOST_TEXTS` is forgotten."""
+        self._texts[key] = text
+        while len(self._texts) > MOST_TEXTS:
+            self._texts.popitem(last=False)
 
 
 @dataclass(frozen=True)
@@ -50,6 +70,8 @@ class Services:
     writers: ClientPools
     templates: Templates
     static: StaticFiles
+    links: Links
+    texts: Texts
     metrics: WebMetrics
     pulse: Pulse
 
@@ -112,7 +134,7 @@ class Visit:
 
     def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""
-        path = self.request.app.url_path_for(route, **segments)
+        path = self.services.links.path(route, segments)
         root = self.request.scope.get("root_path", "")
         given = {key: value for key, value in (query or {}).items() if value is not None}
         if "tz" in self.request.query_params:
@@ -125,7 +147,7 @@ class Visit:
         """As `link`; None while this version has no such page."""
         try:
             return self.link(route, query, **segments)
-        except NoMatchFound:
+        except NoSuchRoute:
             return None
 
     def navigation(self) -> Sequence[tuple[str, str, str]]:
@@ -148,6 +170,8 @@ class Visit:
         `snapshot` is what `view` was made of: its clock is the page's, and a problem of it becomes
         the banner of a page from memory.
         """
+        if snapshot is not None and snapshot.problem is not None and status == 200:
+            status = 503
         frame = PageFrame(
             title=title,
             section=section,
@@ -158,18 +182,24 @@ class Visit:
             version=self.services.version,
             refresh=REFRESH_SECONDS if status < 400 or status >= 500 else None,
         )
-        text = self.services.templates.render(
-            template,
-            visit=self,
-            frame=frame,
-            viewer=self.viewer_at(snapshot.now if snapshot else datetime.now(UTC)),
-            view=view,
-            **more,
-        )
-        if snapshot is not None and snapshot.problem is not None and status == 200:
-            status = 503
+        now = snapshot.now if snapshot else datetime.now(UTC)
+        values = {"visit": self, "frame": frame, "viewer": self.viewer_at(now), "view": view}
+        text = self.services.templates.render(template, **values, **more)
+        if snapshot is not None and status == 200:
+            self.services.texts.keep(self._text_key(snapshot), text)
         headers = {"retry-after": "5"} if status == 503 else {}
         return HTMLResponse(text, status, headers)
+
+    def drawn(self, snapshot: Snapshot[Any]) -> Response | None:
+        """This page as it was drawn for the same snapshot, if it was: ask before drawing."""
+        text = self.services.texts.get(self._text_key(snapshot))
+        return None if text is None or snapshot.problem else HTMLResponse(text)
+
+    def _text_key(self, snapshot: Snapshot[Any]) -> Hashable:
+        """Everything that a drawn page depends on; permissions belong here once there are some."""
+        url = self.request.url
+        root = self.request.scope.get("root_path", "")
+        return (snapshot.number, root, url.path, url.query, self.zone.key, self.is_live)
 
     def redirect(
         self, route: str, query: dict[str, Any] | None = None, /, **segments: Any

@@ -117,6 +117,8 @@ async def test_without_the_database_pages_come_from_memory_and_say_so(
         back = await until("it is back", lambda: _when(site, 200))
 
     assert before.status_code == 200
+    assert away is not None
+    assert back is not None
     assert "From memory." in away.text
     assert "billing/reminders" in away.text
     assert away.headers["retry-after"] == "5"

@@ -28,33 +28,40 @@ ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 
 -- name: page_due
 -- The oldest due runs of each way to the claim: one index descent for each queue and priority, and at most :look rows of each.
--- Counting all that wait would walk a million future runs.
+-- Counting all that wait would walk a million future runs. There are three ways, one for each index of the claim.
 WITH RECURSIVE plain(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM plain CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
       AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
-careful(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND (r.overlap IS NOT NULL OR r.delivery <> 'at_least_once') ORDER BY r.queue, r.priority LIMIT 1)
+laned(queue, priority) AS (
+  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
-  SELECT next.queue, next.priority FROM careful CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND (r.overlap IS NOT NULL OR r.delivery <> 'at_least_once')
-      AND (r.queue, r.priority) > (careful.queue, careful.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+  SELECT next.queue, next.priority FROM laned CROSS JOIN LATERAL (
+    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL
+      AND (r.queue, r.priority) > (laned.queue, laned.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+single(queue, priority) AS (
+  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+  UNION ALL
+  SELECT next.queue, next.priority FROM single CROSS JOIN LATERAL (
+    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+      AND (r.queue, r.priority) > (single.queue, single.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
 due AS (
   SELECT found.* FROM (SELECT * FROM plain LIMIT :paths::int) path CROSS JOIN LATERAL (
     SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
-      AND r.queue = path.queue AND r.priority = path.priority AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
+      AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
-  SELECT found.* FROM (SELECT * FROM careful LIMIT :paths::int) path CROSS JOIN LATERAL (
+  SELECT found.* FROM (SELECT * FROM laned LIMIT :paths::int) path CROSS JOIN LATERAL (
     SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND (r.overlap IS NOT NULL OR r.delivery <> 'at_least_once')
-      AND r.queue = path.queue AND r.priority = path.priority AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found)
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL AND r.queue = path.queue AND r.priority = path.priority
+      AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
+  UNION ALL
+  SELECT found.* FROM (SELECT * FROM single LIMIT :paths::int) path CROSS JOIN LATERAL (
+    SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
+      AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found)
 SELECT due.queue, due.handler, due.schedule_id, due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
        min(due.due_at) AS oldest_due, count(*) AS runs, q.paused_at, q.paused_by, q.paused_note,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
@@ -91,10 +98,16 @@ SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
 FROM recent r;
 
 -- name: page_failing_candidates
--- Schedules with a recent dead letter: a schedule that fails has one for each failure, so no other needs to be looked at.
-SELECT DISTINCT newest.schedule_id FROM (
-  SELECT d.schedule_id FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL ORDER BY d.died_at DESC LIMIT :look::int) newest
-WHERE newest.schedule_id IS NOT NULL LIMIT :limit::int;
+-- Schedules with a recent dead letter whose newest executed run failed: a schedule that fails has a letter for each failure, so
+-- no other needs to be looked at.
+SELECT letter.schedule_id
+FROM (SELECT DISTINCT newest.schedule_id FROM (
+        SELECT d.schedule_id FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL ORDER BY d.died_at DESC LIMIT :look::int) newest
+      WHERE newest.schedule_id IS NOT NULL) letter
+CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
+                    WHERE h.schedule_id = letter.schedule_id AND h.finished_at <= now() AND h.outcome IN ('succeeded', 'dead', 'lost')
+                    ORDER BY h.finished_at DESC LIMIT 1) last
+WHERE last.outcome <> 'succeeded' LIMIT :limit::int;
 
 -- name: page_invalid_schedules
 SELECT c.schedule_id, s.name, c.error ->> 'message' AS message, c.error ->> 'hint' AS hint, s.updated_at AS since

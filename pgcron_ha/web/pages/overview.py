@@ -61,6 +61,8 @@ async def show_overview(visit: Visit) -> Response:
     snapshot = await visit.read(
         ("overview", window), lambda connection: read_facts(connection, visit.schema, length)
     )
+    if (drawn := visit.drawn(snapshot)) is not None:
+        return drawn
     view = _view(visit, snapshot.value, snapshot.now, window)
     title = f"({view.problems}) Overview" if view.problems else "Overview"
     return visit.page("overview.html", view, snapshot, title=title, section="overview")

@@ -60,6 +60,8 @@ async def show_schedule(visit: Visit) -> Response:
         ("schedule", name, before),
         lambda connection: read_schedule(connection, visit.schema, name, before),
     )
+    if (drawn := visit.drawn(snapshot)) is not None:
+        return drawn
     found = snapshot.value
     if found.definition is None or found.facts is None:
         near = [(other, visit.link("schedule", name=other)) for other in found.near]
@@ -111,7 +113,8 @@ def _fire_line(fire: datetime, zone_name: str) -> FutureFireLine:
     local = fire.astimezone(load_zone(zone_name))
     return FutureFireLine(
         at=fire,
-        local=f"{local:%Y-%m-%d %H:%M:%S} ({offset(local)})",
+        local=f"{local:%Y-%m-%d %H:%M:%S}"
+        + ("" if zone_name == "UTC" else f" ({offset(local)})"),
         weekday=f"{local:%a}",
         utc=f"{fire.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
         note=_clock_note(fire, zone_name),

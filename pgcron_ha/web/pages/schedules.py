@@ -48,6 +48,8 @@ async def show_schedules(visit: Visit) -> Response:
         ("schedules", *sorted(given.items())),
         lambda connection: read_listing(connection, visit.schema, given),
     )
+    if (drawn := visit.drawn(snapshot)) is not None:
+        return drawn
     view = _view(visit, snapshot.value, given, snapshot.now)
     return visit.page("schedules.html", view, snapshot, title="Schedules", section="schedules")
 

@@ -1,0 +1,97 @@
+-- name: page_queue_settings
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
+
+-- name: page_queue_depths
+-- What waits in each queue, the oldest first, along the three ways of the claim: one index descent for each queue and priority,
+-- and of each no more rows than its share of :budget, so that millions of waiting runs cost no more than thousands.
+WITH RECURSIVE plain(queue, priority) AS (
+  (SELECT r.queue, r.priority FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+  UNION ALL
+  SELECT next.queue, next.priority FROM plain CROSS JOIN LATERAL (
+    SELECT r.queue, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+      AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+lane(queue, priority) AS (
+  (SELECT r.queue, r.priority FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL ORDER BY r.queue, r.priority LIMIT 1)
+  UNION ALL
+  SELECT next.queue, next.priority FROM lane CROSS JOIN LATERAL (
+    SELECT r.queue, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL
+      AND (r.queue, r.priority) > (lane.queue, lane.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+once(queue, priority) AS (
+  (SELECT r.queue, r.priority FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+  UNION ALL
+  SELECT next.queue, next.priority FROM once CROSS JOIN LATERAL (
+    SELECT r.queue, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+      AND (r.queue, r.priority) > (once.queue, once.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+path AS MATERIALIZED (
+  (SELECT 'plain' AS way, p.* FROM plain p LIMIT :paths::int) UNION ALL (SELECT 'lane', p.* FROM lane p LIMIT :paths::int)
+  UNION ALL (SELECT 'once', p.* FROM once p LIMIT :paths::int)),
+share AS MATERIALIZED (SELECT least(:most::int, :budget::int / greatest(count(*), 1)) AS rows FROM path),
+found AS (
+  SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
+    SELECT r.due_at FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = p.queue AND r.priority = p.priority
+    ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'plain'
+  UNION ALL
+  SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
+    SELECT r.due_at FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL AND r.queue = p.queue AND r.priority = p.priority
+    ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'lane'
+  UNION ALL
+  SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
+    SELECT r.due_at FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = p.queue AND r.priority = p.priority
+    ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'once')
+SELECT f.queue, count(*) FILTER (WHERE f.due_at <= now()) AS due, count(*) FILTER (WHERE f.due_at > now()) AS later,
+       min(f.due_at) AS first_due, count(*) >= min(s.rows) AS is_cut
+FROM found f CROSS JOIN share s GROUP BY f.queue ORDER BY f.queue LIMIT :limit::int;
+
+-- name: page_queue_running
+SELECT r.queue, count(*) AS runs FROM (SELECT e.queue FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r
+GROUP BY r.queue ORDER BY r.queue LIMIT :limit::int;
+
+-- name: page_queue_servers
+-- Which queues the living nodes take from, and with how many slots (a slot serves all queues of its node).
+SELECT q.queue, count(*) AS nodes, sum(n.slots) AS slots, sum(greatest(n.slots - n.slots_used, 0)) AS free
+FROM pgcron.node n CROSS JOIN LATERAL unnest(n.queues) q(queue) WHERE n.state = 'alive' AND n.lease_until > now()
+GROUP BY q.queue ORDER BY q.queue LIMIT :limit::int;
+
+-- name: page_queue_dead
+-- Of the newest :look open dead letters.
+SELECT d.queue, count(*) AS letters FROM (SELECT e.queue FROM pgcron.dead_letter e WHERE e.requeued_as IS NULL ORDER BY e.died_at DESC LIMIT :look::int) d
+GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
+
+-- name: page_queue_head
+-- What is next in one queue in the order of the claim, and what stands in its way: nobody offers the handler, or the schedule's
+-- last run is not over. :due chooses what is due or what is to come.
+SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
+       left(r.last_error, 300) AS error,
+       EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+               WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues)) AS is_offered,
+       CASE WHEN r.overlap IS NOT NULL THEN
+         (SELECT b.id FROM pgcron.run b WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id LIMIT 1) END AS waits_for
+FROM (SELECT w.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
+        (SELECT e.* FROM pgcron.run e
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.overlap IS NULL AND e.delivery = 'at_least_once' AND e.queue = :queue::text AND e.priority = level
+           AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)
+        UNION ALL
+        (SELECT e.* FROM pgcron.run e
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.overlap IS NOT NULL AND e.queue = :queue::text AND e.priority = level
+           AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)
+        UNION ALL
+        (SELECT e.* FROM pgcron.run e
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.overlap IS NULL AND e.delivery <> 'at_least_once' AND e.queue = :queue::text AND e.priority = level
+           AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)) w
+      ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) r
+ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;
+
+-- name: page_queue_runs
+-- What runs of one queue, the longest first, among the first :look running runs.
+SELECT r.id, r.handler, r.schedule, r.attempt, coalesce(r.started_at, r.claimed_at) AS since, r.started_at, n.incarnation::text AS incarnation, n.name AS node
+FROM (SELECT * FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+WHERE r.queue = :queue::text ORDER BY coalesce(r.started_at, r.claimed_at), r.id LIMIT :limit::int;

@@ -1,0 +1,66 @@
+-- name: page_run
+-- One run wherever it stands: alive, ended, ended while there was no partition, or a dead letter whose history retention removed.
+SELECT f.*, s.name AS schedule_now
+FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler,
+              left(r.args::text, :most::int) AS args, octet_length(r.args::text) AS args_bytes, r.delivery, r.state, r.hold, r.due_at, r.expire_at, r.attempt,
+              coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, extract(epoch FROM r.timeout)::float8 AS timeout,
+              r.overlap, r.overlap_slot, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, r.cancel_at, r.cancel_reason, r.last_error AS error,
+              NULL::text AS result, NULL::int AS result_bytes, r.created_at, r.created_by, n.name AS node, r.fence,
+              coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease
+       FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner WHERE r.id = :run_id::bigint)
+      UNION ALL
+      (SELECT h.place, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for, h.nominal_for, h.parent_run, h.queue, h.priority, h.handler,
+              left(h.args::text, :most::int), octet_length(h.args::text), h.delivery, h.outcome, NULL, h.due_at, NULL, h.attempt,
+              coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), NULL, NULL, NULL, h.claimed_at, h.started_at, h.finished_at, NULL,
+              h.cancel_reason, h.error, left(h.result::text, :most::int), octet_length(h.result::text), h.created_at, h.created_by, h.node, h.fence, false
+       FROM ((SELECT 2 AS place, e.* FROM pgcron.history e WHERE e.id = :run_id::bigint LIMIT 1)
+             UNION ALL (SELECT 3, o.* FROM pgcron.history_overflow o WHERE o.id = :run_id::bigint LIMIT 1)) h)
+      UNION ALL
+      (SELECT 4, d.run_id, d.uuid, CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END, d.schedule_id, d.schedule, d.scheduled_for, NULL, NULL,
+              d.queue, d.priority, d.handler, left(d.args::text, :most::int), octet_length(d.args::text), d.delivery, d.outcome, NULL, NULL, NULL, d.attempts,
+              coalesce(d.max_attempts, CASE WHEN d.delivery = 'at_most_once' THEN 1 ELSE 5 END), extract(epoch FROM d.timeout)::float8, NULL, NULL, NULL, NULL, d.died_at,
+              NULL, NULL, d.error, NULL, NULL, NULL, NULL, NULL, NULL, false
+       FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint)) f
+LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
+ORDER BY f.place LIMIT 1;
+
+-- name: page_run_waits_for
+-- What may keep a waiting run from being claimed.
+SELECT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+               WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues)) AS is_served,
+       q.paused_at, q.paused_by, q.paused_note, c.paused_at AS cluster_paused_at, c.paused_by AS cluster_paused_by, c.paused_note AS cluster_paused_note,
+       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
+       (SELECT o.id FROM pgcron.run o WHERE r.overlap IS NOT NULL AND o.schedule_id = r.schedule_id AND o.overlap_slot IS NOT NULL AND o.id <> r.id LIMIT 1) AS slot_holder
+FROM pgcron.run r CROSS JOIN pgcron.cluster c LEFT JOIN pgcron.queue q ON q.name = r.queue AND q.paused_at IS NOT NULL WHERE r.id = :run_id::bigint;
+
+-- name: page_run_letter
+SELECT d.died_at, d.requeued_as, d.requeued_at, d.requeued_by, extract(epoch FROM d.timeout)::float8 AS timeout
+FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint;
+
+-- name: page_run_children
+-- Runs made from this one: the parent stands in no index, so only the newest :look live and ended runs are looked at.
+SELECT found.id, found.origin, found.state, found.at, found.created_by
+FROM ((SELECT r.id, r.parent_run, r.origin, r.state, r.created_at AS at, r.created_by FROM pgcron.run r
+       WHERE r.id > :run_id::bigint ORDER BY r.id DESC LIMIT :look::int)
+      UNION ALL
+      (SELECT h.id, h.parent_run, h.origin, h.outcome, h.finished_at, h.created_by FROM pgcron.history h
+       WHERE h.id > :run_id::bigint ORDER BY h.id DESC LIMIT :look::int)) found
+WHERE found.parent_run = :run_id::bigint ORDER BY found.id DESC LIMIT :limit::int;
+
+-- name: page_run_attempts
+-- Attempts that did not succeed, the newest first; texts are cut at :most characters.
+SELECT a.attempt, a.outcome, a.node, a.fence, a.claimed_at, a.started_at, a.ended_at, a.error_class, left(a.error, :most::int) AS error,
+       left(a.traceback, :most::int) AS traceback
+FROM pgcron.attempt a WHERE a.run_id = :run_id::bigint ORDER BY a.attempt DESC, a.ended_at DESC LIMIT :limit::int;
+
+-- name: page_lines_before
+-- The lines of a run before one of them (attempt, sequence), the last first.
+SELECT l.attempt, l.sequence, l.at, l.stream, left(l.line, :most::int) AS line, length(l.line) > :most::int AS is_cut
+FROM pgcron.log l WHERE l.run_id = :run_id::bigint AND (l.attempt, l.sequence) < (:attempt::int, :sequence::int)
+ORDER BY l.attempt DESC, l.sequence DESC LIMIT :limit::int;
+
+-- name: page_lines_after
+-- The lines of a run after one of them (attempt, sequence), in order.
+SELECT l.attempt, l.sequence, l.at, l.stream, left(l.line, :most::int) AS line, length(l.line) > :most::int AS is_cut
+FROM pgcron.log l WHERE l.run_id = :run_id::bigint AND (l.attempt, l.sequence) > (:attempt::int, :sequence::int)
+ORDER BY l.attempt, l.sequence LIMIT :limit::int;

@@ -1,0 +1,174 @@
+"""``/nodes``: who is alive and for how long, who holds what, who is dead and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from starlette.responses import Response
+
+from pgcron_ha.db.pages import nodes as ask
+from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.errors import NotFound
+from pgcron_ha.web.cluster_contexts import NodeRow, NodesView, NodeView
+from pgcron_ha.web.contexts import FilterChip
+from pgcron_ha.web.formats import duration, plain, plural
+from pgcron_ha.web.pages.overview import node_state
+from pgcron_ha.web.visit import Visit, choice
+
+STATES: Final = ("alive", "draining", "silent", "dead")
+_FILTERS: Final = ("state", "queue", "handler")
+
+
+class NoSuchNode(NotFound):
+    """A node that does not exist, with those that may have been meant."""
+
+    def __init__(self, given: str, near: list[tuple[str, str]]) -> None:
+        super().__init__(
+            f"node '{given[:200]}' does not exist",
+            "A page of a node is named by its incarnation: each start of a process is another."
+            " Those that died are forgotten after a day.",
+            "Look for it in the list of nodes.",
+        )
+        self.near = near
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The living and the dead that match, as rows."""
+
+    living: list[dict[str, Any]]
+    dead: list[dict[str, Any]]
+
+
+async def show_nodes(visit: Visit) -> Response:
+    """The list; ``?queue=`` and ``handler`` choose those that serve it, ``state`` by their word."""
+    given = visit.query(*_FILTERS)
+    choice(given.get("state"), STATES, "state")
+    snapshot = await visit.read(
+        ("nodes", given.get("queue"), given.get("handler")),
+        lambda connection: read_listing(connection, visit.schema, given),
+    )
+    view = _listing_view(visit, snapshot.value, given, snapshot.now)
+    return visit.page("nodes.html", view, snapshot, title="Nodes", section="nodes")
+
+
+async def show_node(visit: Visit) -> Response:
+    """One incarnation: its lease, what it holds, what it offers."""
+    given = visit.segment("incarnation")
+    visit.query()
+    incarnation = _incarnation(given)
+    snapshot = await visit.read(
+        ("node", incarnation or given),
+        lambda connection: read_node(connection, visit.schema, given, incarnation),
+    )
+    node, runs, near = snapshot.value
+    if node is None:
+        raise NoSuchNode(given, [(_near_name(row), _href(visit, row)) for row in near])
+    row = _row(visit, node, snapshot.now, None)
+    queues = tuple((queue, visit.link("queue", name=queue)) for queue in node["queues"])
+    view = NodeView(row=row, runs=runs, queues=queues)
+    return visit.page("node.html", view, snapshot, title=plain(node["name"]), section="nodes")
+
+
+async def read_listing(connection: Connection, schema: str, given: dict[str, str]) -> Listing:
+    """The living and the dead, in one transaction."""
+    chosen = {"queue": given.get("queue"), "handler": given.get("handler")}
+    return Listing(
+        await ask.nodes(connection, is_dead=False, **chosen, schema=schema),
+        await ask.nodes(connection, is_dead=True, **chosen, schema=schema),
+    )
+
+
+async def read_node(
+    connection: Connection, schema: str, given: str, incarnation: UUID | None
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[dict[str, Any]]]:
+    """The node, its runs, and, if there is none, those that may have been meant."""
+    node = incarnation and await ask.node(connection, incarnation, schema=schema)
+    if not node or incarnation is None:
+        return None, [], await ask.near_nodes(connection, given, schema=schema)
+    return node, await ask.node_runs(connection, incarnation, schema=schema), []
+
+
+def _listing_view(visit: Visit, listing: Listing, given: dict[str, str], now: datetime) -> NodesView:
+    state = given.get("state")
+    versions = Counter(row["version"] for row in listing.living)
+    usual = versions.most_common(1)[0][0] if versions else None
+    living = [_row(visit, row, now, usual) for row in listing.living]
+    alive = [row for row in living if row.state == "alive"]
+    filters = {name: given[name] for name in _FILTERS if name in given}
+    others = {name: value for name, value in filters.items() if name != "state"}
+    return NodesView(
+        living=tuple(row for row in living if state in (None, row.state)),
+        dead=tuple(_row(visit, row, now, None) for row in listing.dead),
+        slots=sum(row.facts["slots"] for row in alive),
+        free_slots=sum(max(0, row.facts["slots"] - row.facts["slots_used"]) for row in alive),
+        versions=sorted(versions),
+        chips=tuple(
+            FilterChip(
+                f"{name}: {plain(value)}",
+                visit.link("nodes", {key: v for key, v in filters.items() if key != name}),
+            )
+            for name, value in others.items()
+        ),
+        states=[
+            (word or "all", visit.link("nodes", {**others, "state": word}), word == state)
+            for word in (None, *STATES)
+        ],
+        is_cut=len(listing.living) >= ask.MOST_NODES,
+        dead_is_cut=len(listing.dead) >= ask.MOST_DEAD,
+        shows_living=state != "dead",
+        shows_dead=state in (None, "dead"),
+    )
+
+
+def _row(visit: Visit, facts: dict[str, Any], now: datetime, usual: str | None) -> NodeRow:
+    left = (facts["lease_until"] - now).total_seconds()
+    state = node_state({**facts, "lease_left": left})
+    names = facts["handler_names"]
+    return NodeRow(
+        facts=facts,
+        href=_href(visit, facts),
+        state=state,
+        lease_left=max(0.0, left) if facts["state"] != "dead" else None,
+        handlers=tuple((name, visit.link("nodes", {"handler": name})) for name in names),
+        more_handlers=facts.get("handlers", len(names)) - len(names),
+        has_other_version=usual is not None and facts["version"] != usual,
+        sentence=_sentence(facts, state, left),
+    )
+
+
+def _sentence(facts: dict[str, Any], state: str, left: float) -> str | None:
+    runs = facts.get("runs", 0)
+    if state == "silent":
+        held = f"; a living one declares it dead and takes over {plural(runs, 'run')}"
+        return f"Its lease ran out {duration(-left)} ago{held if runs else ''}."
+    if state == "draining":
+        return f"It takes nothing new and finishes {plural(runs, 'run')}." if runs else "It leaves."
+    if state == "died":
+        return f"{_capital(facts['ended_because'])}: its runs were taken over by living nodes."
+    if state == "gone":
+        return _capital(facts["ended_because"])
+    return None
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _href(visit: Visit, row: dict[str, Any]) -> str:
+    return visit.link("node", incarnation=row["incarnation"])
+
+
+def _near_name(row: dict[str, Any]) -> str:
+    return f"{row['name']} ({row['state']}, {row['incarnation'][:8]}…)"
+
+
+def _incarnation(text: str) -> UUID | None:
+    try:
+        return UUID(text) if len(text) == len(str(UUID(int=0))) else None
+    except ValueError:
+        return None

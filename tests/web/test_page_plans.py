@@ -1,0 +1,90 @@
+"""What pages read on tables full of rows: an index's end, never a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pgcron_ha.db.read_pool import ReadPool
+from pgcron_ha.db.statements import load
+
+VALUES: dict[str, Any] = {
+    "after": None,
+    "before": None,
+    "each": 400,
+    "enabled": None,
+    "ids": [1, 2, 3],
+    "limit": 50,
+    "look": 500,
+    "most": 10_000,
+    "name": "etl/orders",
+    "paths": 200,
+    "queue": None,
+    "runs": 30,
+    "schedule_id": 1,
+    "schedule_ids": [1, 2, 3],
+    "text": None,
+}
+FILL = """
+    INSERT INTO pgcron.run (handler, priority, due_at, delivery)
+    SELECT 'py:later', n % 10, now() + interval '1 day',
+           CASE WHEN n % 3 = 0 THEN 'at_most_once' ELSE 'at_least_once' END
+      FROM generate_series(1, 20000) n;
+    INSERT INTO pgcron.history (id, uuid, origin, queue, priority, handler, args, delivery, outcome,
+                                attempt, due_at, created_at, created_by, started_at)
+    SELECT 1000000 + n, gen_random_uuid(), 'enqueued', 'default', 5, 'py:x', '{}', 'at_least_once',
+           'succeeded', 1, now(), now(), 'x', now() FROM generate_series(1, 20000) n;
+    ANALYZE pgcron.run; ANALYZE pgcron.history
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "most"),
+    [
+        ("page_due", 3_000),
+        ("page_running", 100),
+        ("page_parked", 100),
+        ("page_recent", 9_000),
+        ("page_failing_candidates", 500),
+        ("page_schedules", 2_000),
+        ("page_next_schedules", 200),
+        ("page_schedule_runs", 400),
+        ("page_ledger", 400),
+    ],
+)
+async def test_a_page_reads_what_it_shows(full_database: str, statement: str, most: int) -> None:
+    connection = await asyncpg.connect(full_database)
+    await connection.execute(FILL)
+    await connection.close()
+    asked = load()[statement]
+    values = VALUES | ({"limit": 500} if statement == "page_due" else {})
+
+    pool = ReadPool(full_database)
+    async with pool.transaction() as reader:
+        plan = json.loads(
+            await reader.fetchval(
+                f"EXPLAIN (ANALYZE, FORMAT JSON) {asked.sql}",
+                *(values[name] for name in asked.parameters),
+            )
+        )
+    await pool.close()
+
+    read = list(rows_read(plan[0]["Plan"]))
+    assert sum(count for _, count in read) <= most
+    assert [table for table, _ in read if table == "(seq) run"] == []
+
+
+def rows_read(node: dict[str, Any]) -> Any:
+    """Each scan of a table: its name, and rows read including those that were thrown away."""
+    if "Relation Name" in node:
+        kind = "(seq) " if node["Node Type"] == "Seq Scan" else ""
+        thrown = node.get("Rows Removed by Filter", 0)
+        yield (
+            kind + node["Relation Name"],
+            (node["Actual Rows"] + thrown) * node["Actual Loops"],
+        )
+    for below in node.get("Plans", ()):
+        yield from rows_read(below)
