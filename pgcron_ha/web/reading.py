@@ -73,6 +73,7 @@ class Reader:
         self._metrics = metrics
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._flights: dict[Hashable, asyncio.Task[_Entry]] = {}
+        self._written = 0.0
         self._numbers = itertools.count(1)
         self._failure: tuple[float, PgcronError] | None = None
         self.last_success: datetime | None = None
@@ -88,7 +89,7 @@ class Reader:
         errors (NotFound, InvalidInput) are always raised.
         """
         entry = self._entries.get(key)
-        if entry is not None and monotonic() - entry.read < life:
+        if entry is not None and monotonic() - entry.read < life and entry.read > self._written:
             return self._shown(key, entry)
         try:
             return self._shown(key, await self._read(key, read))
@@ -96,6 +97,10 @@ class Reader:
             if entry is None:
                 raise
             return self._shown(key, entry, problem)
+
+    def expire(self) -> None:
+        """Something was written by this process: whoever asks from now on sees it."""
+        self._written = monotonic()
 
     async def check(self) -> None:
         """Raises unless the database answers and its schema is as this version needs it."""
@@ -132,21 +137,25 @@ class Reader:
             failed_at, problem = self._failure
             if monotonic() - failed_at < PAUSE_AFTER_FAILURE_SECONDS:
                 raise problem
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = asyncio.create_task(self._fly(key, read))
-            self._flights[key] = flight
-            flight.add_done_callback(lambda done: self._landed(key, done))
-        # Somebody who goes away must not take the answer from the others.
-        return await asyncio.shield(flight)
+        written = self._written
+        while True:
+            flight = self._flights.get(key)
+            if flight is None:
+                flight = asyncio.create_task(self._fly(key, read))
+                self._flights[key] = flight
+                flight.add_done_callback(lambda done: self._landed(key, done))
+            # Somebody who goes away must not take the answer from the others.
+            entry = await asyncio.shield(flight)
+            if entry.read > written:
+                return entry  # else it was under way when something was written
 
     async def _fly(self, key: Hashable, read: Read[Any]) -> _Entry:
+        began = monotonic()
         word = key[0] if isinstance(key, tuple) else str(key)
         try:
             with self._metrics.timed_query(str(word)):
                 async with self._pool.transaction() as connection:
                     at = await connection.fetchval("SELECT clock_timestamp()")
-                    began = monotonic()
                     entry = _Entry(
                         await read(connection), at.astimezone(UTC), began, next(self._numbers)
                     )
@@ -162,7 +171,8 @@ class Reader:
         return entry
 
     def _landed(self, key: Hashable, flight: asyncio.Task[_Entry]) -> None:
-        self._flights.pop(key, None)
+        if self._flights.get(key) is flight:
+            del self._flights[key]
         if not flight.cancelled():
             flight.exception()  # everybody who waited may have gone
 

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.errors import InvalidInput, UnknownZone
 from pgcron_ha.model.zones import load_zone
@@ -125,12 +126,16 @@ class Visit:
         return await self.services.reader.snapshot(key, read, **options)
 
     async def act(self, verb: Callable[[Any], Awaitable[T]]) -> T:
-        """What `verb(connection)` does, in a transaction of its own. Give it `actor` and `door`."""
-        async with (
-            self.services.writers.connection(self.services.dsn) as connection,
-            connection.transaction(),
-        ):
-            return await verb(connection)
+        """What `verb(connection)` does, in a transaction of its own. Give it `actor` and `door`.
+
+        Whoever reads afterwards sees it.
+        """
+        async with self.services.writers.connection(self.services.dsn) as connection:
+            with answers():
+                async with connection.transaction():
+                    done = await verb(connection)
+            self.services.reader.expire()
+            return done
 
     def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""

@@ -124,6 +124,12 @@
     keys.hidden = false;
     keys.addEventListener("click", () => document.getElementById("keys").showModal());
     document.addEventListener("keydown", onKey);
+    // An address names only the filters that were given.
+    for (const form of document.querySelectorAll("form.filters")) {
+      form.addEventListener("formdata", (event) => {
+        for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
+      });
+    }
     // What was just done is said once, not at each reload.
     const here = new URL(location.href);
     if (here.searchParams.has("done")) {

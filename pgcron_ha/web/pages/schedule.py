@@ -113,8 +113,7 @@ def _fire_line(fire: datetime, zone_name: str) -> FutureFireLine:
     local = fire.astimezone(load_zone(zone_name))
     return FutureFireLine(
         at=fire,
-        local=f"{local:%Y-%m-%d %H:%M:%S}"
-        + ("" if zone_name == "UTC" else f" ({offset(local)})"),
+        local=f"{local:%Y-%m-%d %H:%M:%S}" + ("" if zone_name == "UTC" else f" ({offset(local)})"),
         weekday=f"{local:%a}",
         utc=f"{fire.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
         note=_clock_note(fire, zone_name),
