@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import Mark
@@ -231,7 +232,9 @@ class LedgerView:
     """``ledger.html``."""
 
     name: str
-    timezone: str
+    zone: ZoneInfo
+    """The schedule's."""
+    utc: ZoneInfo
     rows: tuple[LedgerRow, ...]
     decisions: Sequence[tuple[str, str, bool]]
     """Word, address, and whether it is chosen."""

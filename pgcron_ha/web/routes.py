@@ -12,7 +12,17 @@ from typing import Final
 from starlette.responses import Response
 
 from pgcron_ha.web import probes
-from pgcron_ha.web.pages import assets_page, overview, schedule, schedule_verbs, schedules
+from pgcron_ha.web.pages import (
+    assets_page,
+    dead_letters,
+    ledger,
+    nodes,
+    overview,
+    queues,
+    schedule,
+    schedule_verbs,
+    schedules,
+)
 from pgcron_ha.web.visit import Visit
 
 Endpoint = Callable[[Visit], Awaitable[Response]]
@@ -59,6 +69,17 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute(
         "POST", "/schedules/{name}/resume", "resume", "schedules:pause", schedule_verbs.resume
     ),
+    WebRoute(
+        "GET", "/schedules/{name}/occurrences", "occurrences", "schedules:read", ledger.show_ledger
+    ),
+    WebRoute("GET", "/dead", "dead", "dead:read", dead_letters.show_dead_letters),
+    WebRoute("POST", "/dead/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),
+    WebRoute("GET", "/queues", "queues", "queues:read", queues.show_queues),
+    WebRoute("GET", "/queues/{name}", "queue", "queues:read", queues.show_queue),
+    WebRoute("POST", "/queues/{name}/pause", "pause_queue", "queues:pause", queues.pause),
+    WebRoute("POST", "/queues/{name}/resume", "resume_queue", "queues:pause", queues.resume),
+    WebRoute("GET", "/nodes", "nodes", "nodes:read", nodes.show_nodes),
+    WebRoute("GET", "/nodes/{incarnation}", "node", "nodes:read", nodes.show_node),
     WebRoute("GET", "/static/{file}", "static", "open", assets_page.show_static_file),
     WebRoute("GET", "/favicon.ico", "favicon", "open", assets_page.show_icon),
     WebRoute("GET", "/robots.txt", "robots", "open", assets_page.show_robots),

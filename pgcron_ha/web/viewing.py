@@ -14,6 +14,8 @@ NOTICES: Final[dict[str, str]] = {
     "run": "A run was made; it starts as soon as a node takes it.",
     "paused": "Paused: no fires from now on.",
     "resumed": "Resumed: it fires again from now on.",
+    "queue_paused": "Paused: nobody takes runs from this queue; what runs goes on.",
+    "queue_resumed": "Resumed: its runs are taken again.",
     "cancelled": "Cancelled: it had not begun and never will.",
     "cancel_requested": "Its node was asked to stop it.",
     "finished": "It had ended already; nothing was changed.",

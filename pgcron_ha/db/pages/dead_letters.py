@@ -63,7 +63,9 @@ async def letters(
 
 async def counted(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
     """`open` letters (at most `LOOK` + 1 are counted), and when the newest of any died."""
-    found = await fetch_one(connection, "page_letters_counted", schema, most=LOOK + 1, look=LAST_LOOKED_AT)
+    found = await fetch_one(
+        connection, "page_letters_counted", schema, most=LOOK + 1, look=LAST_LOOKED_AT
+    )
     return found or {"open": 0, "last_at": None}
 
 

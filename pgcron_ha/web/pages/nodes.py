@@ -20,7 +20,7 @@ from pgcron_ha.web.pages.overview import node_state
 from pgcron_ha.web.visit import Visit, choice
 
 STATES: Final = ("alive", "draining", "silent", "dead")
-_FILTERS: Final = ("state", "queue", "handler")
+_FILTERS: Final[tuple[str, ...]] = ("state", "queue", "handler")
 
 
 class NoSuchNode(NotFound):
@@ -93,7 +93,9 @@ async def read_node(
     return node, await ask.node_runs(connection, incarnation, schema=schema), []
 
 
-def _listing_view(visit: Visit, listing: Listing, given: dict[str, str], now: datetime) -> NodesView:
+def _listing_view(
+    visit: Visit, listing: Listing, given: dict[str, str], now: datetime
+) -> NodesView:
     state = given.get("state")
     versions = Counter(row["version"] for row in listing.living)
     usual = versions.most_common(1)[0][0] if versions else None

@@ -1,0 +1,280 @@
+"""``/schedules/{name}/occurrences``: every decision, its reason, and why something did not run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from pgcron_ha.db import doors
+from pgcron_ha.db.pages import ledger as ask
+from pgcron_ha.db.pages import schedules as ask_schedules
+from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.errors import InvalidInput, PgcronError, UnknownZone
+from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.spec import Spec, parse_spec
+from pgcron_ha.model.zones import load_zone
+from pgcron_ha.web.cluster_contexts import Answer, LedgerRow, LedgerView, NearFire
+from pgcron_ha.web.formats import plain, state_mark
+from pgcron_ha.web.pages.schedule import NoSuchSchedule
+from pgcron_ha.web.pages.wall_time import Meant, instants
+from pgcron_ha.web.visit import Visit, choice
+
+CLOCKS: Final = ("schedule", "utc", "mine")
+# What the stored words mean; a reason that is not here is a sentence already.
+REASONS: Final[dict[str, str]] = {
+    "catchup_latest": "late; a newer late fire ran in its place",
+    "catchup_window": "late; older than the catch-up window",
+    "catchup_none": "late; the schedule does not catch up",
+    "paused": "the schedule was paused",
+}
+_OUTCOMES: Final[dict[str | None, str]] = {
+    None: "It became a run; retention has removed what came of it.",
+    "succeeded": "It ran and succeeded.",
+    "dead": "It ran and failed; no attempt is left.",
+    "lost": "It began to run and its node died: nobody knows whether it took effect.",
+    "cancelled": "It became a run, which was cancelled.",
+    "running": "It runs now.",
+    "ready": "It became a run, which waits.",
+    "blocked": "It became a run, which waits.",
+}
+_DECISIONS: Final[dict[str, str]] = {
+    "missed": "It did not run",
+    "skipped": "It was skipped",
+    "superseded": "A newer fire took its place",
+    "expired": "It expired",
+    "cancelled": "It was cancelled",
+    "not yet": "It is not decided yet",
+    "not an instant": "The schedule does not fire at this instant",
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the form asked: a text, and whose clock it is told by."""
+
+    at: str
+    clock: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read; `definition` is None when there is no such schedule."""
+
+    definition: dict[str, Any] | None
+    rows: list[dict[str, Any]]
+    reasons: list[tuple[Meant, doors.Reason]]
+    near: list[str]
+
+
+async def show_ledger(visit: Visit) -> Response:
+    """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` and ``clock`` ask why."""
+    name = visit.segment("name")
+    given = visit.query("decision", "before", "at", "clock")
+    choice(given.get("decision"), ask.DECISIONS, "decision")
+    choice(given.get("clock"), CLOCKS, "clock")
+    before = _instant(given.get("before"))
+    question = Question(given["at"], given.get("clock", "schedule")) if "at" in given else None
+    snapshot = await visit.read(
+        ("ledger", name, visit.zone.key, *sorted(given.items())),
+        lambda connection: read_ledger(
+            connection, visit, name, question, before, given.get("decision")
+        ),
+    )
+    found = snapshot.value
+    if found.definition is None:
+        raise NoSuchSchedule(
+            name, [(other, visit.link("occurrences", name=other)) for other in found.near]
+        )
+    view = _view(visit, found, found.definition, given, snapshot.now)
+    title = f"Occurrences of {plain(name)}"
+    return visit.page("ledger.html", view, snapshot, title=title, section="schedules")
+
+
+async def read_ledger(
+    connection: Connection,
+    visit: Visit,
+    name: str,
+    question: Question | None,
+    before: datetime | None,
+    decision: str | None,
+) -> Found:
+    """The definition, one page of decisions, and the answers. InvalidInput for what is no time."""
+    schema = visit.schema
+    definition = await ask_schedules.schedule(connection, name, schema=schema)
+    if definition is None:
+        return Found(None, [], [], await ask_schedules.near_names(connection, name, schema=schema))
+    reasons = []
+    if question is not None:
+        now = await connection.fetchval("SELECT now()")
+        zone = _zone(question.clock, definition["timezone"], visit.zone)
+        for meant in instants(question.at, zone, now):
+            told = await doors.why(connection, name, meant.instant, schema=schema)
+            reasons.append((meant, told))
+    rows = await ask.occurrences(
+        connection,
+        definition["id"],
+        decision=decision,
+        before=before,
+        limit=ask.PAGE_ROWS + 1,
+        schema=schema,
+    )
+    return Found(definition, rows, reasons, [])
+
+
+def reason_words(reason: str | None, note: str | None = None) -> str | None:
+    """A stored reason and note as a sentence."""
+    if reason is None:
+        return None
+    known, separator, rest = reason.partition(": ")
+    words = REASONS.get(known)
+    told = f"{words}{separator}{rest}" if words else reason.replace("_", " ")
+    return ": ".join(filter(None, [told, note]))
+
+
+def _view(
+    visit: Visit, found: Found, row: dict[str, Any], given: dict[str, str], now: datetime
+) -> LedgerView:
+    name, decision = row["name"], given.get("decision")
+    rows, next_page = _page(found.rows)
+    asked = {key: value for key, value in given.items() if key in ("at", "clock")}
+    chosen = {"decision": decision, **asked}
+    spec = _spec(row)
+    answers = [_answer(meant, told, spec, row["enabled"]) for meant, told in found.reasons]
+    is_named = all(answer.mark.word != "no fire" for answer in answers)
+    return LedgerView(
+        name=name,
+        zone=_schedule_zone(row["timezone"]),
+        utc=load_zone("UTC"),
+        rows=tuple(_ledger_row(visit, name, fire, now) for fire in rows),
+        decisions=[
+            (
+                word or "all",
+                visit.link("occurrences", {**asked, "decision": word}, name=name),
+                word == decision,
+            )
+            for word in (None, *ask.DECISIONS)
+        ],
+        decision=decision,
+        asked=given.get("at", ""),
+        clock=given.get("clock", "schedule"),
+        clocks=_clocks(row["timezone"], visit.zone),
+        answers=tuple(answers),
+        near=() if is_named or spec is None else _near(visit, name, spec, found.reasons[0][0]),
+        looked_at=ask.LOOK,
+        is_first_page="before" not in given,
+        first_href=visit.link("occurrences", chosen, name=name),
+        next_href=None
+        if next_page is None
+        else visit.link("occurrences", {**chosen, "before": next_page}, name=name),
+    )
+
+
+def _page(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str | None]:
+    """The rows of this page, and where the next begins; a fire and a range of it stay together."""
+    if len(rows) <= ask.PAGE_ROWS:
+        return rows, None
+    last = rows[ask.PAGE_ROWS - 1]["fire_at"]
+    shown = [row for row in rows if row["fire_at"] >= last]
+    return shown, last.isoformat()
+
+
+def _ledger_row(visit: Visit, name: str, fire: dict[str, Any], now: datetime) -> LedgerRow:
+    outcome = fire["run_state"]
+    if outcome == "ready":
+        is_future = fire["due_at"] is not None and fire["due_at"] > now
+        waiting = "retrying" if fire["attempt"] else "scheduled" if is_future else "ready"
+        outcome = "parked" if fire["hold"] else waiting
+    started = fire["started_at"]
+    return LedgerRow(
+        facts=fire,
+        reason=reason_words(fire["reason"], fire["note"])
+        or (fire["cancel_reason"] if outcome == "cancelled" else None),
+        outcome=outcome,
+        delay=None if started is None else (started - fire["fire_at"]).total_seconds(),
+        why_href=visit.link("occurrences", {"at": fire["fire_at"].isoformat()}, name=name),
+    )
+
+
+def _answer(meant: Meant, told: doors.Reason, spec: Spec | None, enabled: bool) -> Answer:
+    decision = told.decision
+    if decision == "not yet" and spec is not None and not _names(spec, meant.instant):
+        decision, reason = "not an instant", "as it stands, it does not name it"
+    else:
+        reason = reason_words(told.reason) or ""
+    if decision == "run":
+        sentence = _OUTCOMES.get(told.outcome, "It became a run.")
+        mark = state_mark(told.outcome or "run")
+    else:
+        sentence = _DECISIONS.get(decision, decision) + (f": {reason}." if reason else ".")
+        mark = state_mark(decision)
+    if decision == "not an instant":
+        mark = mark._replace(glyph="∅", word="no fire")
+    elif decision == "not yet":
+        mark = mark._replace(glyph="◷", word="paused" if not enabled else "not yet")
+    return Answer(meant.instant, mark, sentence, told.run, told.outcome, meant.note)
+
+
+def _near(visit: Visit, name: str, spec: Spec, meant: Meant) -> tuple[NearFire, ...]:
+    """The fires before and after, by the definition as it stands."""
+    fires = (("before", spec.previous(meant.instant)), ("after", spec.next(meant.instant)))
+    return tuple(
+        NearFire(fire, word, visit.link("occurrences", {"at": fire.isoformat()}, name=name))
+        for word, fire in fires
+        if fire is not None
+    )
+
+
+def _names(spec: Spec, instant: datetime) -> bool:
+    """Whether the schedule as it stands fires at this instant."""
+    return spec.next(instant - timedelta(microseconds=1)) == instant
+
+
+def _spec(row: dict[str, Any]) -> Spec | None:
+    try:
+        return parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+    except PgcronError:  # another version wrote it, or this tzdata lacks its zone
+        return None
+
+
+def _zone(clock: str, timezone: str, mine: ZoneInfo) -> ZoneInfo:
+    if clock == "mine":
+        return mine
+    return load_zone("UTC") if clock == "utc" else _schedule_zone(timezone)
+
+
+def _schedule_zone(timezone: str) -> ZoneInfo:
+    try:
+        return load_zone(timezone)
+    except UnknownZone:  # newer than this tzdata: its times are told in UTC
+        return load_zone("UTC")
+
+
+def _clocks(timezone: str, mine: ZoneInfo) -> list[tuple[str, str]]:
+    """The clocks to choose from, each zone once."""
+    clocks = [("schedule", timezone), ("utc", "UTC"), ("mine", mine.key)]
+    known = [zone for _, zone in clocks]
+    return [
+        (word, f"{zone} (the schedule's)" if word == "schedule" else zone)
+        for at, (word, zone) in enumerate(clocks)
+        if zone not in known[:at]
+    ]
+
+
+def _instant(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text).astimezone(UTC) if "T" in text else None
+    except (ValueError, OverflowError):
+        found = None
+    if found is None:
+        raise InvalidInput(
+            f"'{text[:60]}' is not a page of the ledger",
+            "A page begins before an instant, such as 2026-11-21T06:30:00Z.",
+            "Leave 'before' out for the newest, and go on by the link below the list.",
+        )
+    return found
