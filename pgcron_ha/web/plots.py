@@ -30,6 +30,8 @@ _MOST_TICKS: Final = 9
 _GRAVITY: Final = ("dead", "lost", "running", "cancelled", "expired", "skipped", "superseded")
 # Bars of a trend: as many runs as health is judged from.
 _BARS: Final = 30
+# Fewer runs than this don't fill the width of a trend; a single one would be a wall.
+_FEW_BARS: Final = 12
 SPARK_WIDTH: Final = 120
 SPARK_HEIGHT: Final = 22
 TREND_WIDTH: Final = 900
@@ -196,7 +198,7 @@ def trend(
     return Trend(
         width=TREND_WIDTH,
         height=TREND_HEIGHT,
-        bars=tuple(_bars(runs, top, TREND_WIDTH, TREND_HEIGHT, zone)),
+        bars=tuple(_bars(runs, top, TREND_WIDTH, TREND_HEIGHT, zone, max(len(runs), _FEW_BARS))),
         top=duration(top),
         median_y=height_of(median),
         slowest_y=None if slowest is None else height_of(min(slowest, top)),
@@ -209,15 +211,16 @@ def _bars(
     width: int,
     height: int,
     zone: ZoneInfo,
+    places: int = _BARS,
 ) -> Iterable[SparkBar]:
-    step = width / _BARS
+    step = width / places
     for position, (run, outcome, seconds, end) in enumerate(runs):
         share = min((seconds or 0.0) / top, 1.0) if top > 0 else 0.0
         # A failure is told by its height, too, for those who can't tell its colour.
         tall = height if outcome in ("dead", "lost") else max(3.0, round(share * height, 1))
         took = f" in {duration(seconds)}" if seconds is not None else ""
         yield SparkBar(
-            x=round((_BARS - len(runs) + position) * step, 1),
+            x=round((places - len(runs) + position) * step, 1),
             y=round(height - tall, 1),
             width=round(step * 0.75, 1),
             height=tall,

@@ -25,8 +25,8 @@ NEXT_FIRES: Final = 10
 LEDGER_ROWS: Final = 25
 RUN_ROWS: Final = 25
 _ISO: Final = "%Y-%m-%dT%H:%M:%S.%f%z"
-# A change of the clock is told at the fires that are this near to it.
-_NEAR_A_CHANGE: Final = timedelta(hours=24)
+# A change of the clock is told at the fires that are this near to it: no jump is larger.
+_NEAR_A_CHANGE: Final = timedelta(hours=3)
 
 
 class NoSuchSchedule(NotFound):
@@ -124,7 +124,7 @@ def _clock_note(fire: datetime, zone_name: str) -> str | None:
     """What the zone's clock does near a fire."""
     naive = fire.astimezone(UTC).replace(tzinfo=None)
     change = last_change(zone_name, naive - _NEAR_A_CHANGE, naive) or first_change(
-        zone_name, naive, naive + timedelta(hours=3)
+        zone_name, naive, naive + _NEAR_A_CHANGE
     )
     if change is None:
         return None

@@ -106,7 +106,9 @@ def _lag(facts: Facts, now: datetime) -> Tile:
     seconds = max(0.0, (now - worst["oldest_due"]).total_seconds())
     tone = "fail" if seconds > LAG_BAD_SECONDS else "late" if seconds > LAG_LATE_SECONDS else "ok"
     word = {"fail": "behind", "late": "behind", "ok": "ok"}[tone]
-    return _tile("Worst queue lag", duration(seconds), tone, word, f"queue {worst['queue']}")
+    # A number that is read from afar: no seconds beside many minutes.
+    shown = seconds if seconds < LAG_BAD_SECONDS else seconds - seconds % 60
+    return _tile("Worst queue lag", duration(shown), tone, word, f"queue {worst['queue']}")
 
 
 def _delay(facts: Facts) -> Tile:

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines
+
+
+def schedule(spec: str, **changes: Any) -> dict[str, Any]:
+    row = {"spec": spec, "timezone": "Europe/Berlin", "dst": "vixie", "status": "valid"}
+    return row | {"enabled": True, "error": None} | changes
+
+
+def test_fires_are_told_in_the_schedules_zone_and_utc() -> None:
+    lines, note = future_fire_lines(
+        schedule("30 6 * * mon-fri"), datetime(2026, 11, 20, 12, tzinfo=UTC)
+    )
+
+    assert len(lines) == NEXT_FIRES
+    first = lines[0]
+    assert (first.weekday, first.local) == ("Mon", "2026-11-23 06:30:00 (+1)")
+    assert first.utc == "2026-11-23 05:30:00"
+    assert first.note is None
+    assert note is None
+
+
+@pytest.mark.parametrize(
+    ("now", "local", "sentence"),
+    [
+        (datetime(2027, 3, 27, 12, tzinfo=UTC), "2027-03-28 03:00:00 (+2)", "goes forward"),
+        (datetime(2026, 10, 24, 12, tzinfo=UTC), "2026-10-25 02:30:00 (+2)", "goes back"),
+    ],
+)
+def test_gaps_and_folds_of_the_clock_are_marked(now: datetime, local: str, sentence: str) -> None:
+    lines, _ = future_fire_lines(schedule("30 2 * * *"), now)
+
+    assert lines[0].local == local
+    assert lines[0].note is not None
+    assert sentence in lines[0].note
+    assert [line.note for line in lines[1:]] == [None] * (NEXT_FIRES - 1)
+
+
+def test_a_paused_an_invalid_and_an_ended_schedule_say_so() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    paused, sentence = future_fire_lines(schedule("0 * * * *", enabled=False), now)
+    invalid = future_fire_lines(schedule("0 * * * *", status="invalid", error="no zone"), now)
+    unreadable = future_fire_lines(schedule("nonsense"), now)
+
+    assert paused
+    assert sentence is not None
+    assert "paused" in sentence
+    assert invalid == ((), "no zone")
+    assert unreadable[0] == ()
+    assert unreadable[1]
