@@ -1,0 +1,333 @@
+"""``/runs/{id}``: what happened, where did the time go, what is the error, what can be done."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pgcron_ha.db.pages import run as ask
+from pgcron_ha.db.pages import runs as ask_runs
+from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.errors import InvalidInput, NotFound
+from pgcron_ha.web.formats import duration, state_mark
+from pgcron_ha.web.json_text import pretty
+from pgcron_ha.web.run_contexts import AttemptLine, ChildRun, JsonText, LogLine, LogView, RunView
+from pgcron_ha.web.run_time import where_time_went
+from pgcron_ha.web.run_words import run_sentence, run_word
+from pgcron_ha.web.visit import Visit
+
+# Characters of a laid-out args or result.
+MOST_PRETTY: Final = 30_000
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_PLACE: Final = re.compile(r"(before|after)-([0-9]{1,9})\.([0-9]{1,9})")
+_STREAMS: Final = {"stdout": "out", "stderr": "err"}
+_GONE: Final = 4
+
+
+class NoSuchRun(NotFound):
+    """A number that no run has, with the runs next to it."""
+
+    def __init__(self, text: str, near: list[tuple[str, str]]) -> None:
+        super().__init__(
+            f"run '{text[:60]}' does not exist",
+            "It was never enqueued, its transaction was rolled back, or retention removed it.",
+            "Look for it in the list of runs.",
+        )
+        self.near = near
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    """Which piece of a log: the lines ``before`` or ``after`` one (attempt, number)."""
+
+    side: str = "before"
+    line: tuple[int, int] = (ask.HIGHEST, ask.HIGHEST)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether these are the last lines."""
+        return self.side == "before" and self.line[0] == ask.HIGHEST
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read; `run` is None when there is no such run."""
+
+    run: dict[str, Any] | None
+    waits: dict[str, Any] | None
+    letter: dict[str, Any] | None
+    attempts: list[dict[str, Any]]
+    children: list[dict[str, Any]]
+    lines: list[dict[str, Any]]
+    near: list[int]
+
+
+async def show_run(visit: Visit) -> Response:
+    """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
+    run_id = run_number(visit)
+    place = _place(visit.query("log").get("log"))
+    snapshot = await visit.read(
+        ("run", run_id, place),
+        lambda connection: read_run(connection, visit.schema, run_id, place),
+    )
+    if (drawn := visit.drawn(snapshot)) is not None:
+        return drawn
+    found = snapshot.value
+    if found.run is None:
+        near = [(f"run {other}", visit.link("run", id=other)) for other in found.near]
+        raise NoSuchRun(str(run_id), near)
+    view = _view(visit, found, found.run, place, snapshot.now)
+    title = f"{state_mark(view.word).word} · run {run_id} · {view.what}"
+    return visit.page("run.html", view, snapshot, title=title, section="runs")
+
+
+def run_number(visit: Visit) -> int:
+    """The run of the address. NoSuchRun for what is no number."""
+    text = visit.segment("id")
+    if _NUMBER.fullmatch(text) is None:
+        raise NoSuchRun(text, [("all runs", visit.link("runs"))])
+    return int(text)
+
+
+async def read_run(connection: Connection, schema: str, run_id: int, place: LogPlace) -> Found:
+    """Everything the page shows, in one read-only transaction."""
+    run = await ask.run(connection, run_id, schema=schema)
+    if run is None:
+        near = await ask_runs.near_runs(connection, run_id, schema=schema)
+        return Found(None, None, None, [], [], [], near)
+    is_waiting = run["finished_at"] is None and run["state"] != "running"
+    is_dead = run["state"] in ("dead", "lost")
+    # One line and one attempt more than are shown tell that there are more.
+    read_lines = ask.lines_before if place.side == "before" else ask.lines_after
+    return Found(
+        run=run,
+        waits=await ask.waits_for(connection, run_id, schema=schema) if is_waiting else None,
+        letter=await ask.letter(connection, run_id, schema=schema) if is_dead else None,
+        attempts=await ask.attempts(connection, run_id, limit=ask.ATTEMPTS + 1, schema=schema),
+        children=await ask.children(connection, run_id, schema=schema)
+        if run["finished_at"] is not None
+        else [],
+        lines=await read_lines(connection, run_id, place.line, limit=ask.LINES + 1, schema=schema),
+        near=[],
+    )
+
+
+def _place(text: str | None) -> LogPlace:
+    if text is None:
+        return LogPlace()
+    if text == "first":
+        return LogPlace("after", (0, 0))
+    match = _PLACE.fullmatch(text)
+    if match is None:
+        raise InvalidInput(
+            f"'{text[:60]}' is not a piece of a log",
+            "A piece is 'first', or what is before or after a line, such as before-1.500.",
+            "Leave it out for the newest lines.",
+        )
+    return LogPlace(match[1], (int(match[2]), int(match[3])))
+
+
+def _view(
+    visit: Visit, found: Found, row: dict[str, Any], place: LogPlace, now: datetime
+) -> RunView:
+    word = run_word(row, now)
+    shown = found.attempts[: ask.ATTEMPTS]
+    is_alive = row["finished_at"] is None
+    is_open_letter = found.letter is not None and found.letter["requeued_as"] is None
+    redrive_href = visit.link_if_there("redrive", id=row["id"]) if is_open_letter else None
+    return RunView(
+        row=row,
+        word=word,
+        sentence=run_sentence(row, found.waits, found.letter, now),
+        what=row["schedule_now"] or row["schedule"] or row["handler"],
+        schedule_href=visit.link("schedule", name=row["schedule_now"])
+        if row["schedule_now"]
+        else None,
+        facts=_facts(visit, row),
+        instants=_instants(row),
+        bar=where_time_went(row, shown, now),
+        attempts=_attempts(row, shown, now),
+        hidden_attempts=max(0, shown[-1]["attempt"] - 1) if len(found.attempts) > len(shown) else 0,
+        args=_json(row["args"], row["args_bytes"]),
+        result=_json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
+        log=_log(visit, found, row, place),
+        slot_holder=(found.waits or {}).get("slot_holder"),
+        children=_children(found),
+        cancel_word=_cancel_word(row, word),
+        retry_word=_retry_word(row, word, redrive_href),
+        redrive_href=redrive_href,
+        note="Retention has removed its history; this is what its dead letter kept."
+        if row["place"] == _GONE
+        else "It runs now, so it can't be retried."
+        if is_alive and word == "running"
+        else None,
+    )
+
+
+def _cancel_word(row: dict[str, Any], word: str) -> str | None:
+    if row["finished_at"] is not None or row["cancel_at"] is not None:
+        return None
+    return "Ask it to stop" if word == "running" else "Cancel"
+
+
+def _retry_word(row: dict[str, Any], word: str, redrive_href: str | None) -> str | None:
+    if row["finished_at"] is not None:
+        return None if redrive_href or row["place"] == _GONE else "Run again"
+    return None if word in ("running", "blocked", "ready", "parked") else "Run it now"
+
+
+def _facts(visit: Visit, row: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    def runs(**filters: str) -> str:
+        return visit.link("runs", filters)
+
+    parent = row["parent_run"]
+    facts: list[tuple[str, str, str | None]] = [
+        ("Handler", row["handler"], runs(handler=row["handler"])),
+        ("Queue", row["queue"], runs(queue=row["queue"])),
+        ("Priority", f"{row['priority']}" + (" (0 is first)" if row["priority"] else ""), None),
+        ("Attempt", f"{row['attempt']} of {row['max_attempts']}", None),
+    ]
+    if row["node"]:
+        facts.append(("Node", row["node"], runs(node=row["node"])))
+    if row["schedule"] and not row["schedule_now"]:
+        facts.append(("Schedule", f"{row['schedule']} (deleted)", runs(schedule=row["schedule"])))
+    if parent is not None:
+        facts.append(("Made from", f"run {parent}", visit.link("run", id=parent)))
+    made = row["origin"] + (f", by {row['created_by']}" if row["created_by"] else "")
+    facts.append(("Origin", made, None))
+    facts.append(("Delivery", row["delivery"].replace("_", " "), None))
+    if row["timeout"] is not None:
+        facts.append(("Timeout", duration(row["timeout"]), None))
+    facts.append(("Id", str(row["uuid"]), None))
+    return facts
+
+
+def _instants(row: dict[str, Any]) -> list[tuple[str, datetime | None]]:
+    fire = row["scheduled_for"] or row["nominal_for"]
+    named = [
+        ("Fire time", fire),
+        ("Made", row["created_at"]),
+        ("Due", row["due_at"] if row["due_at"] != fire else None),
+        ("Claimed", row["claimed_at"]),
+        ("Began", row["started_at"]),
+        ("Ended", row["finished_at"]),
+        ("Asked to stop", row["cancel_at"]),
+        ("Expires", row["expire_at"]),
+    ]
+    return [(word, instant) for word, instant in named if instant is not None]
+
+
+def _attempts(
+    row: dict[str, Any], failed: list[dict[str, Any]], now: datetime
+) -> list[AttemptLine]:
+    lines: list[AttemptLine] = []
+    if row["claimed_at"] is not None and all(a["attempt"] != row["attempt"] for a in failed):
+        began, ended = row["started_at"], row["finished_at"]
+        lines.append(
+            AttemptLine(
+                number=row["attempt"],
+                outcome=row["state"],
+                node=row["node"],
+                claimed_at=row["claimed_at"],
+                started_at=began,
+                ended_at=ended,
+                seconds=None if began is None else ((ended or now) - began).total_seconds(),
+                error_class=None,
+                error=row["error"] if ended is not None else None,
+                traceback=None,
+                is_open=False,
+            )
+        )
+    unfolded = next((a["attempt"] for a in failed if a["traceback"]), None)
+    lines.extend(_attempt(attempt, attempt["attempt"] == unfolded) for attempt in failed)
+    return lines
+
+
+def _attempt(attempt: dict[str, Any], is_open: bool) -> AttemptLine:
+    began = attempt["started_at"]
+    return AttemptLine(
+        number=attempt["attempt"],
+        outcome=attempt["outcome"],
+        node=attempt["node"],
+        claimed_at=attempt["claimed_at"],
+        started_at=began,
+        ended_at=attempt["ended_at"],
+        seconds=None if began is None else (attempt["ended_at"] - began).total_seconds(),
+        error_class=attempt["error_class"],
+        error=attempt["error"],
+        traceback=attempt["traceback"],
+        is_open=is_open,
+    )
+
+
+def _json(text: str, size: int) -> JsonText:
+    laid_out = pretty(text, MOST_PRETTY)
+    return JsonText(laid_out, size, len(text.encode()) < size or laid_out.endswith("…"))
+
+
+def _children(found: Found) -> list[ChildRun]:
+    children = [
+        ChildRun(
+            child["id"], f"{child['origin']} by {child['created_by']}", child["state"], child["at"]
+        )
+        for child in found.children
+    ]
+    redriven = found.letter["requeued_as"] if found.letter is not None else None
+    if found.letter is not None and redriven and all(c.id != redriven for c in children):
+        by = found.letter["requeued_by"]
+        children.append(ChildRun(redriven, f"redrive by {by}", "", found.letter["requeued_at"]))
+    return children
+
+
+def _log(visit: Visit, found: Found, row: dict[str, Any], place: LogPlace) -> LogView:
+    has_more = len(found.lines) > ask.LINES
+    shown = found.lines
+    if has_more:
+        shown = shown[1:] if place.side == "before" else shown[:-1]
+    lines = tuple(_lines(shown))
+    runs = row["state"] == "running"
+    has_earlier = has_more if place.side == "before" else place.line > (0, 0)
+    has_later = has_more if place.side == "after" else not place.is_end
+
+    def link(piece: str) -> str:
+        return visit.link("run", {"log": piece}, id=row["id"]) + "#log"
+
+    return LogView(
+        lines=lines,
+        earlier_href=link(f"before-{_at(shown[0])}") if has_earlier and shown else None,
+        later_href=link(f"after-{_at(shown[-1])}") if has_later and shown else None,
+        newest_href=None if place.is_end else visit.link("run", id=row["id"]) + "#log",
+        download_href=visit.link("run_log", id=row["id"]),
+        grows=runs and place.is_end,
+        empty_note="It has printed nothing yet."
+        if runs
+        else "It has not begun."
+        if not row["attempt"]
+        else "No lines are kept: it printed nothing, or retention removed them.",
+    )
+
+
+def _at(line: dict[str, Any]) -> str:
+    return f"{line['attempt']}.{line['sequence']}"
+
+
+def _lines(lines: list[dict[str, Any]]) -> list[LogLine]:
+    shown: list[LogLine] = []
+    for at, line in enumerate(lines):
+        shown.append(
+            LogLine(
+                anchor=f"L{line['attempt']}-{line['sequence']}",
+                number=line["sequence"],
+                at=line["at"],
+                stream=_STREAMS.get(line["stream"], "log"),
+                text=line["line"],
+                is_cut=line["is_cut"],
+                attempt=line["attempt"],
+                is_first_of_attempt=at == 0 or lines[at - 1]["attempt"] != line["attempt"],
+            )
+        )
+    return shown

@@ -1,0 +1,35 @@
+"""What can be done to a run: POST only, as the same functions that SQL and the CLI call."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from pgcron_ha.db import doors
+from pgcron_ha.web.pages.run import run_number
+from pgcron_ha.web.visit import Visit
+
+_CANCELLED: Final = {"requested": "cancel_requested"}
+
+
+async def cancel(visit: Visit) -> Response:
+    """Ends a waiting run, asks the node of a running one to stop it; ``reason`` is kept."""
+    run = run_number(visit)
+    reason = (await visit.form("reason")).get("reason")
+    verdict = await visit.act(
+        lambda connection: doors.cancel_run(
+            connection, run, reason, actor=visit.actor, schema=visit.schema
+        )
+    )
+    return visit.redirect("run", {"done": _CANCELLED.get(verdict, verdict)}, id=run)
+
+
+async def retry(visit: Visit) -> Response:
+    """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
+    run = run_number(visit)
+    await visit.form()
+    made = await visit.act(
+        lambda connection: doors.retry_run(connection, run, actor=visit.actor, schema=visit.schema)
+    )
+    return visit.redirect("run", {"done": "retried" if made == run else "rerun"}, id=made)

@@ -1,0 +1,260 @@
+"""``/runs``: which runs are there, filtered by an address that can be sent to others."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from starlette.responses import RedirectResponse, Response
+
+from pgcron_ha.db.pages import runs as ask
+from pgcron_ha.db.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
+from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.errors import InvalidInput, NotFound
+from pgcron_ha.web.contexts import FilterChip
+from pgcron_ha.web.formats import number, plain
+from pgcron_ha.web.moments import Moment, parse_moment, resolve
+from pgcron_ha.web.run_contexts import RunLine, RunsView, RunTab
+from pgcron_ha.web.visit import Visit, choice
+
+# Groups of states that people ask for together; the dead of "attention" are not yet redriven.
+GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "attention": ("retrying", "parked", "dead", "lost"),
+    "running": ("running",),
+    "waiting": ("ready", "scheduled", "retrying", "parked", "blocked"),
+    "ended": ENDED_WORDS,
+}
+STATE_WORDS: Final[tuple[str, ...]] = (*LIVE_WORDS, *ENDED_WORDS)
+_STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*GROUPS, *STATE_WORDS)))
+_NAMED: Final[tuple[str, ...]] = ("schedule", "handler", "queue", "node")
+_FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "since", "until")
+# Suggestions change rarely, and all lists show the same.
+_CHOICES_LIFE_SECONDS: Final = 10.0
+_NEAR: Final = 5
+_POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~)?([0-9]{1,18})")
+_ISO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+class NothingOfThatName(NotFound):
+    """A filter names something that neither exists nor has left a run."""
+
+    def __init__(self, what: str, name: str, near: list[tuple[str, str]]) -> None:
+        super().__init__(
+            f"{what} '{name[:200]}' is not known, and no run of it was found",
+            f"A {what} is filtered by its whole name, spelled exactly.",
+            "Choose one of the suggestions, or leave the filter out.",
+        )
+        self.near = near
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What was read for one page of the list."""
+
+    page: RunPage
+    counts: dict[str, Any]
+    has_schedule: bool
+    """Whether a schedule of the filter's name exists."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The address, understood; instants are resolved by the database's clock."""
+
+    filter: RunFilter
+    since: Moment | None
+    until: Moment | None
+    position: Position | None
+
+
+async def show_runs(visit: Visit) -> Response:
+    """The list; every filter stands in the address, ``before`` is where a page begins."""
+    given = visit.query(*_FILTERS, "before", "find")
+    if "find" in given:
+        return await _jump(visit, given["find"])
+    asked = _understood(visit, given)
+    choices = await visit.read(
+        ("run_choices",),
+        lambda connection: ask.choices(connection, schema=visit.schema),
+        life=_CHOICES_LIFE_SECONDS,
+    )
+    period = choices.value["period"]
+    snapshot = await visit.read(
+        ("runs", asked, period),
+        lambda connection: read_listing(connection, visit.schema, asked, period),
+    )
+    if (drawn := visit.drawn(snapshot)) is not None:
+        return drawn
+    _require_known(visit, snapshot.value, given, choices.value)
+    view = _view(visit, snapshot.value, given, choices.value, snapshot.now)
+    return visit.page("runs.html", view, snapshot, title="Runs", section="runs")
+
+
+async def read_listing(connection: Connection, schema: str, asked: _Asked, period: str) -> Listing:
+    """One page of runs, and how many run and wait."""
+    counts = await ask.counts(connection, schema=schema)
+    now = counts["now"]
+    wanted = replace(
+        asked.filter,
+        since=ask.LONG_AGO if asked.since is None else resolve(asked.since, now),
+        until=ask.FAR_AHEAD if asked.until is None else resolve(asked.until, now),
+    )
+    known = None
+    if wanted.schedule is not None:
+        known = await ask.schedule_id(connection, wanted.schedule, schema=schema)
+    position = asked.position or Position()
+    # A schedule that was deleted left runs with its name, which no index knows.
+    if known is not None and (asked.position is None or position.at is not None):
+        page = await ask.runs_of_schedule(connection, known, wanted, position, schema=schema)
+    else:
+        page = await ask.newest_runs(connection, wanted, position, period=period, schema=schema)
+    return Listing(page, counts, known is not None)
+
+
+async def _jump(visit: Visit, text: str) -> Response:
+    """To the run of a number or of an idempotency key."""
+    text = text.strip()
+    if text.isdecimal() and len(text) <= 18:
+        return RedirectResponse(visit.link("run", id=int(text)), 303)
+    found = await visit.read(
+        ("run_of_key", text),
+        lambda connection: ask.run_of_key(connection, text, schema=visit.schema),
+    )
+    if found.value is None:
+        raise NotFound(
+            f"no run has the idempotency key '{text[:200]}'",
+            "A key names its run as long as it lives, a day if nothing else was said.",
+            "Look for the run by its number or by the filters of the list.",
+        )
+    return RedirectResponse(visit.link("run", id=found.value), 303)
+
+
+def _understood(visit: Visit, given: dict[str, str]) -> _Asked:
+    state = choice(given.get("state"), _STATES, "state")
+    states = GROUPS.get(state or "", (state,) if state else (*LIVE_WORDS, *ENDED_WORDS))
+    since, until = (
+        parse_moment(given[name], visit.zone) if name in given else None
+        for name in ("since", "until")
+    )
+    wanted = RunFilter(
+        states=states,
+        is_open=state == "attention",
+        queue=given.get("queue"),
+        handler=given.get("handler"),
+        schedule=given.get("schedule"),
+        node=given.get("node"),
+    )
+    return _Asked(wanted, since, until, _position(given.get("before")))
+
+
+def _position(text: str | None) -> Position | None:
+    if text is None:
+        return None
+    match = _POSITION.fullmatch(text)
+    try:
+        if match is not None:
+            at = None if match[1] is None else datetime.fromisoformat(match[1])
+            if at is None or at.tzinfo is not None:
+                return Position(int(match[2]), at)
+    except ValueError:
+        pass
+    raise InvalidInput(
+        f"'{text[:60]}' is not a page of this list",
+        "A page begins below the number of a run.",
+        "Leave 'before' out for the first page.",
+    )
+
+
+def _require_known(
+    visit: Visit, listing: Listing, given: dict[str, str], choices: dict[str, Any]
+) -> None:
+    """Raises for a filter whose name nothing has, if it found nothing."""
+    if listing.page.rows or "before" in given:
+        return
+    for what in _NAMED:
+        name, known = given.get(what), choices[f"{what}s"]
+        if name is None or name in known or (what == "schedule" and listing.has_schedule):
+            continue
+        if listing.page.is_stopped:
+            continue  # it may be further back
+        rest = {key: value for key, value in given.items() if key != what}
+        near = difflib.get_close_matches(name[:200], known, _NEAR, cutoff=0.4) or known[:_NEAR]
+        raise NothingOfThatName(
+            what, name, [(other, visit.link("runs", {**rest, what: other})) for other in near]
+        )
+
+
+def _view(
+    visit: Visit, listing: Listing, given: dict[str, str], choices: dict[str, Any], now: datetime
+) -> RunsView:
+    filters = {name: given[name] for name in _FILTERS if name in given}
+    page = listing.page
+    return RunsView(
+        rows=tuple(_line(row, now) for row in page.rows),
+        tabs=tuple(_tabs(visit, filters, listing.counts)),
+        filters={name: given.get(name, "") for name in _FILTERS},
+        chips=tuple(_chips(visit, filters)),
+        state_words=STATE_WORDS,
+        choices={name: choices[f"{name}s"] for name in _NAMED},
+        next_href=None
+        if page.next is None
+        else visit.link("runs", {**filters, "before": _cursor(page.next)}),
+        is_first_page="before" not in given,
+        looked=page.looked,
+        looked_to=page.looked_to,
+        is_stopped=page.is_stopped,
+        is_empty=not page.rows and not filters and "before" not in given,
+    )
+
+
+def _cursor(position: Position) -> str:
+    if position.at is None:
+        return str(position.id)
+    return f"{position.at.astimezone(UTC).strftime(_ISO)}~{position.id}"
+
+
+def _tabs(visit: Visit, filters: dict[str, str], counts: dict[str, Any]) -> list[RunTab]:
+    rest = {name: value for name, value in filters.items() if name != "state"}
+    current = filters.get("state")
+    tabs = [RunTab("all", visit.link("runs", rest), current is None, None)]
+    for word in GROUPS:
+        count = counts.get(word) if not rest else None
+        most = ask.COUNTED_EXACTLY
+        shown = None if count is None else number(most) + "+" if count > most else number(count)
+        tabs.append(
+            RunTab(word, visit.link("runs", {**rest, "state": word}), current == word, shown)
+        )
+    return tabs
+
+
+def _chips(visit: Visit, filters: dict[str, str]) -> list[FilterChip]:
+    return [
+        FilterChip(
+            f"{name}: {plain(value)}",
+            visit.link("runs", {key: other for key, other in filters.items() if key != name}),
+        )
+        for name, value in filters.items()
+    ]
+
+
+def _line(row: dict[str, Any], now: datetime) -> RunLine:
+    seconds = row["seconds"]
+    if row["state"] == "running" and row["started_at"] is not None:
+        seconds = (now - row["started_at"]).total_seconds()
+    return RunLine(
+        id=row["id"],
+        state=row["state"],
+        schedule=row["schedule"],
+        handler=row["handler"],
+        queue=row["queue"],
+        origin=row["origin"],
+        at=row["at"],
+        seconds=seconds,
+        attempt=row["attempt"],
+        max_attempts=row["max_attempts"],
+        node=row["node"],
+        error=row["error"],
+    )

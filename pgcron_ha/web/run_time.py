@@ -1,0 +1,164 @@
+"""Where a run's time went: waiting, claimed, executing, backing off; as a bar and as sums.
+
+Pure: what was read of the run and its attempts, and the clock, are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pgcron_ha.web.formats import duration
+
+WIDTH: Final = 1000.0
+# What took no time at all is drawn all the same.
+_THINNEST: Final = 3.0
+# Word, and what it means.
+KINDS: Final[dict[str, str]] = {
+    "waiting": "due, and not yet claimed by a node",
+    "claimed": "held by a node that had not begun",
+    "executing": "the handler at work",
+    "backing off": "between a failed attempt and the next claim",
+}
+_TONES: Final = {"waiting": "idle", "claimed": "late", "backing off": "retry"}
+_ATTEMPT_TONES: Final = {"succeeded": "ok", "running": "run", "cancelled": "idle"}
+
+
+@dataclass(frozen=True)
+class TimeSegment:
+    """A piece of the bar."""
+
+    x: float
+    width: float
+    kind: str
+    tone: str
+    title: str
+
+
+@dataclass(frozen=True)
+class TimeShare:
+    """All of one kind: `percent` of the whole, rounded."""
+
+    kind: str
+    tone: str
+    seconds: float
+    percent: int
+    meaning: str
+
+
+@dataclass(frozen=True)
+class TimeBar:
+    """A run's time from when it was due until it ended, or until now."""
+
+    segments: tuple[TimeSegment, ...]
+    shares: tuple[TimeShare, ...]
+    seconds: float
+    is_open: bool
+    """Whether it goes on."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    kind: str
+    tone: str
+    start: datetime
+    end: datetime
+    what: str
+
+
+def where_time_went(
+    run: dict[str, Any], attempts: Sequence[dict[str, Any]], now: datetime
+) -> TimeBar | None:
+    """The bar of a run (a row of `pgcron_ha.db.pages.run`); None: no time has passed yet."""
+    tries = _tries(run, attempts, now)
+    begin = _begin(run, tries, bool(attempts))
+    if begin is None:
+        return None
+    pieces = [piece for piece in _pieces(run, tries, begin, now) if piece.end > piece.start]
+    whole = sum((piece.end - piece.start).total_seconds() for piece in pieces)
+    if whole <= 0:
+        return None
+    return TimeBar(
+        segments=tuple(_segments(pieces, whole)),
+        shares=tuple(_shares(pieces, whole)),
+        seconds=whole,
+        is_open=run["finished_at"] is None,
+    )
+
+
+def _tries(
+    run: dict[str, Any], attempts: Sequence[dict[str, Any]], now: datetime
+) -> list[dict[str, Any]]:
+    """Every attempt, the first one first, with the one that runs or that succeeded."""
+    tries = sorted(attempts, key=lambda row: (row["attempt"], row["ended_at"]))
+    if run["claimed_at"] is None or any(row["attempt"] == run["attempt"] for row in tries):
+        return tries
+    last = {
+        "attempt": run["attempt"],
+        "outcome": run["state"],
+        "claimed_at": run["claimed_at"],
+        "started_at": run["started_at"],
+        "ended_at": run["finished_at"] or now,
+    }
+    return [*tries, last]
+
+
+def _begin(
+    run: dict[str, Any], tries: Sequence[dict[str, Any]], has_failed: bool
+) -> datetime | None:
+    # A retry moves due_at, so it is the first one only while nothing has failed.
+    due = run["scheduled_for"] if has_failed else run["due_at"]
+    known = [instant for instant in (run["created_at"], due) if instant is not None]
+    first: datetime | None = tries[0]["claimed_at"] if tries else None
+    if not known:
+        return first
+    begin: datetime = max(known)
+    return begin if first is None else min(begin, first)
+
+
+def _pieces(
+    run: dict[str, Any], tries: Sequence[dict[str, Any]], begin: datetime, now: datetime
+) -> Iterator[_Piece]:
+    at = begin
+    gap = "waiting"
+    for row in tries:
+        which = f"attempt {row['attempt']}"
+        start = row["started_at"] or row["ended_at"]
+        yield _Piece(gap, _TONES[gap], at, row["claimed_at"], f"{gap} before {which}")
+        yield _Piece("claimed", _TONES["claimed"], row["claimed_at"], start, f"{which} claimed")
+        if row["started_at"] is not None:
+            tone = _ATTEMPT_TONES.get(row["outcome"], "fail")
+            what = f"{which} {'executing' if row['outcome'] == 'running' else row['outcome']}"
+            yield _Piece("executing", tone, start, row["ended_at"], what.replace("_", " "))
+        at, gap = max(at, row["ended_at"]), "backing off"
+    if run["finished_at"] is not None or run["state"] == "running":
+        end = run["finished_at"] or at
+        yield _Piece(gap, _TONES[gap], at, end, gap)
+        return
+    if gap == "backing off":  # until it is due again, then it waits
+        due = max(at, min(run["due_at"], now))
+        yield _Piece(gap, _TONES[gap], at, due, gap)
+        at = due
+    yield _Piece("waiting", _TONES["waiting"], at, now, "waiting")
+
+
+def _segments(pieces: Sequence[_Piece], whole: float) -> Iterator[TimeSegment]:
+    room = WIDTH - _THINNEST * len(pieces)
+    x = 0.0
+    for piece in pieces:
+        seconds = (piece.end - piece.start).total_seconds()
+        width = _THINNEST + max(0.0, room) * seconds / whole
+        title = f"{piece.what}: {duration(seconds)}"
+        yield TimeSegment(round(x, 1), round(width, 1), piece.kind, piece.tone, title)
+        x += width
+
+
+def _shares(pieces: Sequence[_Piece], whole: float) -> Iterator[TimeShare]:
+    for kind, meaning in KINDS.items():
+        of_kind = [piece for piece in pieces if piece.kind == kind]
+        if of_kind:
+            seconds = sum((piece.end - piece.start).total_seconds() for piece in of_kind)
+            tone = of_kind[-1].tone
+            yield TimeShare(kind, tone, seconds, round(100 * seconds / whole), meaning)
