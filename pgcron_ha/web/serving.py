@@ -77,7 +77,8 @@ def _listen(address: Address) -> socket.socket:
     family = socket.AF_INET6 if is_version_6 else socket.AF_INET
     # "localhost" may be resolved to anything by a careless hosts file.
     host = "127.0.0.1" if address.host.lower() == "localhost" else address.host
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Named as TCP, or asyncio leaves Nagle's algorithm on and small answers wait 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, address.port))
