@@ -12,10 +12,11 @@ from starlette.responses import Response
 from pgcron_ha.db.pages import run as ask
 from pgcron_ha.db.pages import runs as ask_runs
 from pgcron_ha.db.read_pool import Connection
-from pgcron_ha.errors import InvalidInput, NotFound
+from pgcron_ha.errors import NotFound
 from pgcron_ha.web.formats import duration, state_mark
 from pgcron_ha.web.json_text import pretty
-from pgcron_ha.web.run_contexts import AttemptLine, ChildRun, JsonText, LogLine, LogView, RunView
+from pgcron_ha.web.pages.run_lines import LogPlace, log_place, log_view
+from pgcron_ha.web.run_contexts import AttemptLine, ChildRun, JsonText, RunView
 from pgcron_ha.web.run_time import where_time_went
 from pgcron_ha.web.run_words import run_sentence, run_word
 from pgcron_ha.web.visit import Visit
@@ -23,8 +24,6 @@ from pgcron_ha.web.visit import Visit
 # Characters of a laid-out args or result.
 MOST_PRETTY: Final = 30_000
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
-_PLACE: Final = re.compile(r"(before|after)-([0-9]{1,9})\.([0-9]{1,9})")
-_STREAMS: Final = {"stdout": "out", "stderr": "err"}
 _GONE: Final = 4
 
 
@@ -38,19 +37,6 @@ class NoSuchRun(NotFound):
             "Look for it in the list of runs.",
         )
         self.near = near
-
-
-@dataclass(frozen=True)
-class LogPlace:
-    """Which piece of a log: the lines ``before`` or ``after`` one (attempt, number)."""
-
-    side: str = "before"
-    line: tuple[int, int] = (ask.HIGHEST, ask.HIGHEST)
-
-    @property
-    def is_end(self) -> bool:
-        """Whether these are the last lines."""
-        return self.side == "before" and self.line[0] == ask.HIGHEST
 
 
 @dataclass(frozen=True)
@@ -69,7 +55,7 @@ class Found:
 async def show_run(visit: Visit) -> Response:
     """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
     run_id = run_number(visit)
-    place = _place(visit.query("log").get("log"))
+    place = log_place(visit.query("log").get("log"))
     snapshot = await visit.read(
         ("run", run_id, place),
         lambda connection: read_run(connection, visit.schema, run_id, place),
@@ -116,27 +102,11 @@ async def read_run(connection: Connection, schema: str, run_id: int, place: LogP
     )
 
 
-def _place(text: str | None) -> LogPlace:
-    if text is None:
-        return LogPlace()
-    if text == "first":
-        return LogPlace("after", (0, 0))
-    match = _PLACE.fullmatch(text)
-    if match is None:
-        raise InvalidInput(
-            f"'{text[:60]}' is not a piece of a log",
-            "A piece is 'first', or what is before or after a line, such as before-1.500.",
-            "Leave it out for the newest lines.",
-        )
-    return LogPlace(match[1], (int(match[2]), int(match[3])))
-
-
 def _view(
     visit: Visit, found: Found, row: dict[str, Any], place: LogPlace, now: datetime
 ) -> RunView:
     word = run_word(row, now)
     shown = found.attempts[: ask.ATTEMPTS]
-    is_alive = row["finished_at"] is None
     is_open_letter = found.letter is not None and found.letter["requeued_as"] is None
     redrive_href = visit.link_if_there("redrive", id=row["id"]) if is_open_letter else None
     return RunView(
@@ -154,7 +124,7 @@ def _view(
         hidden_attempts=max(0, shown[-1]["attempt"] - 1) if len(found.attempts) > len(shown) else 0,
         args=_json(row["args"], row["args_bytes"]),
         result=_json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
-        log=_log(visit, found, row, place),
+        log=log_view(visit, row, found.lines, place),
         slot_holder=(found.waits or {}).get("slot_holder"),
         children=_children(found),
         cancel_word=_cancel_word(row, word),
@@ -162,8 +132,6 @@ def _view(
         redrive_href=redrive_href,
         note="Retention has removed its history; this is what its dead letter kept."
         if row["place"] == _GONE
-        else "It runs now, so it can't be retried."
-        if is_alive and word == "running"
         else None,
     )
 
@@ -226,7 +194,7 @@ def _attempts(
 ) -> list[AttemptLine]:
     lines: list[AttemptLine] = []
     if row["claimed_at"] is not None and all(a["attempt"] != row["attempt"] for a in failed):
-        began, ended = row["started_at"], row["finished_at"]
+        began, end = row["started_at"], row["finished_at"]
         lines.append(
             AttemptLine(
                 number=row["attempt"],
@@ -234,15 +202,17 @@ def _attempts(
                 node=row["node"],
                 claimed_at=row["claimed_at"],
                 started_at=began,
-                ended_at=ended,
-                seconds=None if began is None else ((ended or now) - began).total_seconds(),
+                ended_at=end,
+                seconds=None if began is None else ((end or now) - began).total_seconds(),
                 error_class=None,
-                error=row["error"] if ended is not None else None,
+                error=row["error"] if end is not None else None,
                 traceback=None,
                 is_open=False,
             )
         )
-    unfolded = next((a["attempt"] for a in failed if a["traceback"]), None)
+    # An unfolded one holds its region as it is, so while more may come all are folded.
+    ended = row["finished_at"] is not None
+    unfolded = next((a["attempt"] for a in failed if a["traceback"] and ended), None)
     lines.extend(_attempt(attempt, attempt["attempt"] == unfolded) for attempt in failed)
     return lines
 
@@ -281,53 +251,3 @@ def _children(found: Found) -> list[ChildRun]:
         by = found.letter["requeued_by"]
         children.append(ChildRun(redriven, f"redrive by {by}", "", found.letter["requeued_at"]))
     return children
-
-
-def _log(visit: Visit, found: Found, row: dict[str, Any], place: LogPlace) -> LogView:
-    has_more = len(found.lines) > ask.LINES
-    shown = found.lines
-    if has_more:
-        shown = shown[1:] if place.side == "before" else shown[:-1]
-    lines = tuple(_lines(shown))
-    runs = row["state"] == "running"
-    has_earlier = has_more if place.side == "before" else place.line > (0, 0)
-    has_later = has_more if place.side == "after" else not place.is_end
-
-    def link(piece: str) -> str:
-        return visit.link("run", {"log": piece}, id=row["id"]) + "#log"
-
-    return LogView(
-        lines=lines,
-        earlier_href=link(f"before-{_at(shown[0])}") if has_earlier and shown else None,
-        later_href=link(f"after-{_at(shown[-1])}") if has_later and shown else None,
-        newest_href=None if place.is_end else visit.link("run", id=row["id"]) + "#log",
-        download_href=visit.link("run_log", id=row["id"]),
-        grows=runs and place.is_end,
-        empty_note="It has printed nothing yet."
-        if runs
-        else "It has not begun."
-        if not row["attempt"]
-        else "No lines are kept: it printed nothing, or retention removed them.",
-    )
-
-
-def _at(line: dict[str, Any]) -> str:
-    return f"{line['attempt']}.{line['sequence']}"
-
-
-def _lines(lines: list[dict[str, Any]]) -> list[LogLine]:
-    shown: list[LogLine] = []
-    for at, line in enumerate(lines):
-        shown.append(
-            LogLine(
-                anchor=f"L{line['attempt']}-{line['sequence']}",
-                number=line["sequence"],
-                at=line["at"],
-                stream=_STREAMS.get(line["stream"], "log"),
-                text=line["line"],
-                is_cut=line["is_cut"],
-                attempt=line["attempt"],
-                is_first_of_attempt=at == 0 or lines[at - 1]["attempt"] != line["attempt"],
-            )
-        )
-    return shown
