@@ -247,6 +247,9 @@ class LedgerView:
     """Word and label of the clocks to choose from."""
     answers: tuple[Answer, ...]
     near: tuple[NearFire, ...]
+    """The fires about an instant that is none."""
+    around_href: str | None
+    """The ledger up to the instant that was asked about."""
     looked_at: int
     is_first_page: bool
     first_href: str

@@ -13,7 +13,7 @@ MOST_NODES: Final = 300
 # The dead of a day; a node that dies each minute fills a page, not a screen for ever.
 MOST_DEAD: Final = 50
 # Handlers that a line of the list names; the page of a node names more.
-SHOWN_HANDLERS: Final = 8
+SHOWN_HANDLERS: Final = 3
 ALL_HANDLERS: Final = 1_000
 COUNTED_RUNS: Final = 1_000
 SHOWN_RUNS: Final = 50

@@ -14,7 +14,7 @@ PATHS: Final = 200
 COUNTED: Final = 10_000
 BUDGET: Final = 100_000
 LOOK: Final = 10_000
-HEAD_ROWS: Final = 20
+HEAD_ROWS: Final = 15
 
 
 async def settings(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -30,7 +31,9 @@ REASONS: Final[dict[str, str]] = {
     "catchup_window": "late; older than the catch-up window",
     "catchup_none": "late; the schedule does not catch up",
     "paused": "the schedule was paused",
+    "overlap_skipped": "the last run was not over",
 }
+_CODE: Final = re.compile("[a-z_]+")
 _OUTCOMES: Final[dict[str | None, str]] = {
     None: "It became a run; retention has removed what came of it.",
     "succeeded": "It ran and succeeded.",
@@ -48,7 +51,7 @@ _DECISIONS: Final[dict[str, str]] = {
     "expired": "It expired",
     "cancelled": "It was cancelled",
     "not yet": "It is not decided yet",
-    "not an instant": "The schedule does not fire at this instant",
+    "not an instant": "It does not fire at this instant",
 }
 
 
@@ -130,8 +133,8 @@ def reason_words(reason: str | None, note: str | None = None) -> str | None:
     if reason is None:
         return None
     known, separator, rest = reason.partition(": ")
-    words = REASONS.get(known)
-    told = f"{words}{separator}{rest}" if words else reason.replace("_", " ")
+    words = REASONS.get(known) or (known.replace("_", " ") if _CODE.fullmatch(known) else known)
+    told = f"{words}{separator}{rest}"
     return ": ".join(filter(None, [told, note]))
 
 
@@ -164,6 +167,7 @@ def _view(
         clocks=_clocks(row["timezone"], visit.zone),
         answers=tuple(answers),
         near=() if is_named or spec is None else _near(visit, name, spec, found.reasons[0][0]),
+        around_href=_around(visit, name, asked, found.reasons),
         looked_at=ask.LOOK,
         is_first_page="before" not in given,
         first_href=visit.link("occurrences", chosen, name=name),
@@ -201,10 +205,14 @@ def _ledger_row(visit: Visit, name: str, fire: dict[str, Any], now: datetime) ->
 
 def _answer(meant: Meant, told: doors.Reason, spec: Spec | None, enabled: bool) -> Answer:
     decision = told.decision
-    if decision == "not yet" and spec is not None and not _names(spec, meant.instant):
-        decision, reason = "not an instant", "as it stands, it does not name it"
-    else:
-        reason = reason_words(told.reason) or ""
+    reason = reason_words(told.reason) or ""
+    is_named = spec is not None and _names(spec, meant.instant)
+    if decision == "not yet" and spec is not None and not is_named:
+        decision, reason = "not an instant", ""
+    elif decision == "not an instant" and is_named:
+        reason = "as it stood then it did not name it; as it stands now it would"
+    elif decision == "not an instant":
+        reason = ""
     if decision == "run":
         sentence = _OUTCOMES.get(told.outcome, "It became a run.")
         mark = state_mark(told.outcome or "run")
@@ -226,6 +234,16 @@ def _near(visit: Visit, name: str, spec: Spec, meant: Meant) -> tuple[NearFire, 
         for word, fire in fires
         if fire is not None
     )
+
+
+def _around(
+    visit: Visit, name: str, asked: dict[str, str], reasons: list[tuple[Meant, doors.Reason]]
+) -> str | None:
+    """The page of the ledger whose first row is what was asked about, or the fire before it."""
+    if not reasons:
+        return None
+    after = reasons[-1][0].instant + timedelta(microseconds=1)
+    return visit.link("occurrences", {**asked, "before": after.isoformat()}, name=name)
 
 
 def _names(spec: Spec, instant: datetime) -> bool:

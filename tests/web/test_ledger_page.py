@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+import asyncpg
+import pytest
+
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.web.pages.ledger import reason_words
+from pgcron_ha.web.pages.wall_time import instants
+from tests.web.conftest import Site
+from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def ledger_of(name: str, query: str = "") -> str:
+    return f"/schedules/{quote(name, safe='')}/occurrences" + (f"?{query}" if query else "")
+
+
+async def fetch(dsn: str, statement: str, *values: object) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return await connection.fetch(statement, *values)
+    finally:
+        await connection.close()
+
+
+def rows(page: str) -> list[str]:
+    """The text of each row of the ledger."""
+    body = page.partition('id="ledger"')[2].partition("<tbody>")[2].partition("</tbody>")[0]
+    return [" ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in body.split("<tr")[1:]]
+
+
+def answers(page: str) -> str:
+    """The text of the answers."""
+    body = page.partition('id="answers"')[2].partition("</section>")[0]
+    return " ".join(re.sub(r"<[^>]+>", " ", body).split())
+
+
+async def test_the_ledger_tells_decision_reason_run_and_outcome(full_site: Site) -> None:
+    page = await full_site.get(ledger_of("etl/orders"))
+
+    shown = rows(page.text)
+    assert len(shown) == 41
+    assert re.search(r"∅ skipped the last run was not over \d+", shown[0])
+    assert re.search(r"→ run \d+ ✓ succeeded", shown[3])
+    assert "∅ missed late; older than the catch-up window 16 fires" in shown[-1]
+
+
+async def test_times_stand_in_the_schedules_zone_and_utc(
+    full_site: Site, full_database: str
+) -> None:
+    page = await full_site.get(ledger_of("nightly-backup"))
+
+    (found,) = await fetch(
+        full_database,
+        "SELECT max(fire_at) AS at FROM pgcron.occurrence o JOIN pgcron.schedule s"
+        " ON s.id = o.schedule_id WHERE s.name = 'nightly-backup'",
+    )
+    at: datetime = found["at"]
+    both = f"{at.astimezone(BERLIN):%Y-%m-%d %H:%M:%S} {at:%Y-%m-%d %H:%M:%S}"
+    assert both in rows(page.text)[0]
+
+
+@pytest.mark.parametrize(("decision", "count"), [("skipped", 3), ("missed", 1), ("expired", 0)])
+async def test_a_decision_filters_the_ledger(full_site: Site, decision: str, count: int) -> None:
+    page = await full_site.get(ledger_of("etl/orders", f"decision={decision}"))
+
+    assert len(rows(page.text)) == count
+    assert (f"No fire was {decision}" in page.text) == (count == 0)
+
+
+async def test_every_decision_is_on_exactly_one_page(full_site: Site, full_database: str) -> None:
+    await fetch(
+        full_database,
+        """WITH chosen AS (SELECT id FROM pgcron.schedule WHERE name = 'etl/orders'),
+           fires AS (INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason)
+             SELECT id, now() - n * interval '7 minutes', 'skipped', 'overlap_skipped'
+             FROM chosen, generate_series(1, 120) n)
+           INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason)
+           SELECT id, now() - n * interval '7 minutes', now() - n * interval '7 minutes', 'paused'
+           FROM chosen, generate_series(1, 120) n""",
+    )
+    seen: list[str] = []
+    path: str | None = ledger_of("etl/orders")
+    while path is not None:
+        page = await full_site.get(path)
+        seen += rows(page.text)
+        found = re.search(r'href="([^"]+)" rel="next"', page.text)
+        path = found[1].replace("&amp;", "&") if found else None
+
+    assert len(seen) == 41 + 240
+
+
+async def test_why_names_the_run_that_a_fire_became(full_site: Site, full_database: str) -> None:
+    (found,) = await fetch(
+        full_database,
+        "SELECT fire_at, run_id FROM pgcron.occurrence o JOIN pgcron.schedule s"
+        " ON s.id = o.schedule_id WHERE s.name = 'etl/orders' AND decision = 'run' LIMIT 1",
+    )
+
+    page = await full_site.get(ledger_of("etl/orders", f"at={quote(found['fire_at'].isoformat())}"))
+
+    assert "✓ succeeded It ran and succeeded. Run" in answers(page.text)
+    assert str(found["run_id"]) in answers(page.text)
+
+
+async def test_why_tells_the_reason_and_note_of_a_missed_fire(
+    full_site: Site, full_database: str
+) -> None:
+    await fetch(
+        full_database,
+        """INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
+           SELECT id, '2026-03-01 00:00Z', '2026-03-02 00:00Z', 'paused', 'ana: moving <b>'
+           FROM pgcron.schedule WHERE name = 'nightly-backup'""",
+    )
+
+    page = await full_site.get(ledger_of("nightly-backup", "at=2026-03-01+02:30"))
+
+    assert (
+        "∅ missed It did not run: the schedule was paused: ana: moving &lt;b&gt;."
+        " 2026-03-01 02:30:00 Europe/Berlin = 2026-03-01 01:30:00 UTC" in answers(page.text)
+    )
+
+
+async def test_why_offers_the_fires_about_an_instant_that_is_none(full_site: Site) -> None:
+    page = await full_site.get(ledger_of("nightly-backup", "at=2026-03-01+05:00"))
+
+    assert "∅ no fire It does not fire at this instant." in answers(page.text)
+    assert "it fires before at 2026-03-01 02:30:00 and after at 2026-03-02 02:30:00" in answers(
+        page.text
+    )
+
+
+async def test_why_knows_that_the_future_is_not_decided_yet(full_site: Site) -> None:
+    page = await full_site.get(ledger_of("nightly-backup", "at=2090-03-01+02:30"))
+    never = await full_site.get(ledger_of("nightly-backup", "at=2090-03-01+02:31"))
+
+    assert "◷ not yet It is not decided yet: fires are decided up to" in answers(page.text)
+    assert "no fire" in answers(never.text)
+
+
+async def test_a_wall_time_that_was_twice_is_answered_twice(full_site: Site) -> None:
+    page = await full_site.get(ledger_of("nightly-backup", "at=2026-10-25+02:30"))
+
+    assert "this is the first, at UTC+2" in answers(page.text)
+    assert "this is the second, at UTC+1" in answers(page.text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("02:30", ["2026-11-21T01:30:00+00:00"]),
+        # Later than now by that clock: yesterday's.
+        ("23:30", ["2026-11-20T22:30:00+00:00"]),
+        ("2026-11-21 02:30", ["2026-11-21T01:30:00+00:00"]),
+        ("2026-07-01T02:30:15", ["2026-07-01T00:30:15+00:00"]),
+        ("2026-11-21T02:30:00Z", ["2026-11-21T02:30:00+00:00"]),
+        ("2026-11-21T02:30-05:00", ["2026-11-21T07:30:00+00:00"]),
+        ("2026-10-25 02:30", ["2026-10-25T00:30:00+00:00", "2026-10-25T01:30:00+00:00"]),
+        # The clock went from 02:00 to 03:00.
+        ("2026-03-29 02:30", ["2026-03-29T01:30:00+00:00"]),
+    ],
+)
+def test_a_wall_time_means_its_instants(text: str, expected: list[str]) -> None:
+    assert [meant.instant.isoformat() for meant in instants(text, BERLIN, NOON)] == expected
+
+
+def test_a_wall_time_that_never_was_says_so() -> None:
+    (meant,) = instants("2026-03-29 02:30", BERLIN, NOON)
+
+    assert meant.note is not None
+    assert "2026-03-29 02:30:00 never was in Europe/Berlin" in meant.note
+    assert "it was 03:30:00" in meant.note
+
+
+@pytest.mark.parametrize(
+    "text", ["yesterday", "2026-11-21", "25:00", "0001-01-01 00:00", "9999-12-31 23:59", "12", ":"]
+)
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        instants(text, BERLIN, NOON)
+
+
+def test_reasons_are_words() -> None:
+    assert reason_words("catchup_none") == "late; the schedule does not catch up"
+    assert reason_words("paused", "ana: x_y") == "the schedule was paused: ana: x_y"
+    assert reason_words("paused: ana: x_y") == "the schedule was paused: ana: x_y"
+    assert reason_words("cancelled by ana: why_not") == "cancelled by ana: why_not"
+    assert reason_words(None) is None
+
+
+@pytest.mark.parametrize("name", [HOSTILE_NAME, RIGHT_TO_LEFT_NAME, EMOJI_NAME, LONG_NAME])
+async def test_the_ledger_of_any_name_works_and_harms_nothing(full_site: Site, name: str) -> None:
+    page = await full_site.get(ledger_of(name, "at=02:30"))
+
+    assert page.status_code == 200
+    assert "<script>alert" not in page.text
+    assert "\u202e" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "hint"),
+    [
+        (ledger_of("etl/order"), 404, "/schedules/etl%2Forders/occurrences"),
+        (ledger_of("etl/orders", "decision=mised"), 400, "Did you mean &#39;missed&#39;?"),
+        (ledger_of("etl/orders", "clock=his"), 400, "schedule, utc, mine"),
+        (ledger_of("etl/orders", "before=yesterday"), 400, "is not a page of the ledger"),
+        (ledger_of("etl/orders", "at=yesterday"), 400, "is not a time"),
+        (ledger_of("etl/orders", "at=%00"), 400, "is not a time"),
+        (ledger_of("misread"), 200, "No fire has been decided yet"),
+    ],
+)
+async def test_bad_input_is_a_page_that_says_so(
+    full_site: Site, path: str, status: int, hint: str
+) -> None:
+    page = await full_site.get(path)
+
+    assert page.status_code == status
+    assert hint in page.text

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import re
+
+import asyncpg
+import pytest
+
+from tests.web.conftest import Site
+
+
+async def execute(dsn: str, statement: str, *values: object) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(statement, *values)
+    await connection.close()
+
+
+async def test_without_nodes_the_page_says_how_to_start_one(site: Site) -> None:
+    page = await site.get("/nodes")
+
+    assert page.status_code == 200
+    assert "No node is alive" in page.text
+    assert "pgcron-ha node" in page.text
+
+
+async def test_living_nodes_show_lease_slots_queues_and_handlers(full_site: Site) -> None:
+    page = await full_site.get("/nodes")
+
+    living = page.text.partition('id="living"')[2].partition('id="dead"')[0]
+    for name in ("berlin-1", "berlin-2", "paris-1"):
+        assert f"<bdi>{name}</bdi>" in living
+    assert "draining" in living
+    assert "3 <span" in living  # slots of berlin-1
+    assert "of 16" in living
+    assert "py:billing.invoices" in living
+    assert "and 15 more" in living
+    assert "paris-2" not in living
+
+
+async def test_dead_nodes_say_why_they_ended(full_site: Site, full_database: str) -> None:
+    await execute(
+        full_database,
+        "UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = $1"
+        " WHERE name = 'berlin-2'",
+        "stopped by a signal",
+    )
+
+    page = await full_site.get("/nodes")
+
+    dead = page.text.partition('id="dead"')[2]
+    assert "Its lease ran out: its runs were taken over" in dead
+    assert re.search(r"gone.*berlin-2.*Stopped by a signal", dead, re.DOTALL)
+    assert "1 run waits</span>" not in dead
+    assert "1 run waits for being taken over" in dead
+
+
+async def test_a_node_whose_lease_ran_out_is_silent_and_not_alive(
+    full_site: Site, full_database: str
+) -> None:
+    await execute(
+        full_database,
+        "UPDATE pgcron.node SET lease_until = now() - interval '8 s' WHERE name = 'berlin-1'",
+    )
+
+    page = await full_site.get("/nodes?state=silent")
+
+    assert "berlin-1" in page.text
+    assert "berlin-2" not in page.text
+    assert re.search(r"Its lease ran out [\d.]+.s ago; a living one declares it dead", page.text)
+
+
+async def test_mixed_versions_are_pointed_out(full_site: Site, full_database: str) -> None:
+    await execute(full_database, "UPDATE pgcron.node SET version = '0.2.0' WHERE name = 'berlin-1'")
+
+    page = await full_site.get("/nodes")
+
+    assert "Mixed versions: 0.1.0, 0.2.0." in page.text
+
+
+async def test_handler_and_queue_choose_the_nodes_that_serve_them(
+    full_site: Site, full_database: str
+) -> None:
+    await execute(
+        full_database,
+        "INSERT INTO pgcron.offer SELECT incarnation, 'py:only.here' FROM pgcron.node"
+        " WHERE name = 'berlin-2'",
+    )
+
+    found = await full_site.get("/nodes?handler=py:only.here")
+    nothing = await full_site.get("/nodes?queue=nowhere")
+
+    assert "berlin-2" in found.text
+    assert "berlin-1" not in found.text
+    assert "No living node matches" in nothing.text
+
+
+async def test_the_page_of_a_node_shows_what_it_holds_and_offers(
+    full_site: Site, full_database: str
+) -> None:
+    listing = await full_site.get("/nodes")
+    (href,) = re.findall(r'href="(/nodes/[^"]+)"><bdi>berlin-1</bdi>', listing.text)
+
+    page = await full_site.get(href)
+
+    assert page.status_code == 200
+    assert "py:etl.orders" in page.text.partition('id="runs"')[2]
+    assert page.text.count("<code>py:") > 15
+    assert "/queues/etl" in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "hint"),
+    [
+        ("/nodes/berlin-1", 404, "berlin-1 (alive,"),
+        ("/nodes/00000000-0000-0000-0000-000000000000", 404, "berlin-1 (alive,"),
+        ("/nodes/%00", 400, ""),
+        ("/nodes/%22%3E%3Cscript%3E", 404, "does not exist"),
+        ("/nodes?state=aliv", 400, "Did you mean &#39;alive&#39;?"),
+        ("/nodes?hander=x", 400, "Did you mean &#39;handler&#39;?"),
+        ("/nodes?handler=%00", 400, ""),
+    ],
+)
+async def test_what_does_not_exist_is_a_page_with_the_nearest(
+    full_site: Site, path: str, status: int, hint: str
+) -> None:
+    page = await full_site.get(path)
+
+    assert page.status_code == status
+    assert hint in page.text
+
+
+async def test_what_a_node_says_of_itself_harms_nothing(
+    full_site: Site, full_database: str
+) -> None:
+    hostile = "\x1b[31m<script>alert(1)</script>\u202egnp"
+    await execute(
+        full_database,
+        "UPDATE pgcron.node SET name = $1, host = $1, version = $1 WHERE name = 'berlin-1'",
+        hostile,
+    )
+
+    page = await full_site.get("/nodes")
+
+    assert page.status_code == 200
+    assert "&lt;script&gt;alert(1)" in page.text
+    assert "<script>alert" not in page.text
+    assert "\x1b" not in page.text
+    assert "\u202e" not in page.text

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import re
+
+import asyncpg
+import pytest
+
+from tests.web.conftest import Site
+
+
+async def execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(statement)
+    await connection.close()
+
+
+def line(page: str, queue: str) -> str:
+    """The text of a queue's row in the list."""
+    rows = page.partition('id="list"')[2].split("<tr>")
+    (row,) = [row for row in rows if f"<bdi>{queue}</bdi>" in row]
+    return " ".join(re.sub(r"<[^>]+>", " ", row).split())
+
+
+async def test_without_queues_the_page_says_how_they_come_to_be(site: Site) -> None:
+    page = await site.get("/queues")
+
+    assert page.status_code == 200
+    assert "No queues yet" in page.text
+
+
+async def test_a_queue_shows_what_is_due_to_come_running_and_parked(full_site: Site) -> None:
+    page = (await full_site.get("/queues")).text
+
+    # The seed: 120 due letters in a paused queue; one run parked; 30 runs in the next half hour.
+    assert line(page, "mail").startswith(
+        "‖ paused mail Paused by ana: provider maintenance until 18:00; 120 due runs wait. 120"
+    )
+    default = line(page, "default")
+    assert "⊘ parked default No living node offers py:nobody.offers here." in default
+    assert re.search(r"⊘ 1 2 nodes", default)
+    assert " 1 0 2 nodes " in line(page, "etl")  # one runs, none is parked
+
+
+async def test_work_that_no_node_takes_is_the_gravest(full_site: Site, full_database: str) -> None:
+    await execute(full_database, "INSERT INTO pgcron.run (handler, queue) VALUES ('py:ocr', 'ocr')")
+
+    page = (await full_site.get("/queues")).text
+
+    assert line(page, "ocr").startswith("✕ unserved ocr No living node takes from it")
+    names = re.findall(r"<bdi>(\w+)</bdi></a><span", page)
+    assert names[0] == "ocr"
+
+
+async def test_a_served_queue_that_falls_behind_is_lagging(
+    full_site: Site, full_database: str
+) -> None:
+    await execute(
+        full_database,
+        """INSERT INTO pgcron.run (handler, queue, due_at)
+           VALUES ('py:etl.orders', 'etl', now() - interval '5 min');
+           UPDATE pgcron.node SET slots_used = slots""",
+    )
+
+    page = (await full_site.get("/queues")).text
+
+    assert "▲ lagging etl The oldest waits for 5" in line(page, "etl")
+    assert "every slot is busy." in line(page, "etl")
+
+
+async def test_the_head_of_a_queue_says_what_each_run_waits_for(
+    full_site: Site, full_database: str
+) -> None:
+    await execute(
+        full_database,
+        """INSERT INTO pgcron.run (handler, queue, due_at, delivery)
+           VALUES ('py:unknown', 'etl', now() - interval '5 min', 'at_most_once'),
+                  ('py:etl.products', 'etl', now() - interval '4 min', 'at_least_once');
+           INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, handler, queue,
+                                   overlap, due_at)
+           SELECT 'manual', id, name, now(), handler, queue, 'skip', now() - interval '3 min'
+           FROM pgcron.schedule WHERE name = 'etl/orders'""",
+    )
+
+    etl = (await full_site.get("/queues/etl")).text.partition('id="next"')[2]
+    mail = (await full_site.get("/queues/mail")).text.partition('id="next"')[2]
+
+    waits = [
+        " ".join(re.sub(r"<[^>]+>", "", found).split())
+        for found in re.findall(r'data-label="Waits for"[^>]*>(.*?)</td>', etl, re.DOTALL)
+    ]
+    assert waits[0] == "no living node offers its handler here"
+    assert waits[1] == "a node takes it at its next look"
+    assert re.fullmatch(r"its schedule&#39;s last run is not over: run \d+", waits[2])
+    assert mail.count("the queue is paused") == 15
+
+
+async def test_pause_and_resume_are_forms_with_a_note(full_site: Site, full_database: str) -> None:
+    paused = await full_site.post("/queues/etl/pause", note="<b>moving</b> the disks")
+    page = await full_site.get(paused.headers["location"])
+    resumed = await full_site.post("/queues/etl/resume")
+    after = await full_site.get(resumed.headers["location"])
+
+    assert (paused.status_code, resumed.status_code) == (303, 303)
+    assert "nobody takes runs from this queue" in page.text
+    assert "Paused by ui:local: &lt;b&gt;moving&lt;/b&gt; the disks" in page.text
+    assert 'action="/queues/etl/resume"' in page.text
+    assert 'action="/queues/etl/pause"' in after.text
+    assert "ui:local" not in after.text
+
+
+async def test_a_cluster_that_is_paused_is_said_on_top(full_site: Site, full_database: str) -> None:
+    await execute(
+        full_database,
+        "UPDATE pgcron.cluster SET paused_at = now(), paused_by = 'ana', paused_note = 'move'",
+    )
+
+    listing = await full_site.get("/queues")
+    queue = await full_site.get("/queues/default")
+
+    assert "Everything is paused</strong>: ana: move." in listing.text
+    assert "everything is paused" in queue.text.partition('id="next"')[2]
+
+
+async def test_a_queue_with_many_runs_is_counted_up_to_a_bound(
+    full_site: Site, full_database: str
+) -> None:
+    await execute(
+        full_database,
+        """INSERT INTO pgcron.run (handler, queue, due_at)
+           SELECT 'py:report', 'bulk', now() - n * interval '1 ms'
+           FROM generate_series(1, 10500) n""",
+    )
+
+    page = (await full_site.get("/queues")).text
+
+    assert re.search(r" 10\W?000\+ ", line(page, "bulk"))
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "hint"),
+    [
+        ("/queues/defualt", 404, "/queues/default"),
+        ("/queues/%22%3E%3Cscript%3E", 404, "does not exist"),
+        ("/queues?queue=etl", 400, "unknown filter"),
+        ("/queues/%00", 400, ""),
+    ],
+)
+async def test_what_does_not_exist_is_a_page_with_the_nearest(
+    full_site: Site, path: str, status: int, hint: str
+) -> None:
+    page = await full_site.get(path)
+
+    assert page.status_code == status
+    assert hint in page.text
+
+
+async def test_a_name_that_no_queue_can_have_is_refused(full_site: Site) -> None:
+    answer = await full_site.post("/queues/a%2Fb/pause")
+
+    assert answer.status_code == 400
+    assert "is not a queue name" in answer.text
