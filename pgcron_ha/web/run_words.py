@@ -58,7 +58,7 @@ def _waiting(run: dict[str, Any], waits: dict[str, Any], word: str, now: datetim
     if due_in > 0:
         what = "The next begins" if word == "retrying" else "It is due"
         return f"{tried}{what} in {duration(due_in)}, if nothing holds it up."
-    return f"{tried}It is due since {duration(due_in)}: {_obstacle(run, waits, word, now)}."
+    return f"{tried}It has been due for {duration(due_in)}: {_obstacle(run, waits, word, now)}."
 
 
 def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: datetime) -> str:

@@ -198,7 +198,7 @@ def _view(
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=tuple(_chips(visit, filters)),
         state_words=STATE_WORDS,
-        choices={name: choices[f"{name}s"] for name in _NAMED},
+        choices={name: _suggestions(choices[f"{name}s"]) for name in _NAMED},
         next_href=None
         if page.next is None
         else visit.link("runs", {**filters, "before": _cursor(page.next)}),
@@ -208,6 +208,11 @@ def _view(
         is_stopped=page.is_stopped,
         is_empty=not page.rows and not filters and "before" not in given,
     )
+
+
+def _suggestions(names: list[str]) -> list[str]:
+    """Names that are what they look like; the others have links on their own pages."""
+    return [name for name in names if plain(name) == name]
 
 
 def _cursor(position: Position) -> str:

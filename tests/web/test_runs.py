@@ -1,0 +1,235 @@
+"""The list of runs: filters, pages, bounds, and what it says when it finds nothing."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import asyncpg
+import pytest
+
+from pgcron_ha.db.pages import runs as ask
+from pgcron_ha.web.pages import runs as page
+from tests.web.conftest import Site
+from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME
+
+HISTORY = """
+    INSERT INTO pgcron.history (id, uuid, origin, queue, priority, handler, args, delivery, outcome,
+                                attempt, due_at, created_at, created_by, started_at, finished_at,
+                                node, schedule_id, schedule)
+    SELECT n, gen_random_uuid(), 'enqueued', 'default', 5,
+           CASE WHEN n = 1 THEN 'py:rare' ELSE 'py:common' END, '{}', 'at_least_once', 'succeeded',
+           1, now(), now(), 'x', now(), now() - (20000 - n) * interval '1 ms', 'n1', $2, $3
+      FROM generate_series(1, $1::int) n
+"""
+
+
+def numbers(text: str) -> list[int]:
+    """The runs of a list, from top to bottom."""
+    rows = text.partition('id="list"')[2]
+    return [int(found) for found in re.findall(r'<th scope="row"[^>]*><a href="/runs/(\d+)"', rows)]
+
+
+def states(text: str) -> set[str]:
+    rows = text.partition('id="list"')[2]
+    return set(re.findall(r'data-label="State"><span class="badge[^>]*>.*?</span>([\w ]+)<', rows))
+
+
+async def every_page(site: Site, path: str) -> list[int]:
+    """The numbers of all pages, as a person finds them who follows the links."""
+    found: list[int] = []
+    for _ in range(40):
+        text = (await site.get(path)).text
+        found += numbers(text)
+        further = re.search(r'href="([^"]+)"(?: rel="next")?>(?:Older|Look further)<', text)
+        if further is None:
+            return found
+        path = further[1].replace("&amp;", "&")
+    raise AssertionError("the pages do not end")
+
+
+async def test_an_empty_list_says_how_to_make_a_run(site: Site) -> None:
+    answer = await site.get("/runs")
+
+    assert answer.status_code == 200
+    assert "No runs yet" in answer.text
+    assert "pgcron-ha enqueue" in answer.text
+
+
+FILTERS = {
+    "state=running": {"running"},
+    "state=parked": {"parked"},
+    "state=retrying": {"retrying"},
+    "state=dead": {"dead"},
+    "state=skipped": {"skipped"},
+    "state=waiting&queue=default": {"parked", "ready", "retrying", "scheduled"},
+    "state=attention": {"dead", "parked", "retrying"},
+    "state=dead&node=berlin-1": {"dead"},
+    "state=succeeded&queue=etl&since=7d": {"succeeded"},
+    "schedule=etl/orders": {"running", "skipped", "succeeded"},
+    "schedule=etl/orders&state=skipped": {"skipped"},
+}
+
+
+async def test_filters_choose_runs(full_site: Site) -> None:
+    found = {query: states((await full_site.get(f"/runs?{query}")).text) for query in FILTERS}
+
+    assert found == FILTERS
+
+
+QUESTIONS = {
+    "queue=etl": "queue = 'etl'",
+    "handler=py:cache.warm": "handler = 'py:cache.warm'",
+    "schedule=cache-warmer": "schedule = 'cache-warmer'",
+    "schedule=cache-warmer&state=dead": "schedule = 'cache-warmer' AND state = 'dead'",
+    "node=berlin-2": "node = 'berlin-2'",
+    "node=paris-1&queue=etl": "node = 'paris-1' AND queue = 'etl'",
+    "state=ended&since=6h": "finished_at >= now() - interval '6 hours'",
+    "state=ended&until=6h": "finished_at < now() - interval '6 hours'",
+    "": "true",
+}
+
+
+async def test_all_pages_together_hold_each_run_once(full_database: str, full_site: Site) -> None:
+    connection = await asyncpg.connect(full_database)
+    for query, condition in QUESTIONS.items():
+        expected = await connection.fetch(f"SELECT id FROM pgcron.runs WHERE {condition}")
+
+        found = await every_page(full_site, f"/runs?{query}")
+
+        assert sorted(found) == sorted(row["id"] for row in expected), query
+    await connection.close()
+
+
+async def test_a_rare_run_is_found_after_bounded_looks(
+    database: str, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask, "LOOK", 300)
+    connection = await asyncpg.connect(database)
+    await connection.execute(HISTORY.replace("$1", "1000").replace("$2, $3", "NULL, NULL"))
+    await connection.close()
+
+    first = await site.get("/runs?handler=py:rare")
+
+    assert "No run found so far" in first.text
+    assert "300" in first.text
+    assert await every_page(site, "/runs?handler=py:rare") == [1]
+    assert await every_page(site, "/runs?handler=py:common") == list(range(1000, 1, -1))
+
+
+async def test_runs_of_a_schedule_that_ended_at_one_instant_are_paged_without_a_gap(
+    database: str, site: Site
+) -> None:
+    connection = await asyncpg.connect(database)
+    schedule = await connection.fetchval(
+        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('batch', '0 0 1 1 *', 'py:x')"
+        " RETURNING id"
+    )
+    await connection.execute(
+        HISTORY.replace("$1", "180")
+        .replace("$2, $3", f"{schedule}, 'batch'")
+        .replace("now() - (20000 - n) * interval '1 ms'", "now()")
+    )
+    await connection.close()
+
+    assert await every_page(site, "/runs?schedule=batch") == list(range(180, 0, -1))
+
+
+async def test_what_has_no_partition_is_listed(database: str, site: Site) -> None:
+    connection = await asyncpg.connect(database)
+    await connection.execute(
+        HISTORY.replace("$1", "3")
+        .replace("$2, $3", "NULL, NULL")
+        .replace("history", "history_overflow")
+    )
+    await connection.close()
+
+    assert numbers((await site.get("/runs?state=succeeded")).text) == [3, 2, 1]
+
+
+async def test_any_name_can_be_filtered_by(full_site: Site) -> None:
+    for given in (HOSTILE_NAME, RIGHT_TO_LEFT_NAME, EMOJI_NAME, LONG_NAME):
+        answer = await full_site.get(f"/runs?schedule={quote(given, safe='')}&since=30d")
+
+        assert answer.status_code == 200
+        assert numbers(answer.text)
+        assert "<script>alert" not in answer.text
+        # The field holds what was given, so that it can be sent again.
+        assert "\u202e" not in re.sub(r' value="[^"]*"', "", answer.text)
+
+
+BAD_FILTERS = (
+    ("state=ded", 400, "Did you mean &#39;dead&#39;?"),
+    ("stat=dead", 400, "Did you mean &#39;state&#39;?"),
+    ("queue=etll", 404, "/runs?queue=etl"),
+    ("handler=py:etl.order", 404, "py:etl.orders"),
+    ("schedule=etl-orders", 404, "etl/orders"),
+    ("node=berlin-3&state=dead", 404, "/runs?state=dead&amp;node=berlin-1"),
+    ("since=yesterday", 400, "is not a time"),
+    ("until=2026-13-01", 400, "is not a time"),
+    ("since=0001-01-01", 400, "is not a time"),
+    ("before=x", 400, "is not a page"),
+    ("before=2026-11-21T06:30:00~5", 400, "is not a page"),
+    ("before=99999999999999999999", 400, "is not a page"),
+    ("find=no-such-key", 404, "no run has the idempotency key"),
+    ("queue=%00", 400, ""),
+)
+
+
+async def test_bad_filters_are_a_page_that_says_so(full_site: Site) -> None:
+    for query, status, hint in BAD_FILTERS:
+        answer = await full_site.get(f"/runs?{query}")
+
+        assert answer.status_code == status, query
+        assert hint in answer.text, query
+        assert "Traceback" not in answer.text
+
+
+async def test_nothing_that_matches_says_how_to_get_back(full_site: Site) -> None:
+    answer = await full_site.get("/runs?queue=etl&state=cancelled")
+
+    assert answer.status_code == 200
+    assert "No run matches" in answer.text
+    assert 'href="/runs?queue=etl"' in answer.text
+
+
+async def test_the_box_opens_a_run_by_its_number_or_its_key(
+    full_database: str, full_site: Site
+) -> None:
+    connection = await asyncpg.connect(full_database)
+    run = await connection.fetchval(
+        "SELECT pgcron.enqueue('py:report', idempotency_key => 'order/17')"
+    )
+    await connection.close()
+
+    by_number = await full_site.get("/runs?find=10050")
+    by_key = await full_site.get("/runs?find=order/17")
+
+    assert (by_number.status_code, by_number.headers["location"]) == (303, "/runs/10050")
+    assert (by_key.status_code, by_key.headers["location"]) == (303, f"/runs/{run}")
+
+
+async def test_runs_of_a_deleted_schedule_are_still_found(
+    full_database: str, full_site: Site
+) -> None:
+    connection = await asyncpg.connect(full_database)
+    await connection.execute("SELECT pgcron.delete_schedule('weekly-report', 'ana', 'cli')")
+    await connection.close()
+
+    answer = await full_site.get("/runs?schedule=weekly-report")
+
+    assert states(answer.text) == {"succeeded"}
+
+
+async def test_a_time_without_a_zone_is_the_viewers(full_site: Site) -> None:
+    answer = await full_site.get("/runs?since=2026-01-01%2000:30&tz=Asia/Kathmandu")
+
+    assert answer.status_code == 200
+    assert 'value="2026-01-01 00:30"' in answer.text
+
+
+def test_every_state_can_be_asked_for() -> None:
+    grouped = {word for words in page.GROUPS.values() for word in words}
+
+    assert grouped <= set(page.STATE_WORDS)
+    assert set(page.STATE_WORDS) == {*ask.LIVE_WORDS, *ask.ENDED_WORDS}
