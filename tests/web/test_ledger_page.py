@@ -30,6 +30,16 @@ async def fetch(dsn: str, statement: str, *values: object) -> list[asyncpg.Recor
         await connection.close()
 
 
+async def make_old(dsn: str) -> None:
+    """Schedules that exist since 2019, which their triggers would not let anybody write."""
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "SET session_replication_role = replica;"
+        " UPDATE pgcron.schedule SET created_at = '2019-01-01 00:00Z'"
+    )
+    await connection.close()
+
+
 def rows(page: str) -> list[str]:
     """The text of each row of the ledger."""
     body = page.partition('id="ledger"')[2].partition("<tbody>")[2].partition("</tbody>")[0]
@@ -128,13 +138,26 @@ async def test_why_tells_the_reason_and_note_of_a_missed_fire(
     )
 
 
-async def test_why_offers_the_fires_about_an_instant_that_is_none(full_site: Site) -> None:
+async def test_why_offers_the_fires_about_an_instant_that_is_none(
+    full_site: Site, full_database: str
+) -> None:
+    await make_old(full_database)
+
     page = await full_site.get(ledger_of("nightly-backup", "at=2026-03-01+05:00"))
 
     assert "∅ no fire It does not fire at this instant." in answers(page.text)
     assert "it fires before at 2026-03-01 02:30:00 and after at 2026-03-02 02:30:00" in answers(
         page.text
     )
+
+
+async def test_why_claims_nothing_that_nobody_can_know(full_site: Site, full_database: str) -> None:
+    before = await full_site.get(ledger_of("nightly-backup", "at=2018-03-01+02:30"))
+    await make_old(full_database)
+    forgotten = await full_site.get(ledger_of("nightly-backup", "at=2020-03-02+02:30"))
+
+    assert "The schedule did not exist yet." in answers(before.text)
+    assert "or retention has removed what was decided" in answers(forgotten.text)
 
 
 async def test_why_knows_that_the_future_is_not_decided_yet(full_site: Site) -> None:

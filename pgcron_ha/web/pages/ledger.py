@@ -44,6 +44,10 @@ _OUTCOMES: Final[dict[str | None, str]] = {
     "ready": "It became a run, which waits.",
     "blocked": "It became a run, which waits.",
 }
+_NOTHING_KEPT: Final = (
+    "Nothing is known about this instant: as it stood then, the schedule did not name it, or"
+    " retention has removed what was decided. As it stands now, it names it."
+)
 _DECISIONS: Final[dict[str, str]] = {
     "missed": "It did not run",
     "skipped": "It was skipped",
@@ -146,7 +150,7 @@ def _view(
     asked = {key: value for key, value in given.items() if key in ("at", "clock")}
     chosen = {"decision": decision, **asked}
     spec = _spec(row)
-    answers = [_answer(meant, told, spec, row["enabled"]) for meant, told in found.reasons]
+    answers = [_answer(meant, told, spec, row) for meant, told in found.reasons]
     is_named = all(answer.mark.word != "no fire" for answer in answers)
     return LedgerView(
         name=name,
@@ -203,27 +207,30 @@ def _ledger_row(visit: Visit, name: str, fire: dict[str, Any], now: datetime) ->
     )
 
 
-def _answer(meant: Meant, told: doors.Reason, spec: Spec | None, enabled: bool) -> Answer:
-    decision = told.decision
-    reason = reason_words(told.reason) or ""
+def _answer(meant: Meant, told: doors.Reason, spec: Spec | None, row: dict[str, Any]) -> Answer:
     is_named = spec is not None and _names(spec, meant.instant)
+    decision = told.decision
     if decision == "not yet" and spec is not None and not is_named:
-        decision, reason = "not an instant", ""
-    elif decision == "not an instant" and is_named:
-        reason = "as it stood then it did not name it; as it stands now it would"
-    elif decision == "not an instant":
-        reason = ""
-    if decision == "run":
-        sentence = _OUTCOMES.get(told.outcome, "It became a run.")
-        mark = state_mark(told.outcome or "run")
-    else:
-        sentence = _DECISIONS.get(decision, decision) + (f": {reason}." if reason else ".")
-        mark = state_mark(decision)
+        decision = "not an instant"
+    sentence = _sentence(told._replace(decision=decision))
+    if decision == "not an instant" and meant.instant < row["created_at"]:
+        sentence = "The schedule did not exist yet."
+    elif told.decision == "not an instant" and is_named:
+        sentence = _NOTHING_KEPT
+    mark = state_mark((told.outcome or "run") if decision == "run" else decision)
     if decision == "not an instant":
         mark = mark._replace(glyph="∅", word="no fire")
     elif decision == "not yet":
-        mark = mark._replace(glyph="◷", word="paused" if not enabled else "not yet")
+        mark = mark._replace(glyph="◷", word="not yet" if row["enabled"] else "paused")
     return Answer(meant.instant, mark, sentence, told.run, told.outcome, meant.note)
+
+
+def _sentence(told: doors.Reason) -> str:
+    if told.decision == "run":
+        return _OUTCOMES.get(told.outcome, "It became a run.")
+    # That it is no instant is all that is to be said about it.
+    reason = None if told.decision == "not an instant" else reason_words(told.reason)
+    return _DECISIONS.get(told.decision, told.decision) + (f": {reason}." if reason else ".")
 
 
 def _near(visit: Visit, name: str, spec: Spec, meant: Meant) -> tuple[NearFire, ...]:
