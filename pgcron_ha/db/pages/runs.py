@@ -16,8 +16,12 @@ from pgcron_ha.db.pages.fetching import Row, fetch, fetch_one
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 
 PAGE_ROWS: Final = 50
-# Rows of one source that are looked at for one page: some ten milliseconds of an index's walk.
+# Rows of one source that are looked at for one page: some ten milliseconds of an index's walk. Most
+# filters fill a page with far fewer, so a short look comes first.
 LOOK: Final = 20_000
+SHORT_LOOK: Final = 1_000
+# Numbers are given in the order in which runs are made, but for transactions that were open then.
+NUMBERS_MARGIN: Final = 5_000
 # Live runs of one schedule that its first page shows above those that have ended.
 LIVE_ROWS: Final = 200
 COUNTED_EXACTLY: Final = 10_000
@@ -62,9 +66,12 @@ class RunFilter:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a page begins: below a number, or (of one schedule) before an end."""
+    """Where a page begins: below a number of live and one of ended runs (0: there are none), or,
+    of one schedule, before an end.
+    """
 
-    id: int = HIGHEST_ID
+    live: int = HIGHEST_ID
+    ended: int = HIGHEST_ID
     at: datetime | None = None
 
 
@@ -73,7 +80,7 @@ class RunPage:
     """One page of runs, newest first.
 
     ``next`` is where the next page begins (None: there is none). ``is_stopped`` says that the page
-    isn't full only because enough was looked at; then ``looked`` runs were, back to ``looked_to``.
+    isn't full only because enough was looked at: ``looked`` runs, back to ``looked_to``.
     """
 
     rows: Sequence[Row]
@@ -87,12 +94,13 @@ class RunPage:
 class _Scan:
     rows: list[Row]
     looked: int
-    floor: int | None
-    floor_at: datetime | None
+    is_cut: bool = False
+    floor: int = 0
+    """The lowest number that was looked at, if more may be below; else 0."""
+    floor_at: datetime | None = None
 
-    @property
-    def is_cut(self) -> bool:
-        return self.looked >= LOOK
+
+_NOTHING: Final = _Scan([], 0)
 
 
 async def newest_runs(
@@ -103,20 +111,39 @@ async def newest_runs(
     period: str = "day",
     schema: str = DEFAULT_SCHEMA,
 ) -> RunPage:
-    """Runs below a number; `period` is how history is divided (``day`` or ``month``)."""
-    scans = await _scans(connection, wanted, position.id, period, schema)
-    cut = [scan for scan in scans if scan.is_cut and scan.floor is not None]
-    # Below the highest floor, one of the sources may hold runs that nobody has looked at.
-    deepest = max(cut, key=lambda scan: scan.floor or 0, default=None)
-    floor = 0 if deepest is None or deepest.floor is None else deepest.floor
-    found = {row["id"]: row for scan in scans for row in scan.rows if row["id"] >= floor}
-    rows = [found[number] for number in sorted(found, reverse=True)]
-    looked = sum(scan.looked for scan in scans)
-    if len(rows) > PAGE_ROWS:
-        return RunPage(rows[:PAGE_ROWS], Position(rows[PAGE_ROWS - 1]["id"]), looked)
-    if deepest is None:
-        return RunPage(rows, None, looked)
-    return RunPage(rows, Position(floor), looked, deepest.floor_at, is_stopped=True)
+    """Runs below a position; `period` is how history is divided (``day`` or ``month``)."""
+    for look in (min(SHORT_LOOK, LOOK), LOOK):
+        live = await _live(connection, wanted, position.live, look, schema)
+        ended = await _ended(connection, wanted, position.ended, period, look, schema)
+        page = _merged(live, ended, position)
+        if not page.is_stopped:
+            break
+    return page
+
+
+def _merged(live: _Scan, ended: _Scan, position: Position) -> RunPage:
+    rows = sorted((*live.rows, *ended.rows), key=lambda row: row["id"], reverse=True)
+    shown = rows[:PAGE_ROWS]
+    numbers = {row["id"] for row in shown}
+    beyond = Position(
+        _beyond(live, numbers, position.live), _beyond(ended, numbers, position.ended)
+    )
+    has_more = bool(beyond.live or beyond.ended)
+    return RunPage(
+        shown,
+        beyond if has_more else None,
+        live.looked + ended.looked,
+        ended.floor_at,
+        is_stopped=has_more and len(rows) <= PAGE_ROWS,
+    )
+
+
+def _beyond(scan: _Scan, shown: set[int], before: int) -> int:
+    """Where the next page goes on with what was scanned."""
+    mine = [row["id"] for row in scan.rows if row["id"] in shown]
+    if len(mine) == len(scan.rows):
+        return scan.floor
+    return min(mine, default=before)
 
 
 async def runs_of_schedule(
@@ -138,15 +165,15 @@ async def runs_of_schedule(
         wanted,
         schedule_id=schedule_id,
         end_at=position.at or FAR_AHEAD,
-        end_id=position.id,
+        end_id=position.ended,
     )
     rows = scan.rows[:PAGE_ROWS]
     if len(scan.rows) > PAGE_ROWS:
         last = rows[-1]
-        return RunPage([*first, *rows], Position(last["id"], last["at"]), scan.looked)
-    if not scan.is_cut or scan.floor is None:
+        return RunPage([*first, *rows], Position(0, last["id"], last["at"]), scan.looked)
+    if not scan.is_cut:
         return RunPage([*first, *rows], None, scan.looked)
-    beyond = Position(scan.floor, scan.floor_at)
+    beyond = Position(0, scan.floor, scan.floor_at)
     return RunPage([*first, *rows], beyond, scan.looked, scan.floor_at, is_stopped=True)
 
 
@@ -184,48 +211,56 @@ async def near_runs(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEM
     return [found[side] for side in ("below", "above") if found.get(side) is not None]
 
 
-async def _scans(
-    connection: Any, wanted: RunFilter, before: int, period: str, schema: str
-) -> list[_Scan]:
-    """A scan of each source that may hold what is wanted."""
+async def _live(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
+    """The live runs that are wanted."""
+    words = {word for word in wanted.states if word in LIVE_WORDS}
+    indexed = words & _INDEXED if words != set(LIVE_WORDS) else set()
     scans: list[_Scan] = []
-    live = {word for word in wanted.states if word in LIVE_WORDS}
-    indexed = live & _INDEXED if live != set(LIVE_WORDS) else set()
-    if indexed:
+    values: dict[str, Any] = {"before": before, "look": look}
+    if indexed and before:
         scan = await _scan(
-            connection, "page_runs_of_index", schema, wanted, states=indexed, before=before
+            connection, "page_runs_of_index", schema, wanted, states=indexed, **values
         )
         if scan.is_cut:  # so many that the index has no order to page them by
             indexed = set()
         else:
             scans.append(scan)
-    if live - indexed:
-        scans.append(
-            await _scan(
-                connection, "page_runs_alive", schema, wanted, states=live - indexed, before=before
-            )
+    if words - indexed and before:
+        values["states"] = words - indexed
+        scans.append(await _scan(connection, "page_runs_alive", schema, wanted, **values))
+    return _together(scans)
+
+
+async def _ended(
+    connection: Any, wanted: RunFilter, before: int, period: str, look: int, schema: str
+) -> _Scan:
+    """The ended runs that are wanted."""
+    words = {word for word in wanted.states if word in ENDED_WORDS}
+    if not words or not before:
+        return _NOTHING
+    values: dict[str, Any] = {"states": words, "before": before, "look": look}
+    if words <= _LETTERS and wanted.node is None:
+        return await _scan(
+            connection, "page_runs_of_letters", schema, wanted, **values, is_open=wanted.is_open
         )
-    ended = {word for word in wanted.states if word in ENDED_WORDS}
-    if ended and ended <= _LETTERS and wanted.node is None:
-        scans.append(
-            await _scan(
-                connection,
-                "page_runs_of_letters",
-                schema,
-                wanted,
-                states=ended,
-                before=before,
-                is_open=wanted.is_open,
-            )
-        )
-    elif ended:
-        low, high = _around(wanted, period)
-        given = {"states": ended, "before": before}
-        scans.append(
-            await _scan(connection, "page_runs_ended", schema, wanted, **given, low=low, high=high)
-        )
-        scans.append(await _scan(connection, "page_runs_overflow", schema, wanted, **given))
-    return scans
+    low, high = _around(wanted, period)
+    if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
+        start = await fetch_one(connection, "page_history_start", schema, until=wanted.until)
+        values["before"] = (start["id"] if start else 0) + NUMBERS_MARGIN
+    history = await _scan(
+        connection, "page_runs_ended", schema, wanted, **values, low=low, high=high
+    )
+    values["before"] = before
+    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, **values)
+    return _together([history, overflow])
+
+
+def _together(scans: list[_Scan]) -> _Scan:
+    """Scans of one group as one: below the highest floor nobody has looked at all of it."""
+    deepest = max(scans, key=lambda scan: scan.floor, default=_NOTHING)
+    rows = [row for scan in scans for row in scan.rows if row["id"] >= deepest.floor]
+    looked = sum(scan.looked for scan in scans)
+    return _Scan(rows, looked, deepest.is_cut, deepest.floor, deepest.floor_at)
 
 
 async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
@@ -233,7 +268,10 @@ async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **mo
     values["states"] = sorted(values["states"])
     found = await fetch(connection, name, schema, **values)
     rows = [row for row in found if row["id"] is not None]
-    return _Scan(rows, found[0]["looked"], found[0]["floor"], found[0]["floor_at"])
+    looked, floor, floor_at = (found[0][key] for key in ("looked", "floor", "floor_at"))
+    if looked < values["look"]:
+        return _Scan(rows, looked)
+    return _Scan(rows, looked, True, floor or 0, floor_at)
 
 
 async def _live_of_schedule(

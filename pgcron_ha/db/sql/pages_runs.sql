@@ -59,6 +59,20 @@ SELECT scan.looked, scan.floor, scan.floor_at, h.id, h.outcome AS state, h.finis
 FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.finished_at) AS floor_at FROM looked l) scan
 LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.finished_at) ON true ORDER BY m.id DESC;
 
+-- name: page_history_start
+-- The highest number of a run that was made before :until, by halving: runs get their numbers as they are made, and what ended
+-- before an instant was made before it. Each step is one descent of an index; sixty steps halve every number there can be.
+WITH RECURSIVE step(low_id, high_id, steps) AS (
+  SELECT (SELECT h.id FROM pgcron.history h ORDER BY h.id LIMIT 1), (SELECT h.id FROM pgcron.history h ORDER BY h.id DESC LIMIT 1), 0
+  UNION ALL
+  SELECT CASE WHEN p.created_at < :until::timestamptz THEN p.id ELSE s.low_id END,
+         CASE WHEN p.created_at < :until::timestamptz THEN s.high_id ELSE s.low_id + (s.high_id - s.low_id + 1) / 2 - 1 END, s.steps + 1
+  FROM step s CROSS JOIN LATERAL (
+    SELECT h.id, h.created_at FROM pgcron.history h
+    WHERE h.id >= s.low_id + (s.high_id - s.low_id + 1) / 2 ORDER BY h.id LIMIT 1) p
+  WHERE s.high_id > s.low_id AND s.steps < 64)
+SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
+
 -- name: page_runs_overflow
 -- What ended while history had no partition, as page_runs_ended; the janitor empties it, so it is nearly always empty.
 WITH looked AS MATERIALIZED (

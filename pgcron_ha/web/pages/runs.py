@@ -34,7 +34,7 @@ _FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "since", "until")
 # Suggestions change rarely, and all lists show the same.
 _CHOICES_LIFE_SECONDS: Final = 10.0
 _NEAR: Final = 5
-_POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~)?([0-9]{1,18})")
+_POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~|([0-9]{1,19})\.)([0-9]{1,19})")
 _ISO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
@@ -156,14 +156,15 @@ def _position(text: str | None) -> Position | None:
     match = _POSITION.fullmatch(text)
     try:
         if match is not None:
+            live, ended = int(match[2] or 0), int(match[3])
             at = None if match[1] is None else datetime.fromisoformat(match[1])
-            if at is None or at.tzinfo is not None:
-                return Position(int(match[2]), at)
+            if max(live, ended) <= ask.HIGHEST_ID and (at is None or at.tzinfo is not None):
+                return Position(live, ended, at)
     except ValueError:
         pass
     raise InvalidInput(
         f"'{text[:60]}' is not a page of this list",
-        "A page begins below the number of a run.",
+        "A page begins below the numbers of runs.",
         "Leave 'before' out for the first page.",
     )
 
@@ -217,8 +218,8 @@ def _suggestions(names: list[str]) -> list[str]:
 
 def _cursor(position: Position) -> str:
     if position.at is None:
-        return str(position.id)
-    return f"{position.at.astimezone(UTC).strftime(_ISO)}~{position.id}"
+        return f"{position.live}.{position.ended}"
+    return f"{position.at.astimezone(UTC).strftime(_ISO)}~{position.ended}"
 
 
 def _tabs(visit: Visit, filters: dict[str, str], counts: dict[str, Any]) -> list[RunTab]:
