@@ -1,0 +1,78 @@
+"""What the pages of runs read on tables full of rows: an index's end, never a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import asyncpg
+
+from pgcron_ha.db.pages import runs as ask
+from pgcron_ha.db.read_pool import ReadPool
+from pgcron_ha.db.statements import load
+from tests.web.test_page_plans import FILL, rows_read
+
+VALUES: dict[str, Any] = {
+    **vars(ask.RunFilter()),
+    "attempt": 1,
+    "before": ask.HIGHEST_ID,
+    "end_at": ask.FAR_AHEAD,
+    "end_id": ask.HIGHEST_ID,
+    "high": ask.FAR_AHEAD,
+    "key": "order/17",
+    "limit": 51,
+    "look": 500,
+    "low": ask.LONG_AGO,
+    "most": 500,
+    "name": "etl/orders",
+    "run_id": 1_010_000,
+    "schedule_id": 1,
+    "sequence": 1,
+    "states": [*ask.LIVE_WORDS, *ask.ENDED_WORDS],
+}
+
+
+# Rows that each may read: what a look reads, and each of the rows that are shown once more.
+MOST = {
+    "page_runs_alive": 500 + 51 * 2,
+    "page_runs_of_index": 100,
+    "page_runs_ended": 500 + 51 + 20,
+    "page_runs_overflow": 0,
+    "page_runs_of_letters": 500,
+    "page_runs_of_schedule": 200,
+    "page_live_runs_of_schedule": 20,
+    "page_run_choices": 2_000,
+    "page_run_counts": 510,
+    "page_history_start": 200,
+    "page_near_runs": 40,
+    "page_key_run": 1,
+    "page_run": 5,
+    "page_run_waits_for": 5,
+    "page_run_letter": 1,
+    "page_run_children": 1_050,
+    "page_run_attempts": 10,
+    "page_lines_before": 100,
+    "page_lines_after": 100,
+}
+
+
+async def test_pages_of_runs_read_what_they_show(full_database: str) -> None:
+    connection = await asyncpg.connect(full_database)
+    await connection.execute(FILL)
+    await connection.close()
+    pool = ReadPool(full_database)
+
+    read: dict[str, int] = {}
+    async with pool.transaction() as reader:
+        for name in MOST:
+            asked = load()[name]
+            plan = json.loads(
+                await reader.fetchval(
+                    f"EXPLAIN (ANALYZE, FORMAT JSON) {asked.sql}",
+                    *(VALUES[parameter] for parameter in asked.parameters),
+                )
+            )
+            read[name] = sum(count for _, count in rows_read(plan[0]["Plan"]))
+    await pool.close()
+
+    assert {name: rows for name, rows in read.items() if rows > MOST[name]} == {}
