@@ -105,6 +105,7 @@ async def test_a_rare_run_is_found_after_bounded_looks(
     database: str, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ask, "LOOK", 300)
+    monkeypatch.setattr(ask, "FURTHER_LOOK", 200)
     # Many waiting runs with higher numbers do not stand before those that ended.
     connection = await asyncpg.connect(database)
     await connection.execute(HISTORY.replace("$1", "1000").replace("$2, $3", "NULL, NULL"))

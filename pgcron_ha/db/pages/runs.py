@@ -20,6 +20,8 @@ PAGE_ROWS: Final = 50
 # filters fill a page with far fewer, so a short look comes first.
 LOOK: Final = 20_000
 SHORT_LOOK: Final = 1_000
+# Who asks to look further gets more at once.
+FURTHER_LOOK: Final = 50_000
 # Numbers are given in the order in which runs are made, but for transactions that were open then.
 NUMBERS_MARGIN: Final = 5_000
 # Live runs of one schedule that its first page shows above those that have ended.
@@ -112,7 +114,8 @@ async def newest_runs(
     schema: str = DEFAULT_SCHEMA,
 ) -> RunPage:
     """Runs below a position; `period` is how history is divided (``day`` or ``month``)."""
-    for look in (min(SHORT_LOOK, LOOK), LOOK):
+    most = LOOK if position == Position() else FURTHER_LOOK
+    for look in (min(SHORT_LOOK, most), most):
         live = await _live(connection, wanted, position.live, look, schema)
         ended = await _ended(connection, wanted, position.ended, period, look, schema)
         page = _merged(live, ended, position)
