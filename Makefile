@@ -6,6 +6,7 @@
 .PHONY: help demo test check format bench chaos lock clean
 
 ARGS ?=
+ONLY ?=
 PYTHON ?=
 UV ?= uv
 export PYTHON
@@ -34,9 +35,9 @@ format: ## let ruff write the format and the simple fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: ## drain no-op runs beside a bare asyncpg loop; ARGS are the benchmark's
+bench: ## figures beside their baselines; ONLY=drain,enqueue chooses, ARGS="--quick --json FILE"
 	@.ci/environment dev
-	@$(BIN)/python -m tests.benchmarks.drain $(ARGS)
+	@$(BIN)/python -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 chaos: ## the tests with real processes only: kill -9, SIGSTOP, server restarts
 	@.ci/environment dev

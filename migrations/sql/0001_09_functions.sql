@@ -207,10 +207,14 @@ BEGIN
   SELECT 'missed', concat_ws(': ', m.reason, m.note) INTO decision, reason FROM pgcron.missed m
    WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at LIMIT 1;
   IF decision IS NOT NULL THEN RETURN; END IF;
-  SELECT CASE WHEN instant > c.watermark THEN 'not yet' ELSE 'not an instant' END,
+  SELECT CASE WHEN instant > c.watermark THEN 'not yet'
+              WHEN instant >= s.created_at AND instant < now() - kept.keep THEN 'not known' ELSE 'not an instant' END,
          CASE WHEN instant > c.watermark AND NOT s.enabled THEN concat_ws(': ', 'paused', c.pause_note)
               WHEN c.status = 'invalid' THEN 'the schedule is invalid: ' || (c.error ->> 'message')
               WHEN instant > c.watermark THEN 'fires are decided up to ' || c.watermark
+              WHEN instant < s.created_at THEN 'the schedule did not exist then; it was created at ' || date_trunc('second', s.created_at)
+              WHEN instant < now() - kept.keep THEN 'what was decided so long ago is not kept: retention of occurrence is ' || kept.keep
               ELSE 'the schedule, as it stood, did not name this instant' END
-    INTO decision, reason FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id WHERE c.schedule_id = known;
+    INTO decision, reason FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id LEFT JOIN pgcron.retention kept ON kept.relation = 'occurrence'
+   WHERE c.schedule_id = known;
 END $$;

@@ -10,7 +10,13 @@ import click
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.errors import InvalidInput
 
-RUN_ID = click.IntRange(1, 2**63 - 1)
+
+class _RunId(click.IntRange):
+    # What click calls it when it refuses a word.
+    name = "run id"
+
+
+RUN_ID = _RunId(1, 2**63 - 1)
 
 
 def instant(option: str, text: str | None, zone: ZoneInfo | None = None) -> datetime | None:

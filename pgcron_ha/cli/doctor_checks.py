@@ -156,7 +156,8 @@ def check_work(found: Diagnosis) -> Iterator[Finding]:
     )
     for parked in found.parked:
         hint = "Start a node that offers it for this queue."
-        yield Finding("parked", "advice", f"{parked['runs']} runs: {parked['reason']}", hint)
+        runs = "1 run" if parked["runs"] == 1 else f"{parked['runs']} runs"
+        yield Finding("parked", "advice", f"{runs}: {parked['reason']}", hint)
     for invalid in found.invalid:
         message = f"'{invalid['name']}': {invalid['error'].get('message')}"
         yield Finding("invalid", "problem", message, invalid["error"].get("hint"))

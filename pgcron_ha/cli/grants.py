@@ -96,7 +96,7 @@ def _quoted(role: str) -> str:
         raise InvalidInput(
             f"role '{role[:100]}' is not the name of a role",
             f"A role's name has 1 to {_MOST_CHARACTERS} characters.",
-            "CREATE ROLE first, then name it here.",
+            "Name a role that exists; `CREATE ROLE` makes one.",
         )
     if re.fullmatch(r"[a-z_][a-z0-9_]*", role) and role not in ("public", "user", "all"):
         return role

@@ -98,7 +98,10 @@ def list_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List runs, live and ended, newest first; looks at the newest 20,000."""
+    """List runs, live and ended, newest first.
+
+    Looks at the newest 20,000.
+    """
     rows = on_database(
         lambda s: overview.runs(
             s.connection,
@@ -165,7 +168,10 @@ def logs_command(run_id: int, attempt: int | None, limit: int, as_json: bool) ->
 @click.option("--reason", help="Is kept with the run.")
 @json_option
 def cancel_command(run_id: int, reason: str | None, as_json: bool) -> None:
-    """Cancel a run: one that waits ends now, one that runs is asked to stop."""
+    """Cancel a run.
+
+    One that waits ends now, one that runs is asked to stop.
+    """
     verdict = on_database(
         lambda s: doors.cancel_run(s.connection, run_id, reason, actor=s.actor, schema=s.schema)
     )
@@ -184,7 +190,10 @@ def cancel_command(run_id: int, reason: str | None, as_json: bool) -> None:
 @click.argument("run_id", type=arguments.RUN_ID)
 @json_option
 def retry_command(run_id: int, as_json: bool) -> None:
-    """Run now what waits (same id), or again what has ended (new id); prints the id."""
+    """Run now what waits, or again what has ended.
+
+    Prints the id: what waits keeps its own, what has ended runs under a new one.
+    """
     new_id = on_database(
         lambda s: doors.retry_run(s.connection, run_id, actor=s.actor, schema=s.schema)
     )

@@ -176,7 +176,10 @@ def resume_command(name: str, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def delete_command(name: str, as_json: bool) -> None:
-    """Delete a schedule; what waits is cancelled, what runs goes on, its history stays."""
+    """Delete a schedule; its history stays.
+
+    What waits is cancelled, what runs goes on.
+    """
     on_database(
         lambda s: doors.delete_schedule(
             s.connection, name, actor=s.actor, door="cli", schema=s.schema
@@ -190,7 +193,10 @@ def delete_command(name: str, as_json: bool) -> None:
 @click.option("--args", "args", metavar="JSON", help="Other arguments than the schedule's.")
 @json_option
 def run_now_command(name: str, args: str | None, as_json: bool) -> None:
-    """Run a schedule once beside its fires, under its overlap policy; prints the run's id."""
+    """Run a schedule once, beside its fires.
+
+    Its overlap policy holds. Prints the run's id.
+    """
     given = None if args is None else checks.args_text(args)
     run_id = on_database(
         lambda s: doors.run_now(s.connection, name, given, actor=s.actor, schema=s.schema)

@@ -58,6 +58,8 @@ def define_schedule(
 
     Raises InvalidSpec, UnknownZone, InvalidInput and TooLarge.
     """
+    known = [field.name for field in fields(CodeSchedule)[3:]]
+    _check_names(policies, known)
     checked = check_schedule(name, spec, handler, policies)
     given: dict[str, Any] = {key: value for key, value in checked.items() if value is not None}
     return CodeSchedule(name=name, spec=spec, handler=handler, **given)
@@ -70,13 +72,7 @@ def check_schedule(
 
     Judges name, spec and handler too. Raises as `define_schedule`.
     """
-    unknown = set(policies) - set(SchedulePolicies.__annotations__)
-    if unknown:
-        raise InvalidInput(
-            f"a schedule has no policy '{min(unknown)}'",
-            f"The policies are {', '.join(SchedulePolicies.__annotations__)}.",
-            "Correct its spelling, or leave it out.",
-        )
+    _check_names(policies, list(SchedulePolicies.__annotations__))
     checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS)
     checks.handler_name(handler)
     checked = cast(SchedulePolicies, dict(policies))
@@ -84,6 +80,16 @@ def check_schedule(
     _check_durations(checked)
     _check_spec(spec, checked)
     return checked
+
+
+def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:
+    unknown = set(policies) - set(known)
+    if unknown:
+        raise InvalidInput(
+            f"a schedule has no policy '{min(unknown)}'",
+            f"The policies are {', '.join(known)}.",
+            "Correct its spelling, or leave it out.",
+        )
 
 
 def _check_spec(spec: str, policies: SchedulePolicies) -> None:

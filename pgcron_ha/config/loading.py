@@ -51,7 +51,7 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
 
 def shown(setting: Setting, raw: object) -> str:
     """A raw value as people may see it: bounded, and without a password."""
-    text = raw if isinstance(raw, str) else repr(raw)
+    text = ", ".join(map(str, raw)) if isinstance(raw, list) else str(raw)
     if setting.is_secret:
         # Greedy up to the last @: a password may contain one.
         text = re.sub(r"(://[^:/@\s]*):\S*@", r"\1:***@", text) if "://" in text else "***"
@@ -65,6 +65,8 @@ def _problem(setting: Setting, value: SourcedValue, expected: str) -> str:
 
 def _config_error(problems: list[str]) -> ConfigError:
     hint = "`pgcron-ha config --explain` lists every setting, its default and its variable"
+    if all(problem.startswith("shell") for problem in problems):
+        hint = "README.md shows a whole [shell.NAME] table"
     if len(problems) == 1:
         return ConfigError(problems[0], None, hint)
     return ConfigError(f"{len(problems)} problems in the configuration", "\n".join(problems), hint)

@@ -73,7 +73,7 @@ class Settings:
         if self.dsn is None:
             raise ConfigError(
                 "no database is given",
-                "everything but `demo`, `dev` and `next` works on a database of yours",
+                "This command works on a database of yours; `demo` and `dev` bring their own.",
                 f"set {ENVIRONMENT_PREFIX}DSN=postgresql://user@host/database, or give --dsn",
             )
         return self.dsn
@@ -93,6 +93,15 @@ class Setting:
     def variable(self) -> str:
         """The environment variable: ``node.slots`` is ``PGCRON_HA_NODE_SLOTS``."""
         return ENVIRONMENT_PREFIX + self.key.upper().replace(".", "_")
+
+    @property
+    def flag(self) -> str:
+        """How the command line calls it, where it can be given there: ``--lease-ttl``.
+
+        The flag of a list is given once for each of its values, so its name is singular.
+        """
+        name = self.key.rpartition(".")[2].replace("_", "-")
+        return "--" + (name.removesuffix("s") if isinstance(self.read, TextList) else name)
 
     def raw_default(self) -> object:
         """The default on this machine."""
@@ -123,8 +132,8 @@ def _optional_dsn(raw: object) -> str | None:
 # The names are those the database allows; its CHECKs say the same.
 _QUEUE = Text(r"[A-Za-z0-9_.-]{1,100}", "a name of 1 to 100 letters, digits and _ . -")
 _SCHEMA = Text(
-    r"(?!pg_)[a-z_][a-z0-9_]{0,47}",
-    "1 to 48 lower-case letters, digits and _, not beginning with a digit or pg_",
+    r"(?!pg_)[a-z_][a-z0-9_]{0,39}",
+    "1 to 40 lower-case letters, digits and _, not beginning with a digit or pg_",
 )
 _NODE = Text(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a name of 1 to 100 letters, digits and _ . -")
 _APP = Text(
@@ -182,12 +191,17 @@ SETTINGS: tuple[Setting, ...] = (
         "1s",
         "How long a missed wake-up can go unnoticed.",
     ),
-    Setting("log.format", Choice(("text", "json")), "text", "How a process logs on stderr."),
+    Setting(
+        "log.format",
+        Choice(("text", "json")),
+        "text",
+        "How a process logs on stderr: text or json.",
+    ),
     Setting(
         "log.level",
         Choice(("debug", "info", "warning", "error")),
         "info",
-        "From which level on a process logs.",
+        "From which level on a process logs: debug, info, warning or error.",
     ),
     Setting(
         "web.listen",

@@ -66,7 +66,7 @@ def read_sources(
         if key not in BY_KEY:
             raise KeyError(f"no setting is called {key!r}")
         if raw is not None:
-            merge.values[key] = SourcedValue(raw, "flag", "--" + key.rpartition(".")[2])
+            merge.values[key] = SourcedValue(raw, "flag", BY_KEY[key].flag)
     return SourcedSettings(merge.values, shell, tuple(merge.problems), found if is_read else None)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import asyncpg
 
-from pgcron_ha.db.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import SchemaError
 
 # The oldest revision that holds everything the node's statements use. A test keeps it equal to a
@@ -18,11 +18,12 @@ REQUIRED: Final = "0001"
 
 async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
     """The revision of `schema` in the database, or None when it was never migrated."""
+    statements = load(schema)
     table = f"{schema}.alembic_version"
     try:
-        if await connection.fetchval("SELECT to_regclass($1)::text", table) is None:
+        if await connection.fetchval(statements["find_relation"].sql, table) is None:
             return None
-        found: str | None = await connection.fetchval(f"SELECT version_num FROM {table}")
+        found: str | None = await connection.fetchval(statements["read_revision"].sql)
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaError(
             f"this role may not use the schema {schema!r}",

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from pgcron_ha.db import demo
 from pgcron_ha.db.clients import Connection
-from pgcron_ha.demo.facts import Row, rows
+from pgcron_ha.db.overview import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.spec import parse_spec
@@ -24,27 +25,6 @@ LONGEST_WINDOW: Final = timedelta(hours=6)
 
 MOST_FIRES: Final = 30_000
 _MOST_SCHEDULES: Final = 1000
-
-_SCHEDULES: Final = """
-SELECT s.id, s.name, s.spec, s.timezone, s.dst, s.enabled, c.since, c.status
-FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id ORDER BY s.name LIMIT $1"""
-_LEDGER: Final = """
-SELECT o.fire_at, o.decision, o.run_id, r.state, r.attempt,
-       ARRAY(SELECT h.outcome FROM pgcron.history h WHERE h.id = o.run_id
-             UNION ALL
-             SELECT v.outcome FROM pgcron.history_overflow v WHERE v.id = o.run_id) AS outcomes,
-       (SELECT max(h.attempt) FROM pgcron.history h WHERE h.id = o.run_id) AS attempts
-FROM pgcron.occurrence o LEFT JOIN pgcron.run r ON r.id = o.run_id
-WHERE o.schedule_id = $1 AND o.fire_at > $2 AND o.fire_at <= $3"""
-_MISSED: Final = """
-SELECT m.first_at, m.last_at FROM pgcron.missed m
-WHERE m.schedule_id = $1 AND m.last_at > $2 AND m.first_at <= $3"""
-_DELAYS: Final = """
-SELECT percentile_disc(ARRAY[0.5, 0.99]) WITHIN GROUP (ORDER BY d.delay) AS delays
-FROM (SELECT extract(epoch FROM h.started_at - h.scheduled_for)::float8 AS delay
-      FROM pgcron.history h
-      WHERE h.schedule = $1 AND h.scheduled_for > $2 AND h.attempt = 1
-        AND h.started_at IS NOT NULL) d"""
 
 
 class Entry(NamedTuple):
@@ -82,10 +62,10 @@ async def read_accounts(
     A paused or invalid schedule owes nothing.
     """
     accounts = []
-    for schedule in await rows(connection, _SCHEDULES, schema, _MOST_SCHEDULES):
+    for schedule in await demo.definitions(connection, limit=_MOST_SCHEDULES, schema=schema):
         window = max(since, schedule["since"], until - LONGEST_WINDOW), until
-        found = await rows(connection, _LEDGER, schema, schedule["id"], *window)
-        missed = await rows(connection, _MISSED, schema, schedule["id"], *window)
+        found = await demo.ledger(connection, schedule["id"], *window, schema=schema)
+        missed = await demo.missed(connection, schedule["id"], *window, schema=schema)
         accounts.append(
             judge(
                 schedule["name"],
@@ -122,14 +102,6 @@ def judge(
         if problem := _problem(entry, ranges):
             problems.append(f"{fire.isoformat()} {problem}")
     return Account(schedule, len(fires), in_ranges, waiting, retried, outcomes, tuple(problems))
-
-
-async def read_delays(
-    connection: Connection, schema: str, schedule: str, since: datetime
-) -> tuple[float, float] | None:
-    """The start delay of a schedule's runs in seconds: median and 99th percentile; None if none."""
-    (row,) = await rows(connection, _DELAYS, schema, schedule, since)
-    return None if row["delays"] is None else (row["delays"][0], row["delays"][1])
 
 
 def _problem(entry: Entry | None, ranges: int) -> str | None:

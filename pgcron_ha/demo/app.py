@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from pgcron_ha.client import App
 from pgcron_ha.config import load_settings
-from pgcron_ha.db.answers import answers
-from pgcron_ha.db.clients import connect_client
-from pgcron_ha.db.statements import in_schema
+from pgcron_ha.db import demo
+from pgcron_ha.db.clients import Connection, connect_client
 from pgcron_ha.demo.places import FOLDER_VARIABLE
 from pgcron_ha.executors.context import Context
 
@@ -32,17 +33,6 @@ _TREND_LINES: Final = 720
 _FAILS_ONCE: Final = 3
 _FAILS_ALWAYS: Final = 42
 _FLAKY_SECONDS: Final = 3
-
-_TABLES: Final = """
-SELECT c.oid::regclass::text AS name FROM pg_class c
-WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'r' AND NOT c.relispartition
-ORDER BY 1"""
-_HISTORY: Final = """
-SELECT coalesce(h.schedule, h.handler) AS job, h.outcome, count(*) AS runs,
-       sum(greatest(h.attempt, 1) - 1)::int AS retries,
-       round(avg(extract(epoch FROM h.finished_at - h.started_at)) * 1000)::int AS milliseconds
-FROM pgcron.history h WHERE h.finished_at > now() - interval '10 minutes'
-GROUP BY 1, 2 ORDER BY 1, 2"""
 
 
 class ServiceIsDown(Exception):
@@ -73,8 +63,10 @@ def flaky(context: Context) -> str:
 async def disk(context: Context) -> dict[str, int]:
     """Measures what the database and its dumps take, and adds a line to ``trend.csv``."""
     folder = _folder()
+    async with _database() as (connection, _):
+        database_bytes = await demo.database_bytes(connection)
     measured = {
-        "database_bytes": int(await _value("SELECT pg_database_size(current_database())")),
+        "database_bytes": database_bytes,
         "dumps_bytes": sum(dump.stat().st_size for dump in (folder / "dumps").glob("*.dump")),
         "free_bytes": shutil.disk_usage(folder).free,
     }
@@ -86,11 +78,12 @@ async def disk(context: Context) -> dict[str, int]:
 @app.handler()
 async def analyze(context: Context) -> int:
     """Gives PostgreSQL fresh statistics of our tables; returns how many there are."""
-    tables = await _rows(_TABLES)
-    for number, row in enumerate(tables, start=1):
-        context.check()
-        await _value(f"ANALYZE {row['name']}")
-        context.progress(number, len(tables))
+    async with _database() as (connection, schema):
+        tables = await demo.tables(connection, schema=schema)
+        for number, table in enumerate(tables, start=1):
+            context.check()
+            await demo.analyze(connection, table)
+            context.progress(number, len(tables))
     return len(tables)
 
 
@@ -98,7 +91,8 @@ async def analyze(context: Context) -> int:
 @app.handler()
 async def report() -> dict[str, int]:
     """Writes what ran in the last ten minutes to ``report.json`` and ``report.txt``."""
-    rows = await _rows(_HISTORY)
+    async with _database() as (connection, schema):
+        rows = await demo.report(connection, schema=schema)
     lines = [f"{'job':<12} {'outcome':<12} {'runs':>6} {'retries':>8} {'ms':>6}"]
     lines += [
         f"{row['job'][:12]:<12} {row['outcome']:<12} {row['runs']:>6} "
@@ -125,18 +119,13 @@ def _folder() -> Path:
     return Path(os.environ[FOLDER_VARIABLE])
 
 
-async def _value(sql: str) -> Any:
-    rows = await _rows(sql)
-    return next(iter(rows[0].values())) if rows else None
-
-
-async def _rows(sql: str) -> list[dict[str, Any]]:
+@asynccontextmanager
+async def _database() -> AsyncIterator[tuple[Connection, str]]:
+    """A connection to the demo's database, and the name of its schema."""
     settings = load_settings()
     connection = await connect_client(settings.required_dsn())
     try:
-        with answers():
-            found = await connection.fetch(in_schema(sql, settings.schema))
-        return [dict(row) for row in found]
+        yield connection, settings.schema
     finally:
         await connection.close(timeout=5)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from pgcron_ha.db.answers import answers
+from pgcron_ha.db import demo
 from pgcron_ha.db.clients import connect_client
 from pgcron_ha.embedded import EmbeddedPostgres, find_tool
 from pgcron_ha.errors import ConfigError
@@ -111,13 +111,7 @@ def process_environment(own: Mapping[str, str]) -> dict[str, str]:
 async def _make_database(dsn: str, name: str, fresh: bool) -> None:
     connection = await connect_client(dsn)
     try:
-        with answers():
-            if fresh:
-                await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-            if not await connection.fetchval(
-                "SELECT true FROM pg_database WHERE datname = $1", name
-            ):
-                await connection.execute(f"CREATE DATABASE {name}")
+        await demo.make_database(connection, name, fresh=fresh)
     finally:
         await connection.close(timeout=5)
 

@@ -13,16 +13,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from pgcron_ha.db import doors
+from pgcron_ha.db import demo, doors
 from pgcron_ha.db.clients import Connection, connect_client
-from pgcron_ha.demo.accounting import Account, read_accounts, read_delays
+from pgcron_ha.demo.accounting import Account, read_accounts
 from pgcron_ha.demo.database import (
     WorkDatabase,
     password_of,
     process_environment,
     without_password,
 )
-from pgcron_ha.demo.facts import has_executed, read_clock, read_facts, rows
+from pgcron_ha.demo.facts import read_facts
 from pgcron_ha.demo.folder import GRACE_SECONDS, LEASE_TTL, DemoFolder
 from pgcron_ha.demo.migration import Migration
 from pgcron_ha.demo.node_process import NodeProcess
@@ -51,11 +51,6 @@ _SETTLE_SECONDS: Final = 5.0
 _SETTLE_PAUSE: Final = 0.1
 # After its grace a node gives back what runs, which takes it a moment.
 _STOP_SECONDS: Final = GRACE_SECONDS + 15.0
-
-_UNSETTLED: Final = """
-SELECT r.id FROM pgcron.run r
-WHERE r.scheduled_for <= $1::timestamptz AND r.hold IS NULL
-  AND (r.state = 'running' OR r.attempt = 0) LIMIT 1"""
 
 
 @dataclass(frozen=True)
@@ -132,7 +127,7 @@ class _Demo:
             await migration.run(self._database.dsn, self._schema)
         self._folder.configure(self._database.dsn, self._schema)
         async with self._connected() as connection:
-            self._since = await read_clock(connection)
+            self._since = await demo.clock(connection)
         if self._stop.is_set():
             return
         for number in range(1, self._options.nodes + 1):
@@ -159,7 +154,7 @@ class _Demo:
         end = time.monotonic() + _FIRST_JOB_SECONDS
         while not self._stop.is_set():
             async with self._connected() as connection:
-                if await has_executed(connection, self._schema, self._since):
+                if await demo.has_executed(connection, self._since, schema=self._schema):
                     break
             self._require_a_node()
             if time.monotonic() > end:
@@ -245,14 +240,14 @@ class _Demo:
         living = sum(node.is_alive for node in self._nodes)
         seconds = time.monotonic() - self._began
         async with self._connected() as connection:
-            until = await read_clock(connection)
+            until = await demo.clock(connection)
             if living and not self._stop.is_set():
                 await self._settle(connection, until)
         self._screen.say("stopping the nodes: they end what they run")
         await self._stop_nodes()
         async with self._connected() as connection:
             accounts = await read_accounts(connection, self._schema, self._since, until)
-            delays = await read_delays(connection, self._schema, _TICK, self._since)
+            delays = await demo.delays(connection, _TICK, self._since, schema=self._schema)
             if not self._database.is_embedded:
                 await self._leave_given_database(connection)
         nodes = f"{living} of {len(self._nodes)} nodes alive at the end"
@@ -271,7 +266,7 @@ class _Demo:
     async def _settle(self, connection: Connection, until: datetime) -> None:
         end = time.monotonic() + _SETTLE_SECONDS
         while time.monotonic() < end and not self._stop.is_set():
-            if not await rows(connection, _UNSETTLED, self._schema, until):
+            if not await demo.has_unsettled(connection, until, schema=self._schema):
                 return
             await self._pause(_SETTLE_PAUSE)
 

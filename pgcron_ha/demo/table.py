@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from pgcron_ha.demo.facts import Facts, Row
+from pgcron_ha.db.overview import Row
+from pgcron_ha.demo.facts import Facts
 
 _GAP: Final = "  "
 _ERROR_CHARACTERS: Final = 60

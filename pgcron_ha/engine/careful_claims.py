@@ -35,10 +35,10 @@ class CarefulClaims:
         self._handlers = list(handlers)
         self._paths = paths
         self._look = 0
-        self._expects_once = True
+        self._expects_once = False
 
     def expect_once(self) -> None:
-        """Runs that may start only once are looked for again by the next claim."""
+        """Some run that may start only once is due: the next claims look for such runs."""
         self._expects_once = True
 
     async def claim(self, free: int) -> tuple[list[Row], int]:

@@ -193,6 +193,8 @@ class Dispatcher(Service):
         heads = await self._link.rows("next_due", queues=self._queues)
         self._looked_at = monotonic()
         self._care_is_due = any(row["is_careful"] and row["is_due"] for row in heads)
+        if any(row["is_once"] and row["is_due"] for row in heads):
+            self._careful.expect_once()
         soonest = min((row["seconds"] for row in heads), default=float("inf"))
         self._due_at = self._looked_at + soonest
         return heads
@@ -204,7 +206,6 @@ class Dispatcher(Service):
         the others have theirs.
         """
         if not self._care_is_due and monotonic() - self._looked_at > _CAREFUL_SECONDS:
-            self._careful.expect_once()
             await self._heads()
         if not self._care_is_due:
             return None

@@ -188,7 +188,8 @@ class ShellLoop:
     def _send_run(self, run: ShellRun, account: Account | None) -> None:
         """Raises `InvalidInput` for args that don't fit, OSError when the system has no room."""
         context, template = run.context, run.template
-        args_file = self._directory / f"{context.token}.json"
+        # Runs that were claimed by one statement share its token; the fence number is of one claim.
+        args_file = self._directory / f"{context.run_id}-{context.fence}.json"
         limits = [each for each in (context.timeout, template.timeout) if each is not None]
         message = {
             "do": "run",

@@ -38,7 +38,7 @@ class SupervisedRun:
         self.directory: str | None = message["directory"]
         self.account: list[int] | None = message["account"]
         self.args_file: str = message["environment"]["PGCRON_ARGS_FILE"]
-        self.mark = f"PGCRON_TOKEN={message['environment']['PGCRON_TOKEN']}".encode()
+        self.mark = f"PGCRON_FENCE={message['environment']['PGCRON_FENCE']}".encode()
         self.grace: float = message["grace"]
         self.born = boottime()
         self.started_at = time.monotonic()

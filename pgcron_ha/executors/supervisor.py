@@ -225,7 +225,7 @@ class Supervisor:
         return [pid for pid in child_processes() if pid not in mains and self._owner(pid) is run]
 
     def _owner(self, pid: int) -> SupervisedRun | None:
-        """Whose orphan it is: by session, by the token in its environment, else by age.
+        """Whose orphan it is: by session, by the fence in its environment, else by age.
 
         One that left its session and cleared its environment can't stem from a run younger than
         itself; if several are older, it is counted as the last one's.

@@ -36,9 +36,8 @@ class NodeJoined(Event):
     def sentence(self) -> str:
         """Says under which incarnation."""
         freed = f", freed {self.predecessors} dead predecessor(s)" if self.predecessors else ""
-        return (
-            f"node {self.node!r} joined as {self.incarnation} with {self.handlers} handlers{freed}"
-        )
+        offered = "1 handler" if self.handlers == 1 else f"{self.handlers} handlers"
+        return f"node {self.node!r} joined as {self.incarnation} with {offered}{freed}"
 
 
 @dataclass(frozen=True, slots=True)

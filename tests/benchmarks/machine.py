@@ -16,6 +16,17 @@ def cpu_seconds(process_id: int, *, with_waited_children: bool = False) -> float
     return sum(int(field) for field in fields[11 : 15 if with_waited_children else 13]) / _TICKS
 
 
+def fine_cpu_seconds(process_id: int) -> float:
+    """As `cpu_seconds`, to the nanosecond, where the kernel tells it; for a process of one thread,
+    such as a backend.
+    """
+    try:
+        text = Path(f"/proc/{process_id}/schedstat").read_text(encoding="ascii")
+    except OSError:
+        return cpu_seconds(process_id)
+    return int(text.split()[0]) / 1e9
+
+
 def children(process_id: int) -> list[int]:
     """The process's children that are alive."""
     entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]

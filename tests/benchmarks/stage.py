@@ -1,22 +1,26 @@
-"""What every drain begins with: the same rows in a vacuumed table, and a checkpoint behind."""
+"""What benchmarks begin with: the same rows in vacuumed tables, a checkpoint behind, a node that
+has joined.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import asyncpg
 
 from tests.benchmarks.bare_loop import TABLE
+from tests.benchmarks.node_process import NodeProcess
 
 Connection = asyncpg.Connection
 
 # A counter and a key of 24 characters, as in the study that found the baseline.
-_PAYLOAD: Final = "jsonb_build_object('t', number, 'k', lpad(number::text, 24, 'k'))"
+PAYLOAD: Final = "jsonb_build_object('t', number, 'k', lpad(number::text, 24, 'k'))"
 _PAUSE_SECONDS: Final = 0.02
-_DEADLINE_SECONDS: Final = 300.0
+_DEADLINE_SECONDS: Final = 600.0
 
 
 async def fill_bare_table(observer: Connection, runs: int) -> None:
@@ -24,20 +28,23 @@ async def fill_bare_table(observer: Connection, runs: int) -> None:
     await observer.execute(TABLE)
     await observer.execute(
         "INSERT INTO public.bare_job (payload)"
-        f" SELECT {_PAYLOAD} FROM generate_series(1, {runs}) number"
+        f" SELECT {PAYLOAD} FROM generate_series(1, {runs}) number"
     )
-    await _settle(observer, "public.bare_job")
+    await settle(observer, "public.bare_job")
 
 
-async def fill_runs(observer: Connection, runs: int) -> None:
-    """That many due runs of ``py:noop`` that nobody may claim yet; nothing else."""
+async def fill_runs(observer: Connection, runs: int, *, keeps_rows: bool = False) -> None:
+    """That many due runs of ``py:noop`` that nobody may claim yet; nothing else, unless
+    `keeps_rows`.
+    """
     await observer.execute("UPDATE pgcron.cluster SET paused_at = now()")
-    await observer.execute("TRUNCATE pgcron.run, pgcron.history, pgcron.attempt, pgcron.log")
+    if not keeps_rows:
+        await observer.execute("TRUNCATE pgcron.run, pgcron.history, pgcron.attempt, pgcron.log")
     await observer.execute(
         "INSERT INTO pgcron.run (handler, args)"
-        f" SELECT 'py:noop', {_PAYLOAD} FROM generate_series(1, {runs}) number"
+        f" SELECT 'py:noop', {PAYLOAD} FROM generate_series(1, {runs}) number"
     )
-    await _settle(observer, "pgcron.run")
+    await settle(observer, "pgcron.run")
 
 
 async def release_runs(observer: Connection) -> None:
@@ -46,15 +53,43 @@ async def release_runs(observer: Connection) -> None:
     await observer.execute("SELECT pg_notify(pgcron.channel(), 'run')")
 
 
-async def until(what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+@asynccontextmanager
+async def held_horizon(dsn: str) -> AsyncIterator[None]:
+    """A transaction whose snapshot keeps dead rows from being removed, as a forgotten one does."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        async with connection.transaction(isolation="repeatable_read"):
+            await connection.execute("SELECT pg_current_xact_id()")
+            yield
+    finally:
+        await connection.close()
+
+
+async def joined(observer: Connection, node: NodeProcess) -> str:
+    """Waits until the node offers its handlers; its incarnation."""
+    found: list[str] = []
+
+    async def has_joined() -> bool:
+        incarnation = await node.incarnation(observer)
+        found.extend([incarnation] if incarnation else [])
+        return bool(found)
+
+    await until("the node has joined", has_joined)
+    return found[0]
+
+
+async def until(
+    what: str, condition: Callable[[], Awaitable[bool]], pause: float = _PAUSE_SECONDS
+) -> None:
     """Asks again and again, sparingly. Raises TimeoutError."""
     end = time.monotonic() + _DEADLINE_SECONDS
     while not await condition():
         if time.monotonic() > end:
             raise TimeoutError(f"not within {_DEADLINE_SECONDS:g} s: {what}")
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(pause)
 
 
-async def _settle(observer: Connection, table: str) -> None:
+async def settle(observer: Connection, table: str) -> None:
+    """Vacuum and analyze the table, and leave no dirty page to others."""
     await observer.execute(f"VACUUM ANALYZE {table}")
     await observer.execute("CHECKPOINT")

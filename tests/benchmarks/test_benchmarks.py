@@ -6,29 +6,93 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.__main__ import BENCHMARKS
+from tests.benchmarks.figures import Result, percentile, table
 
 _ROOT = Path(__file__).resolve().parents[2]
+# Two servers, each with half of the work.
+_GROUPS = (
+    "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,crash,hourly",
+    "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip",
+)
 
 
-def test_the_drain_prints_its_figures_beside_its_baseline() -> None:
-    finished = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.drain", "--runs=500", "--rounds=2", "--json"],
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        timeout=110,
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments], cwd=_ROOT, capture_output=True, text=True, timeout=110
     )
+
+
+@pytest.mark.parametrize("group", _GROUPS)
+def test_each_benchmark_prints_its_figures_and_keeps_them(group: str, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+
+    finished = _run("tests.benchmarks", "--tiny", "--json", str(file), "--only", group)
+
+    assert finished.returncode == 0, finished.stderr
+    kept = json.loads(file.read_text())
+    assert kept["server"]["fsync"] == kept["server"]["synchronous_commit"] == "on"
+    assert {"at", "machine", "python", "asyncpg", "uvloop", "node", "bare loop"} <= set(kept)
+    assert [each["name"] for each in kept["benchmarks"]] == group.split(",")
+    for result in kept["benchmarks"]:
+        _look_at(result, finished.stdout)
+
+
+def _look_at(result: dict[str, Any], printed: str) -> None:
+    assert f"{result['name']}: " in printed
+    assert result["baseline"] in printed
+    assert result["sizes"]
+    assert result["load_after"] > 0
+    assert any(figure["baseline"] is not None for figure in result["figures"])
+    for figure in result["figures"]:
+        assert figure["name"] in printed
+        assert figure["value"] is None or figure["value"] >= 0
+
+
+def test_every_benchmark_is_tried_here() -> None:
+    assert sorted(",".join(_GROUPS).split(",")) == sorted(BENCHMARKS)
+
+
+def test_a_benchmark_that_does_not_exist_is_named() -> None:
+    finished = _run("tests.benchmarks", "--only", "drain,speed")
+
+    assert finished.returncode == 2
+    assert "no benchmark is called speed" in finished.stderr
+
+
+def test_the_drain_alone_prints_its_rounds() -> None:
+    finished = _run("tests.benchmarks.drain", "--runs=500", "--rounds=2", "--json")
 
     assert finished.returncode == 0, finished.stderr
     printed = json.loads(finished.stdout)
-    assert printed["server"]["fsync"] == printed["server"]["synchronous_commit"] == "on"
-    assert len(printed["rounds"]) == 2
-    for each in printed["rounds"]:
+    rounds = printed["details"]["rounds"]
+    assert len(rounds) == 2
+    for each in rounds:
         for drain in (each["bare"], each["node"]):
             assert drain["runs"] == 500
             assert drain["seconds"] > 0
-            assert drain["worker_cpu"] >= 0
             assert drain["server_cpu"] >= 0
-        assert each["node"]["peak_memory"] > 0
-    assert printed["median"]["ratio"] > 0
+            assert drain["peak_memory"] > 0
+    assert printed["figures"][0]["value"] > 0
     assert "ratio" in finished.stderr
+
+
+def test_a_figure_stands_beside_its_baseline() -> None:
+    result = Result("example", "nothing", {"rows": 1})
+    result.add("rate", 1500.0, "rows/s", 2000.0, "≥ 0.5")
+    result.add("unseen", None, "µs")
+
+    assert [figure.ratio for figure in result.figures] == [0.75, None]
+    assert "  rate    1,500     2,000   0.75  rows/s  ≥ 0.5" in table(result)
+
+
+def test_a_percentile_is_one_of_the_values() -> None:
+    values = [float(value) for value in range(100, 0, -1)]
+
+    assert percentile(values, 0.5) == 51.0
+    assert percentile(values, 0.99) == 100.0
+    assert percentile([], 0.5) is None

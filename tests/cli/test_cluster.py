@@ -136,7 +136,7 @@ def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:
     assert "4711" in found["unaccounted"]["message"]
     assert "2 s" in found["lease"]["message"]
     assert "at_most_once" in found["delivery"]["message"]
-    assert "'py:nobody'" in found["parked"]["message"]
+    assert found["parked"]["message"].startswith("1 run: no live node offers 'py:nobody'")
     assert all(row["hint"] for row in found.values())
 
 
@@ -186,13 +186,17 @@ def test_a_database_without_the_schema_is_one_clear_line(
 def test_a_role_without_rights_is_told_where_rights_come_from(
     cli: Cli, database: str, role: str
 ) -> None:
-    for command in (["status"], ["doctor"], ["enqueue", "py:x"], ["migrate"]):
+    for command in (["status"], ["enqueue", "py:x"], ["migrate"]):
         answer = cli("--dsn", dsn_of(role, database), *command)
 
         assert answer.code == 1
         assert answer.err.startswith("error: ")
         assert "pgcron-ha grants" in answer.err or "GRANT" in answer.err
         assert "Traceback" not in answer.err
+
+    (finding,) = cli("--dsn", dsn_of(role, database), "doctor", "--json").rows
+    assert (finding["check"], finding["level"]) == ("schema", "problem")
+    assert "pgcron-ha grants" in finding["hint"]
 
 
 def test_a_wrong_dsn_and_a_wrong_password_are_one_clear_line(tmp_path: Path) -> None:

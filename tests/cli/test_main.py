@@ -100,6 +100,17 @@ def test_every_command_of_the_table_is_there_under_its_name_and_explains_itself(
     assert capsys.readouterr().out
 
 
+@pytest.mark.parametrize("group", ["schedules", "runs", "dead", "queues"])
+def test_the_help_of_a_group_breaks_off_no_sentence(group: str, capsys: Output) -> None:
+    assert main([group, "--help"]) == 0
+    assert not [line for line in capsys.readouterr().out.splitlines()[1:] if "..." in line]
+
+
+def test_a_run_is_named_by_its_number(capsys: Output) -> None:
+    assert main(["runs", "show", "x"]) == 2
+    assert "'x' is not a valid run id" in capsys.readouterr().err
+
+
 def test_an_unknown_command_is_wrong_usage_and_names_the_nearest(capsys: Output) -> None:
     assert main(["shedules"]) == 2
     assert "there is no command 'shedules'; did you mean schedules" in capsys.readouterr().err

@@ -135,6 +135,28 @@ def test_why_tells_what_was_decided_in_the_schedules_own_time(cli: Cli, execute:
     assert cli("schedules", "why", "s", "yesterday").code == 1
 
 
+def test_why_knows_from_when_on_it_can_tell(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x")
+
+    def why(instant: str) -> tuple[str, str]:
+        (answer,) = cli("schedules", "why", "s", instant, "--json").rows
+        return answer["decision"], answer["reason"]
+
+    decision, reason = why("2026-01-02T03:00")
+    assert decision == "not an instant"
+    assert reason.startswith("the schedule did not exist then; it was created at 2")
+
+    # Nobody may write it, so the trigger that keeps it is away for a moment.
+    execute("ALTER TABLE pgcron.schedule DISABLE TRIGGER USER")
+    execute("UPDATE pgcron.schedule SET created_at = '2001-01-01T00:00Z'")
+    execute("ALTER TABLE pgcron.schedule ENABLE TRIGGER USER")
+    assert why("2002-01-02T03:00") == (
+        "not known",
+        "what was decided so long ago is not kept: retention of occurrence is 400 days",
+    )
+    assert why("1999-01-02T03:00")[0] == "not an instant"
+
+
 def test_an_invalid_schedule_is_shown_with_its_error(cli: Cli, execute: Execute) -> None:
     cli("schedules", "put", "s", "0 3 * * *", "py:x")
     execute(

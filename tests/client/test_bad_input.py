@@ -64,6 +64,8 @@ WRONG_SCHEDULES: dict[str, tuple[type[InvalidInput], dict[str, Any]]] = {
     "name": (InvalidInput, {"name": " "}),
     "long name": (InvalidInput, {"name": "n" * 201}),
     "unknown policy": (InvalidInput, {"colour": "red"}),
+    "what an operator decides": (InvalidInput, {"enabled": False}),
+    "what the door decides": (InvalidInput, {"managed_by": "me"}),
     "kind": (InvalidInput, {"handler": "ftp:x"}),
     "args": (TooLarge, {"args": {"text": "x" * (MOST + 1)}}),
 }

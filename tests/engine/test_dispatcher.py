@@ -116,6 +116,21 @@ async def test_lanes_are_never_claimed_ahead(workshop: Workshop, connection: Con
     assert workshop.runner.waiting == 0
 
 
+async def test_runs_that_may_start_once_are_found_after_a_look_in_vain(
+    workshop: Workshop, connection: Connection
+) -> None:
+    schedule = await control.put_schedule(connection)
+    (fire,) = await due_fires(connection, schedule, 1)
+    await workshop.step()
+    workshop.executor.end(fire)
+    once = await control.enqueue(connection, 2, delivery="at_most_once")
+
+    for _ in range(4):
+        await workshop.dispatcher.run_once()
+
+    assert set(workshop.executor.executing) == set(once)
+
+
 async def test_both_kinds_get_their_turn(workshop: Workshop, connection: Connection) -> None:
     plain = await control.enqueue(connection, 20)
     once = await control.enqueue(connection, 20, delivery="at_most_once")

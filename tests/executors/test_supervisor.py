@@ -87,7 +87,7 @@ def test_a_stop_that_arrives_before_the_program_begins_reaches_it(tmp_path: Path
     reading, writing = os.pipe()
     try:
         for number in range(20):
-            environment = {"PGCRON_ARGS_FILE": str(tmp_path / "none"), "PGCRON_TOKEN": str(number)}
+            environment = {"PGCRON_ARGS_FILE": str(tmp_path / "none"), "PGCRON_FENCE": str(number)}
             run = {"argv": ["/bin/sleep", "60"], "environment": environment, "grace": 3600.0}
             run |= {"directory": None, "account": None, "timeout": None, "run": number}
             client.send({"do": "run", **run}, (os.dup(writing), os.dup(writing)))

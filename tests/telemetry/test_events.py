@@ -56,6 +56,11 @@ def test_every_event_has_a_sentence_a_level_and_facts(kind: type[Event]) -> None
     json.dumps(event.fields())
 
 
+def test_one_handler_is_one_handler() -> None:
+    assert NodeJoined("n1", "abc", 1, 0).sentence().endswith("with 1 handler")
+    assert NodeJoined("n1", "abc", 2, 0).sentence().endswith("with 2 handlers")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_event_can_be_changed(kind: type[Event]) -> None:
     event = example(kind)

@@ -99,9 +99,26 @@ def test_every_problem_is_reported_at_once() -> None:
     )
     assert "node.slots='0' (pgcron-ha.toml): expected a whole number from 1" in error.detail
     assert "PGCRON_HA_NODE_LEASE_TTL='abc' (environment): expected a duration" in error.detail
-    assert "--schema='Has Blanks' (flag): expected 1 to 48 lower-case letters" in error.detail
+    assert "--schema='Has Blanks' (flag): expected 1 to 40 lower-case letters" in error.detail
     assert "shell.backup.args: unknown key; did you mean 'argv'?" in error.detail
     assert "shell.backup.argv: expected a list whose first string" in error.detail
+
+
+@pytest.mark.parametrize(
+    ("key", "raw", "words"),
+    [
+        ("node.apps", ["jobs"], "--app='jobs' (flag): expected module:attribute"),
+        ("node.queues", ["a", "b c"], "--queue='a, b c' (flag): expected a name"),
+        ("node.lease_ttl", "5", "--lease-ttl='5' (flag): expected a duration"),
+        ("node.state_directory", "x", "--state-directory='x' (flag): expected"),
+    ],
+)
+def test_a_flag_is_named_as_it_is_typed(key: str, raw: object, words: str) -> None:
+    assert refusal(flags={key: raw}).message.startswith(words)
+
+
+def test_what_a_shell_template_may_say_is_looked_up_where_it_stands() -> None:
+    assert "README.md" in str(refusal('[shell.backup]\nargv = "ls"\n').hint)
 
 
 def test_a_single_problem_is_the_message_itself() -> None:
@@ -153,14 +170,14 @@ def test_a_missing_dsn_says_where_to_give_one() -> None:
     assert "PGCRON_HA_DSN" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("name", ["pgcron", "_x", "a" * 48])
+@pytest.mark.parametrize("name", ["pgcron", "_x", "a" * 40])
 def test_a_schema_is_a_plain_identifier(name: str) -> None:
     assert load(flags={"schema": name}).schema == name
 
 
-@pytest.mark.parametrize("name", ["", "pg_x", "Pgcron", "1a", 'a"b', "a.b", "ä", "a" * 49, "a\n"])
+@pytest.mark.parametrize("name", ["", "pg_x", "Pgcron", "1a", 'a"b', "a.b", "ä", "a" * 41, "a\n"])
 def test_another_schema_name_is_refused(name: str) -> None:
-    assert "expected 1 to 48 lower-case" in refusal(flags={"schema": name}).message
+    assert "expected 1 to 40 lower-case" in refusal(flags={"schema": name}).message
 
 
 def test_every_line_of_the_table_is_a_field_and_every_field_a_line() -> None:

@@ -111,20 +111,20 @@ SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 
 -- name: next_due
 -- The head of every path that has waiting runs, future ones included: where to claim, and how long to sleep.
-SELECT path.queue, path.priority, head.is_careful, head.due_at, head.due_at <= now() AS is_due, extract(epoch FROM head.due_at - clock_timestamp())::float8 AS seconds
+SELECT path.queue, path.priority, head.is_careful, head.is_once, head.due_at, head.due_at <= now() AS is_due, extract(epoch FROM head.due_at - clock_timestamp())::float8 AS seconds
 FROM unnest(:queues::text[]) AS path_queue(queue)
 CROSS JOIN generate_series(0, 9) AS path_priority(priority)
 CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority) path
 CROSS JOIN LATERAL (
-  (SELECT false AS is_careful, c.due_at FROM pgcron.run c
+  (SELECT false AS is_careful, false AS is_once, c.due_at FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
-  (SELECT true, c.due_at FROM pgcron.run c
+  (SELECT true, false, c.due_at FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
-  (SELECT true, c.due_at FROM pgcron.run c
+  (SELECT true, true, c.due_at FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)) head
 ORDER BY path.priority, path.queue;

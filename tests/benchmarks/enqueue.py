@@ -1,0 +1,200 @@
+"""What it costs to enqueue, one by one and in bulk, beside a bare INSERT of the same row.
+
+The ways take turns in small blocks, each on a connection of its own, so that the processor time of
+its backend is its own. No node listens: the rows stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import asyncpg
+
+from pgcron_ha import App
+from tests.benchmarks import machine
+from tests.benchmarks.figures import Result
+from tests.benchmarks.place import Ground, Place
+from tests.benchmarks.sizes import Sizes
+
+Block = Callable[[asyncpg.Connection, int], Awaitable[None]]
+
+_ARGS: Final = '{"t": 1, "k": "kkkkkkkkkkkkkkkkkkkkkkkk"}'
+_CLIENT_ARGS: Final = {"t": 1, "k": "k" * 24}
+
+# The same columns and defaults; no CHECK, no trigger, and the two indexes that a queue needs.
+_BARE_ROW: Final = """
+CREATE TABLE public.bare_run
+  (LIKE pgcron.run INCLUDING DEFAULTS INCLUDING IDENTITY, PRIMARY KEY (id)) WITH (fillfactor = 60);
+CREATE INDEX ON public.bare_run (queue, priority, due_at, id) WHERE state = 'ready';
+"""
+_BARE, _RUN = "public.bare_run", "pgcron.run"
+
+
+@dataclass
+class Way:
+    """One way to enqueue, and what it has cost so far: seconds for `rows`."""
+
+    name: str
+    block: Block
+    goal: str = ""
+    rows: int = 0
+    seconds: list[float] = field(default_factory=list)
+    client_cpu: float = 0.0
+    server_cpu: float = 0.0
+
+    def microseconds(self, seconds: float) -> float:
+        """Of one row."""
+        return seconds / self.rows * 1e6
+
+    @property
+    def rate(self) -> float:
+        """Rows a second, all blocks together."""
+        return self.rows / sum(self.seconds)
+
+
+async def one_by_one(ground: Ground, sizes: Sizes) -> Result:
+    """A statement and a commit for each row."""
+    goal = "≥ 0.75, aim at 0.90"
+    ways = [
+        Way("bare INSERT", _inserts(_BARE)),
+        Way("SQL function", _calls, goal),
+        Way("INSERT", _inserts(_RUN), goal),
+        Way("Python client", _client_calls, goal),
+    ]
+    result = Result(
+        "enqueue",
+        "a bare INSERT of the same row, prepared, one commit each",
+        {"blocks": sizes.enqueue_blocks, "rows of a block": sizes.enqueue_block},
+    )
+    return await _benchmark(ground, result, ways, sizes.enqueue_blocks, sizes.enqueue_block)
+
+
+async def in_bulk(ground: Ground, sizes: Sizes) -> Result:
+    """Many rows in one transaction; the SQL function and the client take them one by one."""
+    goal = "≥ 0.50, aim at 0.75"
+    ways = [
+        Way("bare INSERT", _multi_row(_BARE)),
+        Way("multi-row INSERT", _multi_row(_RUN), goal),
+        Way("SQL function for each row", _calls_for_rows, goal),
+        Way("Python client, one transaction", _client_transaction, goal),
+        Way("COPY", _copies(_RUN)),
+        Way("bare COPY", _copies(_BARE)),
+    ]
+    result = Result(
+        "enqueue_bulk",
+        "a bare INSERT of the same rows, one statement",
+        {"blocks": sizes.bulk_blocks, "rows of a block": sizes.bulk_rows},
+    )
+    return await _benchmark(ground, result, ways, sizes.bulk_blocks, sizes.bulk_rows)
+
+
+async def _benchmark(
+    ground: Ground, result: Result, ways: list[Way], blocks: int, rows: int
+) -> Result:
+    async with ground.place() as place, AsyncExitStack() as stack:
+        await place.observer.execute(_BARE_ROW)
+        connections = [await _opened(stack, place) for _ in ways]
+        for number in range(blocks + 1):
+            turn = number % len(ways)
+            for index in [*range(turn, len(ways)), *range(turn)]:
+                await _measure(ways[index], connections[index], rows, counts=number > 0)
+    _add_figures(result, ways)
+    return result.finished()
+
+
+async def _measure(way: Way, connection: asyncpg.Connection, rows: int, *, counts: bool) -> None:
+    """One block; the first one only warms up."""
+    backend = connection.get_server_pid()
+    server, client = machine.fine_cpu_seconds(backend), time.process_time()
+    began = time.perf_counter()
+    await way.block(connection, rows)
+    seconds = time.perf_counter() - began
+    if counts:
+        way.rows += rows
+        way.seconds.append(seconds)
+        way.client_cpu += time.process_time() - client
+        way.server_cpu += machine.fine_cpu_seconds(backend) - server
+    await asyncio.sleep(0)
+
+
+def _add_figures(result: Result, ways: list[Way]) -> None:
+    base = ways[0]
+    for way in ways[1:]:
+        result.add(f"{way.name}: rate", way.rate, "rows/s", base.rate, way.goal)
+    for way in ways[1:]:
+        for name, cpu, base_cpu in (
+            ("client CPU", way.client_cpu, base.client_cpu),
+            ("server CPU", way.server_cpu, base.server_cpu),
+        ):
+            baseline = base.microseconds(base_cpu)
+            result.add(f"{way.name}: {name}", way.microseconds(cpu), "µs/row", baseline)
+    result.details["seconds of each block"] = {way.name: way.seconds for way in ways}
+
+
+async def _opened(stack: AsyncExitStack, place: Place) -> asyncpg.Connection:
+    connection: asyncpg.Connection = await asyncpg.connect(place.dsn)
+    stack.push_async_callback(connection.close)
+    return connection
+
+
+def _inserts(table: str) -> Block:
+    async def block(connection: asyncpg.Connection, rows: int) -> None:
+        statement = await connection.prepare(
+            f"INSERT INTO {table} (handler, args) VALUES ('py:noop', $1) RETURNING id"
+        )
+        for _ in range(rows):
+            await statement.fetchval(_ARGS)
+
+    return block
+
+
+async def _calls(connection: asyncpg.Connection, rows: int) -> None:
+    statement = await connection.prepare("SELECT pgcron.enqueue('py:noop', $1)")
+    for _ in range(rows):
+        await statement.fetchval(_ARGS)
+
+
+async def _client_calls(connection: asyncpg.Connection, rows: int) -> None:
+    app = App("unused", "pgcron")
+    for _ in range(rows):
+        await app.enqueue("noop", _CLIENT_ARGS, conn=connection)
+
+
+async def _client_transaction(connection: asyncpg.Connection, rows: int) -> None:
+    async with connection.transaction():
+        await _client_calls(connection, rows)
+
+
+def _multi_row(table: str) -> Block:
+    async def block(connection: asyncpg.Connection, rows: int) -> None:
+        await connection.execute(
+            f"INSERT INTO {table} (handler, args)"
+            " SELECT 'py:noop', each::jsonb FROM unnest($1::text[]) each",
+            [_ARGS] * rows,
+        )
+
+    return block
+
+
+async def _calls_for_rows(connection: asyncpg.Connection, rows: int) -> None:
+    await connection.fetchval(
+        "SELECT count(pgcron.enqueue('py:noop', each::jsonb)) FROM unnest($1::text[]) each",
+        [_ARGS] * rows,
+    )
+
+
+def _copies(table: str) -> Block:
+    schema, _, name = table.partition(".")
+
+    async def block(connection: asyncpg.Connection, rows: int) -> None:
+        records: list[tuple[Any, ...]] = [("py:noop", _ARGS)] * rows
+        await connection.copy_records_to_table(
+            name, schema_name=schema, columns=["handler", "args"], records=records
+        )
+
+    return block

@@ -1,0 +1,90 @@
+"""How much each benchmark does: in full, quickly, or just enough to see that it works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Counts, and seconds where the name says so."""
+
+    drain_runs: int = 50_000
+    drain_rounds: int = 3
+    enqueue_blocks: int = 30
+    enqueue_block: int = 100
+    bulk_blocks: int = 10
+    bulk_rows: int = 5_000
+    pickups: int = 300
+    idle_seconds: float = 30
+    second_schedules: int = 500
+    second_period: int = 10
+    second_ticks: int = 6
+    minute_schedules: int = 10_000
+    minute_period: int = 60
+    minute_ticks: int = 2
+    every_second_schedules: int = 1_000
+    every_second_ticks: int = 20
+    hourly_schedules: int = 1_000_000
+    hourly_seconds: float = 60
+    held_runs: int = 200_000
+    held_rounds: int = 1
+    backlog_rows: int = 1_000_000
+    backlog_runs: int = 50_000
+    backlog_rounds: int = 3
+    fire_time_repeats: int = 3
+    crash_kills: int = 5
+    crash_lease: str = "5s"
+
+
+FULL: Final = Sizes()
+
+QUICK: Final = Sizes(
+    drain_runs=20_000,
+    drain_rounds=2,
+    enqueue_blocks=10,
+    bulk_blocks=4,
+    bulk_rows=2_000,
+    pickups=80,
+    idle_seconds=10,
+    second_ticks=2,
+    minute_schedules=5_000,
+    minute_period=20,
+    every_second_ticks=8,
+    hourly_schedules=50_000,
+    hourly_seconds=20,
+    held_runs=60_000,
+    backlog_rows=100_000,
+    backlog_runs=20_000,
+    backlog_rounds=2,
+    crash_kills=1,
+)
+
+TINY: Final = Sizes(
+    drain_runs=300,
+    drain_rounds=1,
+    enqueue_blocks=1,
+    enqueue_block=5,
+    bulk_blocks=1,
+    bulk_rows=20,
+    pickups=3,
+    idle_seconds=1,
+    second_schedules=5,
+    second_period=2,
+    second_ticks=1,
+    minute_schedules=5,
+    minute_period=2,
+    minute_ticks=1,
+    every_second_schedules=5,
+    every_second_ticks=1,
+    hourly_schedules=50,
+    hourly_seconds=1,
+    held_runs=300,
+    backlog_rows=300,
+    backlog_runs=300,
+    backlog_rounds=1,
+    fire_time_repeats=1,
+    crash_kills=1,
+    crash_lease="1s",
+)
