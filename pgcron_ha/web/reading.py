@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from pgcron_ha.db.pages.fetching import clock
 from pgcron_ha.db.read_pool import Connection, PoolUse, ReadPool
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError, SchemaError
@@ -155,7 +156,7 @@ class Reader:
         try:
             with self._metrics.timed_query(str(word)):
                 async with self._pool.transaction() as connection:
-                    at = await connection.fetchval("SELECT clock_timestamp()")
+                    at = await clock(connection, self.schema)
                     entry = _Entry(
                         await read(connection), at.astimezone(UTC), began, next(self._numbers)
                     )

@@ -157,7 +157,7 @@ async def test_why_claims_nothing_that_nobody_can_know(full_site: Site, full_dat
     forgotten = await full_site.get(ledger_of("nightly-backup", "at=2020-03-02+02:30"))
 
     assert "The schedule did not exist yet." in answers(before.text)
-    assert "or retention has removed what was decided" in answers(forgotten.text)
+    assert "what was decided so long ago is not kept" in answers(forgotten.text)
 
 
 async def test_why_knows_that_the_future_is_not_decided_yet(full_site: Site) -> None:

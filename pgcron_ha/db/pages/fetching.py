@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from pgcron_ha.db.statements import load
@@ -23,3 +24,11 @@ async def fetch_one(connection: Any, name: str, schema: str, /, **values: Any) -
     """The first row of the statement `name`, or None."""
     found = await fetch(connection, name, schema, **values)
     return found[0] if found else None
+
+
+async def clock(connection: Any, schema: str) -> datetime:
+    """The database's clock, now."""
+    found = await fetch_one(connection, "page_clock", schema)
+    assert found is not None  # it has no FROM
+    now: datetime = found["now"]
+    return now

@@ -1,3 +1,7 @@
+-- name: page_clock
+-- When a page was read: the database's clock, not this machine's.
+SELECT clock_timestamp() AS now;
+
 -- name: page_cluster
 -- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
 SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note, CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,

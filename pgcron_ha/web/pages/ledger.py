@@ -13,6 +13,7 @@ from starlette.responses import Response
 from pgcron_ha.db import doors
 from pgcron_ha.db.pages import ledger as ask
 from pgcron_ha.db.pages import schedules as ask_schedules
+from pgcron_ha.db.pages.fetching import clock
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import InvalidInput, PgcronError, UnknownZone
 from pgcron_ha.model.cron import DstPolicy
@@ -116,7 +117,7 @@ async def read_ledger(
         return Found(None, [], [], await ask_schedules.near_names(connection, name, schema=schema))
     reasons = []
     if question is not None:
-        now = await connection.fetchval("SELECT now()")
+        now = await clock(connection, schema)
         zone = _zone(question.clock, definition["timezone"], visit.zone)
         for meant in instants(question.at, zone, now):
             told = await doors.why(connection, name, meant.instant, schema=schema)
