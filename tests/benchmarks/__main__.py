@@ -1,7 +1,8 @@
 """``python -m tests.benchmarks [--only NAME,…] [--json FILE] [--quick] [--schedules N] [--list]``
 
 Runs the benchmarks on a server of their own, one after the other, each in a fresh database and
-beside its baseline. Prints a table for each; no figure is judged.
+beside its baseline. Prints a table for each; no figure is judged. All of them take about half an
+hour, `--quick` eight minutes.
 """
 
 from __future__ import annotations

@@ -28,6 +28,8 @@ class Sizes:
     every_second_ticks: int = 20
     hourly_schedules: int = 1_000_000
     hourly_seconds: float = 60
+    # Cursors come due when half of the horizon is used up: before that nothing is materialized.
+    hourly_settle_seconds: float = 32
     held_runs: int = 200_000
     held_rounds: int = 1
     backlog_rows: int = 1_000_000
@@ -80,6 +82,7 @@ TINY: Final = Sizes(
     every_second_ticks=1,
     hourly_schedules=50,
     hourly_seconds=1,
+    hourly_settle_seconds=0,
     held_runs=300,
     backlog_rows=300,
     backlog_runs=300,
