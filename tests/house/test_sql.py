@@ -51,6 +51,8 @@ ALLOWED = (
     ("pgcron_ha/engine/janitor.py", "DROP TABLE ", "names a partition; can't be prepared"),
     ("pgcron_ha/cli/grants.py", "GRANT ", "printed for a DBA, never executed"),
     ("pgcron_ha/db/read_pool.py", "SET ", "settings of the session; can't be prepared"),
+    ("pgcron_ha/db/read_pool.py", "BEGIN ", "the reader's transaction; can't be prepared"),
+    ("pgcron_ha/db/read_pool.py", "ROLLBACK", "the reader's transaction; can't be prepared"),
     ("pgcron_ha/db/pages/overview.py", "INSERT INTO …", "a hint for people, never executed"),
     ("pgcron_ha/web/security.py", "Listen on ", "a sentence"),
     ("pgcron_ha/demo/show.py", "INSERT INTO ", "printed for people to paste, never executed"),
