@@ -23,6 +23,7 @@ from tests.benchmarks import (
     drain,
     enqueue,
     fire_times,
+    first_run,
     held_horizon,
     hourly,
     idle,
@@ -50,6 +51,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "every_minute_allow": punctuality.every_minute_allow,
     "every_minute_skip": punctuality.every_minute_skip,
     "crash": crash.benchmark,
+    "first_run": first_run.benchmark,
     "hourly": hourly.benchmark,
 }
 

@@ -37,6 +37,7 @@ class Sizes:
     backlog_rounds: int = 3
     fire_time_repeats: int = 3
     crash_kills: int = 5
+    first_runs: int = 3
     crash_lease: str = "5s"
 
 
@@ -61,6 +62,7 @@ QUICK: Final = Sizes(
     backlog_runs=20_000,
     backlog_rounds=2,
     crash_kills=1,
+    first_runs=1,
 )
 
 TINY: Final = Sizes(
@@ -90,4 +92,5 @@ TINY: Final = Sizes(
     fire_time_repeats=1,
     crash_kills=1,
     crash_lease="1s",
+    first_runs=1,
 )

@@ -16,7 +16,7 @@ from tests.benchmarks.figures import Result, percentile, table
 _ROOT = Path(__file__).resolve().parents[2]
 # Two servers, each with half of the work.
 _GROUPS = (
-    "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,crash,hourly",
+    "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,crash,hourly,first_run",
     "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip",
 )
 
