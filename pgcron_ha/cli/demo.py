@@ -10,6 +10,7 @@ import click
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.config import load_settings
 from pgcron_ha.demo.folder import default_folder
+from pgcron_ha.demo.port import free_port
 from pgcron_ha.demo.screen import Screen
 from pgcron_ha.demo.show import DemoOptions, show_demo
 
@@ -36,7 +37,14 @@ _LONGEST_SECONDS = 7 * 86400.0
     metavar="DIRECTORY",
     help="The demo's own folder.  [default: ~/.local/state/pgcron_ha/demo]",
 )
-def demo_command(seconds: float | None, nodes: int, keep: bool, folder: Path | None) -> None:
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Where the pages are, on 127.0.0.1.  [default: 8420, or any that is free]",
+)
+def demo_command(
+    seconds: float | None, nodes: int, keep: bool, folder: Path | None, port: int | None
+) -> None:
     """Watch two nodes work on an embedded PostgreSQL, and kill one.
 
     Half a dozen schedules do something real: back up the demo's own database and verify the dump,
@@ -54,5 +62,6 @@ def demo_command(seconds: float | None, nodes: int, keep: bool, folder: Path | N
         seconds=seconds,
         nodes=nodes,
         keep=keep,
+        port=free_port(port),
     )
     asyncio.run(show_demo(options, Screen()))

@@ -1,4 +1,4 @@
-"""One node as a process of the demo, and the script that ties it to the demo's life.
+"""A node, or the pages, as a process of the demo, and the script that ties it to the demo's life.
 
 ``python -m pgcron_ha.demo.node_process PARENT ARGUMENT…`` becomes ``pgcron-ha ARGUMENT…`` in the
 same process, which the kernel ends with PARENT: a demo that was killed leaves nothing behind.
@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pgcron_ha.executors.operating_system import set_parent_death_signal
@@ -20,18 +20,31 @@ _LONGEST_REASON = 1200
 
 
 class NodeProcess:
-    """A node that was started; its group is its own, so that a Ctrl-C reaches the demo alone."""
+    """One that was started; its group is its own, so that a Ctrl-C reaches the demo alone."""
 
     def __init__(
-        self, name: str, configuration: Path, log: Path, environment: Mapping[str, str]
+        self,
+        name: str,
+        configuration: Path,
+        log: Path,
+        environment: Mapping[str, str],
+        arguments: Sequence[str] = (),
     ) -> None:
-        """Starts it. To be called from the main thread: the node ends with the thread that does."""
+        """Starts ``pgcron-ha ARGUMENT…``, a node of that name when there are none.
+
+        To be called from the main thread: the process ends with the thread that starts it.
+        """
         self.name = name
         self.log = log
         command = [sys.executable, "-m", "pgcron_ha.demo.node_process", str(os.getpid())]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*command, "--config", str(configuration), "node", "--name", name],
+                [
+                    *command,
+                    "--config",
+                    str(configuration),
+                    *(arguments or ("node", "--name", name)),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -62,6 +62,8 @@ class DemoOptions:
     seconds: float | None = None
     nodes: int = 2
     keep: bool = False
+    port: int = 0
+    """Where the pages are shown, on 127.0.0.1."""
 
 
 async def show_demo(options: DemoOptions, screen: Screen) -> None:
@@ -88,6 +90,7 @@ class _Demo:
         self._schema = _SCHEMA if self._database.is_embedded else GIVEN_SCHEMA
         self._stop = asyncio.Event()
         self._nodes: list[NodeProcess] = []
+        self._pages: NodeProcess | None = None
         self._endings: dict[int, str] = {}
         self._connection: Connection | None = None
         self._since: datetime
@@ -132,10 +135,16 @@ class _Demo:
             return
         for number in range(1, self._options.nodes + 1):
             self._nodes.append(self._start_node(f"node-{number}"))
+        self._pages = self._start_process(
+            "web", "web", "--listen", f"127.0.0.1:{self._options.port}"
+        )
         self._screen.say(*self._introduction(), "")
         await self._first_job()
 
     def _start_node(self, name: str) -> NodeProcess:
+        return self._start_process(name, "node", "--name", name)
+
+    def _start_process(self, name: str, *arguments: str) -> NodeProcess:
         dsn = self._database.dsn
         own = {
             "PGCRON_HA_DSN": dsn,
@@ -148,7 +157,9 @@ class _Demo:
         if not self._database.is_embedded:
             own[ONLY_SCHEMA_VARIABLE] = self._schema
         log = self._folder.logs / f"{name}.log"
-        return NodeProcess(name, self._folder.configuration, log, process_environment(own))
+        return NodeProcess(
+            name, self._folder.configuration, log, process_environment(own), arguments
+        )
 
     async def _first_job(self) -> None:
         end = time.monotonic() + _FIRST_JOB_SECONDS
@@ -282,12 +293,13 @@ class _Demo:
         )
 
     async def _stop_nodes(self) -> None:
-        for node in self._nodes:
-            node.terminate()
-        waits = (asyncio.to_thread(node.wait, _STOP_SECONDS) for node in self._nodes)
+        started = [*self._nodes, *([self._pages] if self._pages is not None else [])]
+        for process in started:
+            process.terminate()
+        waits = (asyncio.to_thread(process.wait, _STOP_SECONDS) for process in started)
         await asyncio.gather(*waits)
-        for node in self._nodes:
-            node.kill()
+        for process in started:
+            process.kill()
 
     # What all of it uses.
 
@@ -333,6 +345,7 @@ class _Demo:
         kill = f"kill -9 {alive}" if alive else "(no node is left)"
         insert = f"INSERT INTO {self._schema}.run (handler) VALUES ('py:hello')"
         return [
+            f"pages     http://127.0.0.1:{self._options.port}/",
             f"kill one  {kill}",
             f"          (what it runs starts elsewhere when its lease of {LEASE_TTL} is over)",
             f'run one   {self._database.psql()} -c "{insert}"',

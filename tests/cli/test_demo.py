@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -264,3 +265,24 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, 65536)
     except OSError:  # the other side is closed
         return b""
+
+
+def test_the_demo_says_where_its_pages_are_and_ends_them_with_it(start: Start) -> None:
+    demo = start("--for", 60, "--port", 0)
+    address = demo.wait_for_output(r"pages +(http://127\.0\.0\.1:\d+/)")[1]
+    page = wait_for("the pages answer", lambda: _page(address))
+    demo.interrupt(signal.SIGINT)
+
+    assert demo.end() == 0, demo.output
+    assert "<title>" in page
+    assert _page(address) == ""
+
+
+def _page(address: str) -> str:
+    """What is at the address; nothing when nobody listens there."""
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            text: str = answer.read().decode()
+            return text
+    except OSError:
+        return ""
