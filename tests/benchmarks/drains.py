@@ -129,11 +129,17 @@ async def _are_claimed(place: Place, fence: int) -> bool:
     return bool(await place.observer.fetchval("SELECT last_value FROM pgcron.fence") >= fence)
 
 
+# A sequence runs ahead of the commit of the claim: what it has given out may still look ready.
+_UNDER_WAY = """
+SELECT EXISTS (SELECT FROM pgcron.run WHERE owner = $1::uuid AND state = 'running')
+  OR EXISTS (SELECT FROM pgcron.run WHERE queue = 'default' AND priority = 5 AND state = 'ready'
+             AND hold IS NULL AND overlap IS NULL AND delivery = 'at_least_once'
+             AND due_at <= now())
+"""
+
+
 async def _have_ended(place: Place, incarnation: str) -> bool:
-    return not await place.observer.fetchval(
-        "SELECT EXISTS (SELECT FROM pgcron.run WHERE owner = $1::uuid AND state = 'running')",
-        incarnation,
-    )
+    return not await place.observer.fetchval(_UNDER_WAY, incarnation)
 
 
 async def _ended_at(place: Place, incarnation: str) -> list[float]:
