@@ -8,16 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import Result, percentile, table
 
 _ROOT = Path(__file__).resolve().parents[2]
-# Two servers, each with half of the work.
-_GROUPS = (
-    "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,crash,hourly,first_run",
-    "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip",
+_OF_RUNS = "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,hourly,first_run"
+_OF_SCHEDULES = (
+    "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip,crash"
 )
 
 
@@ -27,8 +24,19 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("group", _GROUPS)
-def test_each_benchmark_prints_its_figures_and_keeps_them(group: str, tmp_path: Path) -> None:
+def test_the_benchmarks_of_runs_print_their_figures_and_keep_them(tmp_path: Path) -> None:
+    _try(_OF_RUNS, tmp_path)
+
+
+def test_every_benchmark_is_tried_here() -> None:
+    assert sorted(f"{_OF_RUNS},{_OF_SCHEDULES}".split(",")) == sorted(BENCHMARKS)
+
+
+def test_the_benchmarks_of_schedules_and_ends_print_theirs(tmp_path: Path) -> None:
+    _try(_OF_SCHEDULES, tmp_path)
+
+
+def _try(group: str, tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
 
     finished = _run("tests.benchmarks", "--tiny", "--json", str(file), "--only", group)
@@ -53,10 +61,6 @@ def _look_at(result: dict[str, Any], printed: str) -> None:
         assert figure["value"] is None or figure["value"] >= 0
 
 
-def test_every_benchmark_is_tried_here() -> None:
-    assert sorted(",".join(_GROUPS).split(",")) == sorted(BENCHMARKS)
-
-
 def test_a_benchmark_that_does_not_exist_is_named() -> None:
     finished = _run("tests.benchmarks", "--only", "drain,speed")
 
@@ -65,12 +69,12 @@ def test_a_benchmark_that_does_not_exist_is_named() -> None:
 
 
 def test_the_drain_alone_prints_its_rounds() -> None:
-    finished = _run("tests.benchmarks.drain", "--runs=500", "--rounds=2", "--json")
+    finished = _run("tests.benchmarks.drain", "--runs=500", "--rounds=1", "--json")
 
     assert finished.returncode == 0, finished.stderr
     printed = json.loads(finished.stdout)
     rounds = printed["details"]["rounds"]
-    assert len(rounds) == 2
+    assert len(rounds) == 1
     for each in rounds:
         for drain in (each["bare"], each["node"]):
             assert drain["runs"] == 500
