@@ -2,9 +2,8 @@
 means.
 
 A statement that got no answer has an unknown outcome (`Unanswered`): it may have happened. It is
-never cancelled, since a
-cancel request can make a waiting COMMIT visible without its standby; the connection is dropped
-instead.
+never cancelled, since a cancel request can make a waiting COMMIT visible without its standby; the
+connection is dropped instead.
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ class Link:
         """`answer_seconds`: a connection that has not answered for so long is taken for dead.
 
         `joins_by_hash` is for statements that join long arrays with a table: a plan is made without
-        knowing how long they
-        are, and nested loops over two of them would be quadratic.
+        knowing how long they are, and nested loops over two of them would be quadratic.
         """
         self._settings = (
             "SET enable_nestloop = off; SET enable_mergejoin = off" if joins_by_hash else None
@@ -86,8 +84,7 @@ class Link:
         """The rows of one named statement, in a transaction of its own.
 
         Raises Unanswered (may have happened), Busy or NoPartition (did not happen),
-        DatabaseUnavailable (no connection), or
-        the error of ours that the statement raised.
+        DatabaseUnavailable (no connection), or the error of ours that the statement raised.
         """
         async with self._lock:
             return await self._send(name, parameters)

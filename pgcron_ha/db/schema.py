@@ -1,8 +1,7 @@
 """The schema by alembic, called from Python: migrate, print as SQL, check.
 
 Alembic and SQLAlchemy are imported here and nowhere else, and a node never imports this module: it
-compares
-`pgcron_ha.db.revision.REQUIRED` with what the database says.
+compares `pgcron_ha.db.revision.REQUIRED` with what the database says.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = "head"
     already.
 
     Raises DatabaseUnavailable when the server can't be reached or is too old, SchemaError when the
-    role lacks the
-    rights or the schema is newer than this program.
+    role lacks the rights or the schema is newer than this program.
     """
 
     # Alembic's context is one for the whole process, so its migrations take turns.

@@ -1,8 +1,8 @@
 """Named SQL statements: ``sql/*.sql`` → `Statement` (name, text with ``$n``, parameter names).
 
 A file holds statements that begin with ``-- name: claim_runs``; comment lines after it say which
-transition it makes
-(``-- ready -> running``) and why it is written as it is. Parameters are written ``:run_ids``.
+transition it makes (``-- ready -> running``) and why it is written as it is. Parameters are written
+``:run_ids``.
 """
 
 from __future__ import annotations

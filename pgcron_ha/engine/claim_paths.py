@@ -2,9 +2,8 @@
 Pure.
 
 A bound lies at the last run that a full claim took: what is before it is claimed, or dead entries
-of the index that would be
-walked for nothing. Late commits and retries can appear before a bound, so every second a claim
-looks without bounds.
+of the index that would be walked for nothing. Late commits and retries can appear before a bound,
+so every second a claim looks without bounds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Tells the database how runs ended: batches, fenced by token, and never in doubt for long.
 
 While one batch is under way the next one gathers, so that a lone run is told at once and a burst
-costs one statement. A batch
-whose answer got lost is sent again with the same tokens; what is then refused is looked up by its
-fence number.
+costs one statement. A batch whose answer got lost is sent again with the same tokens; what is then
+refused is looked up by its fence number.
 """
 
 from __future__ import annotations

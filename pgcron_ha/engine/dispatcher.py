@@ -1,10 +1,8 @@
 """Claims due runs in batches, as slots get free and a little ahead of them.
 
 How far ahead follows from how fast runs end here: a quarter second's worth, so that a burst of
-short runs is never short of
-work and long runs are never hoarded from other nodes. Runs that may start only once, or whose lane
-must be decided, are
-claimed for free slots only.
+short runs is never short of work and long runs are never hoarded from other nodes. Runs that may
+start only once, or whose lane must be decided, are claimed for free slots only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A node's own folder, and the lock that proves its predecessor dead.
 
 The lock's descriptor is inherited by the process that supervises children, so it is free only when
-the node *and* everything
-it started are gone. Whoever gets it may free the runs of earlier nodes of this folder at once,
-without waiting for a lease.
+the node *and* everything it started are gone. Whoever gets it may free the runs of earlier nodes of
+this folder at once, without waiting for a lease.
 """
 
 from __future__ import annotations

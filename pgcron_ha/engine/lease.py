@@ -1,9 +1,8 @@
 """The node's right to its runs, judged by its own clock: pure, the clock is an argument.
 
 The lease counts from the instant at which the last acknowledged renewal was *sent*, on
-CLOCK_BOOTTIME, which goes on while a
-machine sleeps. The database's deadline is always later than this one, so a node stops before
-anybody may take its runs.
+CLOCK_BOOTTIME, which goes on while a machine sleeps. The database's deadline is always later than
+this one, so a node stops before anybody may take its runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Turns schedules into runs ahead of time, on every node, without an owner.
 
 A pass reads what schedules have to decide, computes fires in Python without a lock, and commits by
-compare-and-set: a schedule
-that was edited, or that another node decided meanwhile, is left as it is. Two nodes at once are
-harmless.
+compare-and-set: a schedule that was edited, or that another node decided meanwhile, is left as it
+is. Two nodes at once are harmless.
 """
 
 from __future__ import annotations

@@ -76,8 +76,7 @@ class Node:
         """Joins, works, and leaves in order.
 
         Raises PgcronError when the database can't be used at the start (wrong DSN, missing schema,
-        no rights); later the
-        node waits for it.
+        no rights); later the node waits for it.
         """
         await self._check_database()
         home = await asyncio.to_thread(

@@ -1,8 +1,8 @@
 """Declares silent nodes dead and ends what they left, on every node.
 
 A peer is dead when its beat has not moved for its whole lease by this node's own clock, and its
-lease is over by the
-database's. Neither clock alone is believed: one may have been stepped, the other may be mad.
+lease is over by the database's. Neither clock alone is believed: one may have been stepped, the
+other may be mad.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a beat says about the runs this node believes in: pure.
 
 A claim whose answer was lost, a run that was taken away, a cancel request, a completion that did
-not arrive: all are settled
-by comparing the rows that name this incarnation with what the node holds.
+not arrive: all are settled by comparing the rows that name this incarnation with what the node
+holds.
 """
 
 from __future__ import annotations
@@ -56,10 +56,9 @@ def reconcile(
     """Compares `beat` with what is `held`.
 
     A row nobody here knows is given back only when every claim that was under way when it was first
-    seen has been answered
-    (`claims_settled_at`: all claims sent before this instant are settled). A run that is held but
-    not in the rows was taken
-    away, unless its claim was answered after the beat was sent, or its end is on its way.
+    seen has been answered (`claims_settled_at`: all claims sent before this instant are settled). A
+    run that is held but not in the rows was taken away, unless its claim was answered after the
+    beat was sent, or its end is on its way.
     """
     strangers: dict[int, tuple[UUID, float]] = {}
     release: list[tuple[int, UUID]] = []

@@ -1,8 +1,8 @@
 """The runs this node holds: waiting for a slot, executing, or ending.
 
 Executors call `done` and `feed` from their own threads, so a burst of short runs needs no hop
-through the engine's loop for
-each of them. What ended is collected in batches on the loop and given to the completer.
+through the engine's loop for each of them. What ended is collected in batches on the loop and given
+to the completer.
 """
 
 from __future__ import annotations

@@ -51,11 +51,6 @@ class Service:
         self._stopping = True
         self._wake.set()
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether `stop` was called."""
-        return self._stopping
-
     async def run(self) -> None:
         """Passes until `stop`: at the interval with jitter, sooner when woken, later when they
         fail.

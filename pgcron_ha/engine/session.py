@@ -2,8 +2,7 @@
 its own.
 
 Nothing a handler or the engine's loop does can delay a renewal, and no renewal is sent for an
-engine that no longer turns:
-a node that can't control its work must not keep a lease for it.
+engine that no longer turns: a node that can't control its work must not keep a lease for it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 to.
 
 A live run is a row of ``run``. An outcome exists only in ``history``: the statement that ends a run
-moves the row, so
-nothing leaves an outcome. "Scheduled for later" and "waiting to retry" are `RunState.READY` with a
-due time ahead.
+moves the row, so nothing leaves an outcome. "Scheduled for later" and "waiting to retry" are
+`RunState.READY` with a due time ahead.
 """
 
 from __future__ import annotations
