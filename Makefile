@@ -19,8 +19,9 @@ demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 s
 	@.ci/environment runtime
 	@$(BIN)/pgcron-ha demo $(ARGS)
 
-test: ## all tests, against real PostgreSQL servers and real processes; fails if one is skipped
+test: ## all tests, against real PostgreSQL servers, processes and a browser; fails if one is skipped
 	@.ci/environment dev
+	@.ci/browser
 	@$(BIN)/python -m pytest -p tests.house.no_skips -n auto --maxprocesses 4 $(ARGS)
 
 check: ## format, lint, strict types, import contracts
