@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import ClientPools
-from pgcron_ha.errors import InvalidInput, UnknownZone
-from pgcron_ha.model.zones import load_zone
+from pgcron_ha.errors import NotFound, UnknownZone
+from pgcron_ha.model.zones import load_zone, nearest_zones
+from pgcron_ha.web.address import WrongAddress, choice, fields_of_address, fields_of_form
 from pgcron_ha.web.links import Links, NoSuchRoute
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import Read, Reader, Snapshot
@@ -33,14 +33,12 @@ DOOR: Final = "ui"
 # Asked for by the script: the page without its frame.
 LIVE_HEADER: Final = "x-pgcron-live"
 ZONE_COOKIE: Final = "pgcron_zone"
-MOST_FIELDS: Final = 40
-MOST_QUERY_VALUE: Final = 1_000
 # A page has some 100 KB, so these are some megabytes.
 MOST_TEXTS: Final = 32
 # How often an open page is looked at again; reads are shared, so it costs a page's text.
 REFRESH_SECONDS: Final = 3
-# In every address: the viewer's zone, and what was just done.
-_FRAME_FIELDS: Final = ("tz", "done")
+# What a viewer without the script may choose instead.
+REFRESHES: Final = ("10", "30", "60")
 
 
 class Texts:
@@ -94,35 +92,38 @@ class Visit:
         return self.services.schema
 
     def segment(self, name: str) -> str:
-        """A part of the path, decoded: ``{name}`` of the route."""
-        return str(self.request.path_params[name])
+        """A part of the path, decoded: ``{name}`` of the route. NotFound for what is no text."""
+        found = str(self.request.path_params[name])
+        if "\0" in found:
+            raise NotFound(
+                "the address has a NUL character",
+                "No name in a PostgreSQL database has one, so nothing can be found by it.",
+                "Remove it (%00).",
+            )
+        return found
 
     def query(self, *known: str) -> dict[str, str]:
         """The values of the address that are given and not empty.
 
         Raises InvalidInput for a name that this page does not know, one given twice, or a value
-        that is too long. ``tz`` and ``done`` are the frame's and always allowed.
+        that is too long. ``tz``, ``done`` and ``refresh`` are the frame's and always allowed.
         """
-        return _fields(self.request.url.query, known, "the address", _FRAME_FIELDS)
+        choice(self.request.query_params.get("refresh") or None, REFRESHES, "number of seconds")
+        return fields_of_address(self.request.url.query, known)
 
     async def form(self, *known: str) -> dict[str, str]:
         """The values of a posted form that are given and not empty; InvalidInput as `query`."""
         kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = await self.request.body()
-        if body and kind != "application/x-www-form-urlencoded":
-            raise InvalidInput(
-                f"the form came as '{kind[:80]}'",
-                "Forms are application/x-www-form-urlencoded.",
-                "Send it as a browser does.",
-            )
-        try:
-            text = body.decode()
-        except UnicodeDecodeError as error:
-            raise InvalidInput("the form is not UTF-8", str(error), "Send UTF-8.") from error
-        return _fields(text, known, "the form", ())
+        return fields_of_form(await self.request.body(), kind, known)
 
     async def read(self, key: Hashable, read: Read[T], **options: Any) -> Snapshot[T]:
-        """What `read(connection)` gives, shared with other viewers: see `Reader.snapshot`."""
+        """What `read(connection)` gives, shared with other viewers: see `Reader.snapshot`.
+
+        Open pages ask again every `REFRESH_SECONDS`, each at its own moment; what one of them had
+        read is new enough for the others until its own turn comes, so all cost what one costs.
+        """
+        if self.is_live:
+            options.setdefault("life", REFRESH_SECONDS)
         return await self.services.reader.snapshot(key, read, **options)
 
     async def act(self, verb: Callable[[Any], Awaitable[T]]) -> T:
@@ -142,8 +143,8 @@ class Visit:
         path = self.services.links.path(route, segments)
         root = self.request.scope.get("root_path", "")
         given = {key: value for key, value in (query or {}).items() if value is not None}
-        if "tz" in self.request.query_params:
-            given.setdefault("tz", self.request.query_params["tz"])
+        if self._zone_of_links is not None:
+            given.setdefault("tz", self._zone_of_links)
         return f"{root}{path}" + (f"?{urlencode(given)}" if given else "")
 
     def link_if_there(
@@ -229,8 +230,32 @@ class Visit:
             return load_zone("UTC")
 
     def require_known_zone(self) -> None:
-        """Raises UnknownZone, with the nearest names, for a ``?tz=`` that is no zone."""
-        _ = self.zone
+        """Raises WrongAddress, with the nearest names, for a ``?tz=`` that is no zone."""
+        try:
+            _ = self.zone
+        except UnknownZone as error:
+            asked = self.request.query_params["tz"]
+            near = nearest_zones(asked)
+            raise WrongAddress(
+                error.message, error.detail or "", error.hint or "", wrong=asked, instead=near
+            ) from error
+
+    @cached_property
+    def _zone_of_links(self) -> str | None:
+        """The zone that an address chose, if there is one of that name: links keep it."""
+        asked = self.request.query_params.get("tz")
+        try:
+            return asked if asked and self.zone else None
+        except UnknownZone:
+            return None
+
+    def here(self, **query: str | None) -> str:
+        """This address with other values; None takes one out. What was just done is left out."""
+        pairs = parse_qsl(self.request.url.query)
+        kept = {key: value for key, value in pairs if key != "done"} | query
+        given = {key: value for key, value in kept.items() if value is not None}
+        root = self.request.scope.get("root_path", "")
+        return f"{root}{self.request.scope['path']}" + (f"?{urlencode(given)}" if given else "")
 
     def viewer_at(self, now: datetime) -> Viewer:
         """Who looks, at this instant."""
@@ -238,48 +263,3 @@ class Visit:
             return Viewer(now, self.zone)
         except UnknownZone:
             return Viewer(now, load_zone("UTC"))  # the page that says so needs a zone, too
-
-
-def choice(given: str | None, known: tuple[str, ...], what: str) -> str | None:
-    """`given` if it is one of the `known` words, None for None; else InvalidInput."""
-    if given is None or given in known:
-        return given
-    raise InvalidInput(
-        f"'{given[:100]}' is not a {what}",
-        f"A {what} is one of {', '.join(known)}.",
-        _did_you_mean(given, known),
-    )
-
-
-def _fields(
-    text: str, known: tuple[str, ...], where: str, frame: tuple[str, ...]
-) -> dict[str, str]:
-    try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
-    except ValueError as error:
-        raise InvalidInput(
-            f"{where} can't be read", str(error), "Take the link from a page of ours."
-        ) from error
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        if name not in known and name not in frame:
-            raise InvalidInput(
-                f"{where} has an unknown filter '{name[:100]}'"
-                if where == "the address"
-                else f"{where} has an unknown field '{name[:100]}'",
-                f"Known here: {', '.join(known) or 'none'}.",
-                _did_you_mean(name, known),
-            )
-        if name in found or len(value) > MOST_QUERY_VALUE:
-            raise InvalidInput(
-                f"'{name}' stands twice or is too long",
-                f"Each may be given once, with up to {MOST_QUERY_VALUE} characters.",
-                "Remove the others.",
-            )
-        found[name] = value
-    return {name: value for name, value in found.items() if value and name not in frame}
-
-
-def _did_you_mean(given: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(given[:100], known, n=1, cutoff=0.5)
-    return f"Did you mean '{near[0]}'?" if near else "Leave it out."
