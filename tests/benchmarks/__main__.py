@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [--only NAME,…] [--json FILE] [--quick] [--schedules N] [--list]``
+"""``python -m tests.benchmarks [--only NAME,…] [--json FILE] [--quick]``, and `--help`.
 
 Runs the benchmarks on a server of their own, one after the other, each in a fresh database and
 beside its baseline. Prints a table for each; no figure is judged. All of them take about half an
@@ -27,6 +27,7 @@ from tests.benchmarks import (
     held_horizon,
     hourly,
     idle,
+    pages,
     pickup,
     punctuality,
 )
@@ -53,6 +54,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "crash": crash.benchmark,
     "first_run": first_run.benchmark,
     "hourly": hourly.benchmark,
+    "pages": pages.benchmark,
 }
 
 
@@ -61,6 +63,8 @@ async def main(arguments: argparse.Namespace) -> int:
     sizes = arguments.sizes
     if arguments.schedules is not None:
         sizes = replace(sizes, hourly_schedules=arguments.schedules)
+    if arguments.history is not None:
+        sizes = replace(sizes, page_history=arguments.history)
     document: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
     failed: list[str] = []
     async with own_ground() as ground:
@@ -95,6 +99,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep everything here as JSON")
     parser.add_argument("--schedules", type=int, help="how many the benchmark 'hourly' has")
+    parser.add_argument("--history", type=int, help="how many ended runs the benchmark 'pages' has")
     extent = parser.add_mutually_exclusive_group()
     for flag, sizes, words in (
         ("--quick", QUICK, "smaller sizes: some minutes for all"),

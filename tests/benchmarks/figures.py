@@ -40,6 +40,8 @@ class Result:
     sizes: Mapping[str, Any]
     figures: list[Figure] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """Lines that people should see below the figures."""
     load_before: float = field(default_factory=lambda: os.getloadavg()[0])
     load_after: float = 0.0
     seconds: float = 0.0
@@ -70,6 +72,7 @@ class Result:
             "sizes": dict(self.sizes),
             "figures": [figure.as_json() for figure in self.figures],
             "details": self.details,
+            "notes": self.notes,
             "load_before": self.load_before,
             "load_after": self.load_after,
             "seconds": self.seconds,
@@ -95,7 +98,8 @@ def table(result: Result) -> str:
     rows = [("figure", "value", "baseline", "ratio", "unit", "goal")]
     rows += [_row(figure) for figure in result.figures]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(head + [_line(row, widths) for row in rows])
+    lines = [_line(row, widths) for row in rows]
+    return "\n".join(head + lines + [f"  {note}" for note in result.notes])
 
 
 def _row(figure: Figure) -> tuple[str, str, str, str, str, str]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from tests.benchmarks import machine, stage
 from tests.benchmarks.figures import Result
 from tests.benchmarks.node_process import NodeProcess
 from tests.benchmarks.place import Ground, Place, difference
 from tests.benchmarks.sizes import Sizes
+from tests.benchmarks.statement_log import logged, statements
 
-_STATEMENT = re.compile(r"^pid=(\d+) LOG:  (?:statement|execute [^:]*): (.*)$", re.MULTILINE)
 _SETTLING_SECONDS = 2.0
 
 
@@ -27,10 +24,10 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
         with NodeProcess(place.dsn) as node:
             await stage.joined(place.observer, node)
             await asyncio.sleep(min(_SETTLING_SECONDS, seconds))
-            async with _logged(place):
-                before = len(_statements(place))
+            async with logged(place):
+                before = len(statements(place))
                 worker, server = await _window(place, node, seconds)
-                found = _statements(place)[before:]
+                found = statements(place)[before:]
             memory = machine.peak_memory_bytes(node.pid)
     result.add("statements of an idle node", len(found) / seconds, "1/s", None, "≤ 2")
     result.add("CPU of the node", worker, "% of a core")
@@ -49,34 +46,3 @@ async def _window(
     used = difference(server, place.server_cpu())
     worker = machine.cpu_seconds(node.pid) - worker if node else 0.0
     return worker / seconds * 100, None if used is None else used / seconds * 100
-
-
-@asynccontextmanager
-async def _logged(place: Place) -> AsyncIterator[None]:
-    """The server writes down every statement meanwhile."""
-    await place.observer.execute("ALTER SYSTEM SET log_line_prefix = 'pid=%p '")
-    await place.observer.execute("ALTER SYSTEM SET log_statement = 'all'")
-    await _reload(place, "all")
-    try:
-        yield
-    finally:
-        await place.observer.execute("ALTER SYSTEM RESET log_statement")
-        await place.observer.execute("ALTER SYSTEM RESET log_line_prefix")
-        await _reload(place, "none")
-
-
-async def _reload(place: Place, expected: str) -> None:
-    await place.observer.execute("SELECT pg_reload_conf()")
-
-    async def is_loaded() -> bool:
-        return bool(await place.observer.fetchval("SHOW log_statement") == expected)
-
-    await stage.until("the server has read its settings", is_loaded)
-
-
-def _statements(place: Place) -> list[str]:
-    """The beginning of each logged statement, the observer's aside."""
-    assert place.log is not None, "only the log of an own server can be read"
-    text = place.log.read_text(encoding="utf-8", errors="replace")
-    observer = str(place.observer.get_server_pid())
-    return [line[:60] for pid, line in _STATEMENT.findall(text) if pid != observer]

@@ -38,6 +38,12 @@ class Sizes:
     fire_time_repeats: int = 3
     crash_kills: int = 5
     first_runs: int = 3
+    page_history: int = 1_000_000
+    page_schedules: int = 2_000
+    page_waiting: int = 50_000
+    page_samples: int = 20
+    page_viewers: int = 50
+    page_viewer_seconds: float = 30
     crash_lease: str = "5s"
 
 
@@ -63,6 +69,10 @@ QUICK: Final = Sizes(
     backlog_rounds=2,
     crash_kills=1,
     first_runs=1,
+    page_history=200_000,
+    page_waiting=10_000,
+    page_samples=10,
+    page_viewer_seconds=12,
 )
 
 TINY: Final = Sizes(
@@ -93,4 +103,10 @@ TINY: Final = Sizes(
     crash_kills=1,
     crash_lease="1s",
     first_runs=1,
+    page_history=2_000,
+    page_schedules=120,
+    page_waiting=200,
+    page_samples=1,
+    page_viewers=3,
+    page_viewer_seconds=1,
 )

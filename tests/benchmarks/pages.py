@@ -1,0 +1,252 @@
+"""What pages cost when history is long: every list, filter and page from far back, over HTTP.
+
+Each page is asked for by one visitor of a real ``pgcron-ha web``, never twice within the second for
+which what was read is shared, so every answer is read and drawn anew. The baseline is the same page
+of a cluster of a thousandth of the history, in the same round. Then as many open overviews as the
+sizes say ask again as the page's script does, and one, and the server's statements are counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import asyncpg
+
+from pgcron_ha.db.statements import load
+from pgcron_ha.web.reading import LIFE_SECONDS
+from pgcron_ha.web.visit import REFRESH_SECONDS
+from tests.benchmarks import machine, page_rows
+from tests.benchmarks.figures import Result, percentile
+from tests.benchmarks.page_addresses import addresses
+from tests.benchmarks.place import Ground, Place, difference
+from tests.benchmarks.sizes import Sizes
+from tests.benchmarks.statement_log import logged, server_log, statements
+from tests.benchmarks.web_process import Answer, WebProcess
+
+Times: TypeAlias = dict[str, list[float]]
+
+_SMALLER: Final = 1_000
+_LEAST_ROWS: Final = 1_000
+_LEAST_SCHEDULES: Final = 120
+_OVERVIEW_MS: Final = 100.0
+_LIST_MS: Final = 200.0
+_ROUND_SECONDS: Final = LIFE_SECONDS + 0.1
+# What a plan of a statement looks like in the server's log.
+_PLAN: Final = re.compile(r"LOG:  duration: ([\d.]+) ms  plan:\n((?:\t.*\n)+)")
+_TOLD_PLAN_LINES: Final = 60
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One statement as the server executed it: milliseconds, and its plan with buffers."""
+
+    name: str
+    milliseconds: float
+    plan: str
+
+
+async def benchmark(ground: Ground, sizes: Sizes) -> Result:
+    """All pages in turn, so that a slow moment of the machine falls on each of them."""
+    result = Result(
+        "pages",
+        f"the same page with a {_SMALLER}th of the history",
+        {
+            "history": sizes.page_history,
+            "schedules": sizes.page_schedules,
+            "waiting": sizes.page_waiting,
+            "samples": sizes.page_samples,
+        },
+    )
+    async with ground.place() as place, ground.place() as small_place:
+        began = time.monotonic()
+        await page_rows.fill(
+            place.observer, sizes.page_history, sizes.page_schedules, sizes.page_waiting
+        )
+        result.details["seconds to fill"] = time.monotonic() - began
+        rows = max(sizes.page_history // _SMALLER, _LEAST_ROWS)
+        await page_rows.fill(small_place.observer, rows, _LEAST_SCHEDULES, 100)
+        result.add("select 1, p50", await _round_trip(place.observer), "ms")
+        await _add_pages(result, place, small_place, sizes.page_samples)
+        await _add_viewers(result, place, sizes)
+    return result.finished()
+
+
+async def _add_pages(result: Result, place: Place, small_place: Place, samples: int) -> None:
+    paths, small_paths = [await addresses(each.observer) for each in (place, small_place)]
+    with WebProcess(place.dsn) as web, WebProcess(small_place.dsn) as small_web:
+        first, times, base = await asyncio.to_thread(
+            _sampled, (web, paths), (small_web, small_paths), samples
+        )
+        memory = machine.peak_memory_bytes(web.pid)
+    slow = []
+    for page in paths:
+        most = _OVERVIEW_MS if page.startswith("overview") else _LIST_MS
+        value = percentile(times[page], 0.95)
+        result.add(f"{page}, p95", value, "ms", percentile(base[page], 0.95), f"≤ {most:g}")
+        slow += [page] if value is None or value > most else []
+    result.add("peak memory of the web", memory / 1e6, "MB")
+    result.details["milliseconds"] = {
+        page: {
+            "p50": percentile(times[page], 0.5),
+            "p95": percentile(times[page], 0.95),
+            "worst": max(times[page]),
+            "first": first[page],
+        }
+        for page in paths
+    }
+    await _add_plans(result, place, paths, slow)
+
+
+def _sampled(
+    measured: tuple[WebProcess, Mapping[str, str]],
+    small: tuple[WebProcess, Mapping[str, str]],
+    samples: int,
+) -> tuple[dict[str, float], Times, Times]:
+    """Milliseconds: of the first request of each page, and of the `samples` after it."""
+    first: dict[str, float] = {}
+    times: Times = defaultdict(list)
+    base: Times = defaultdict(list)
+    visitor, small_visitor = measured[0].visitor(), small[0].visitor()
+    for number in range(samples + 1):
+        began = time.monotonic()
+        for page, path in measured[1].items():
+            taken = _taken(page, visitor.get(path))
+            base_taken = _taken(page, small_visitor.get(small[1][page]))
+            if number == 0:
+                first[page] = taken
+            else:
+                times[page].append(taken)
+                base[page].append(base_taken)
+        time.sleep(max(0.0, began + _ROUND_SECONDS - time.monotonic()))
+    visitor.close()
+    small_visitor.close()
+    return first, times, base
+
+
+def _taken(page: str, answer: Answer) -> float:
+    """Raises RuntimeError for what is no page, so that no error is taken for a fast one."""
+    if answer.status != 200:
+        text = re.sub(r"<[^>]*>|\s+", " ", answer.text.partition("<main")[2])
+        raise RuntimeError(f"{page}: {answer.status} {text[:300]}")
+    return answer.seconds * 1000
+
+
+async def _add_plans(
+    result: Result, place: Place, paths: Mapping[str, str], slow: Sequence[str]
+) -> None:
+    """The slowest statement of each page, and its plan where the page is too slow."""
+    if not await _explains(place):
+        return
+    told = result.details.setdefault("slowest statement", {})
+    with WebProcess(place.dsn) as web:
+        visitor = web.visitor()
+        # Nothing is planned anew the second time, which alone counts.
+        for path in paths.values():
+            await asyncio.to_thread(visitor.get, path)
+        await asyncio.sleep(_ROUND_SECONDS)
+        for page, path in paths.items():
+            before = len(server_log(place))
+            await asyncio.to_thread(visitor.get, path)
+            found = _planned(server_log(place)[before:])
+            if not found:
+                continue
+            worst = max(found, key=lambda each: each.milliseconds)
+            every = sum(each.milliseconds for each in found)
+            told[page] = f"{worst.name}: {worst.milliseconds:.1f} of {every:.1f} ms"
+            if page in slow:
+                lines = worst.plan.splitlines()[:_TOLD_PLAN_LINES]
+                result.notes += [f"{page}: {told[page]}", *lines]
+        visitor.close()
+
+
+async def _explains(place: Place) -> bool:
+    """Whether the server can write down plans; new connections do so from now on."""
+    try:
+        await place.observer.execute("LOAD 'auto_explain'")
+    except asyncpg.PostgresError:
+        return False
+    database = await place.observer.fetchval("SELECT current_database()")
+    for setting in (
+        "session_preload_libraries = 'auto_explain'",
+        "auto_explain.log_min_duration = 0",
+        "auto_explain.log_analyze = on",
+        "auto_explain.log_timing = off",
+        "auto_explain.log_buffers = on",
+    ):
+        await place.observer.execute(f"ALTER DATABASE {database} SET {setting}")
+    return True
+
+
+def _planned(text: str) -> list[Planned]:
+    return [
+        Planned(_statement_name(block), float(milliseconds), block)
+        for milliseconds, block in _PLAN.findall(text)
+    ]
+
+
+def _statement_name(block: str) -> str:
+    told = re.sub(r"\s+", " ", block)
+    return next((name for name, sql in _known() if sql in told), "another statement")
+
+
+@lru_cache(maxsize=1)
+def _known() -> list[tuple[str, str]]:
+    return [(name, re.sub(r"\s+", " ", each.sql)) for name, each in load().items()]
+
+
+async def _add_viewers(result: Result, place: Place, sizes: Sizes) -> None:
+    """Open overviews that ask again, evenly spread, and one alone."""
+    seconds = sizes.page_viewer_seconds
+    name = await place.observer.fetchval("SELECT current_database()")
+    await place.observer.execute(f"ALTER DATABASE {name} RESET ALL")
+    rates: dict[int, tuple[float, float | None, float]] = {}
+    with WebProcess(place.dsn) as web:
+        for viewers in (1, sizes.page_viewers):
+            async with logged(place):
+                # Connected and planned before it is counted, and what was read is old.
+                await asyncio.to_thread(_watched, web, 1, REFRESH_SECONDS)
+                before, server = len(statements(place)), place.server_cpu()
+                worker = machine.cpu_seconds(web.pid)
+                await asyncio.to_thread(_watched, web, viewers, seconds)
+                found = statements(place)[before:]
+            used = difference(server, place.server_cpu())
+            worker = machine.cpu_seconds(web.pid) - worker
+            share = None if used is None else used / seconds * 100
+            rates[viewers] = (len(found) / seconds, share, worker / seconds * 100)
+            result.details[f"statements of {viewers} open overviews"] = dict(
+                Counter(found).most_common()
+            )
+    one, many = rates[1], rates[sizes.page_viewers]
+    words = f"{sizes.page_viewers} open overviews (baseline: one)"
+    result.add(f"statements of {words}", many[0], "1/s", one[0], "as one")
+    result.add(f"CPU of the server, {words}", many[1], "% of a core", one[1])
+    result.add(f"CPU of the web, {words}", many[2], "% of a core", one[2])
+
+
+def _watched(web: WebProcess, viewers: int, seconds: float) -> None:
+    """Each asks for what changed every `REFRESH_SECONDS`, as the script of the page does."""
+    visitors = [web.visitor() for _ in range(viewers)]
+    began = time.monotonic()
+    for turn in range(max(viewers, round(seconds / REFRESH_SECONDS * viewers))):
+        due = began + turn * REFRESH_SECONDS / viewers
+        time.sleep(max(0.0, due - time.monotonic()))
+        _taken("overview", visitors[turn % viewers].get("/", is_live=True))
+    time.sleep(max(0.0, began + seconds - time.monotonic()))
+    for visitor in visitors:
+        visitor.close()
+
+
+async def _round_trip(connection: asyncpg.Connection) -> float | None:
+    times = []
+    for _ in range(100):
+        began = time.perf_counter()
+        await connection.fetchval("SELECT 1")
+        times.append((time.perf_counter() - began) * 1000)
+    return percentile(times, 0.5)
