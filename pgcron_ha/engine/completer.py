@@ -17,7 +17,15 @@ from pgcron_ha.engine.recorder import Recorder
 from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
-from pgcron_ha.executors.base import Context, Failed, Interrupted, Outcome, StopReason, Succeeded
+from pgcron_ha.executors.base import (
+    SUCCEEDED,
+    Context,
+    Failed,
+    Interrupted,
+    Outcome,
+    StopReason,
+    Succeeded,
+)
 from pgcron_ha.telemetry.events import MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from pgcron_ha.telemetry.log import emit
 
@@ -151,7 +159,7 @@ class Completer(Service):
             "run_ids": [ended[0].run_id for ended in batch],
             "tokens": [ended[0].token for ended in batch],
             "elapsed_seconds": [now - (ended[0].started_monotonic or now) for ended in batch],
-            "results": [_result(ended[1]) for ended in batch],
+            "results": _results(batch),
             "node": self._node,
         }
         try:
@@ -257,8 +265,11 @@ def _untellable(ended: Ended, error: PgcronError) -> Ended:
     )
 
 
-def _result(outcome: Outcome) -> str | None:
-    return outcome.text if isinstance(outcome, Succeeded) else None
+def _results(batch: Sequence[Ended]) -> list[str | None] | None:
+    """What the handlers returned; None when none of them returned anything."""
+    if all(ended[1] is SUCCEEDED for ended in batch):
+        return None
+    return [outcome.text if isinstance(outcome, Succeeded) else None for _, outcome, _ in batch]
 
 
 def _clean(text: str | None) -> str | None:

@@ -23,6 +23,7 @@ PROGRESS_INTERVAL = 1.0
 """Seconds between two progress lines of a run: a loop may report each step without harm."""
 
 _log_creation = threading.Lock()
+_decode = json.JSONDecoder().raw_decode
 
 
 class Context:
@@ -212,7 +213,7 @@ def _parse_args(text: str) -> dict[str, Any]:
     if text == "{}":
         return {}
     try:
-        args = json.loads(text)
+        args = _parse_json(text)
     except ValueError as error:
         raise InvalidInput(
             f"the args {text[:80]!r} are not JSON", str(error), "args must be a JSON object"
@@ -224,3 +225,12 @@ def _parse_args(text: str) -> dict[str, Any]:
             'write {"name": value}',
         )
     return args
+
+
+def _parse_json(text: str) -> Any:
+    """As `json.loads`; much quicker for text without spaces around it, as PostgreSQL writes it."""
+    try:
+        value, end = _decode(text)
+    except ValueError:
+        return json.loads(text)
+    return value if end == len(text) else json.loads(text)

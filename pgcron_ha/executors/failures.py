@@ -8,6 +8,7 @@ import json
 import re
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pgcron_ha.executors.context import Context, Discard, Retry, Stopped
@@ -20,6 +21,12 @@ MAX_TRACEBACK_CHARACTERS = 16 * 1024
 """Head and tail are kept: where it began and where it broke."""
 
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_FRAMES_OF_OURS = frozenset(
+    str(Path(__file__).with_name(name))
+    for name in ("python.py", "python_handler.py", "coroutines.py")
+)
+"""What stands above the handler in a traceback and says nothing about it."""
+
 _MAX_CHAIN = 100  # a bound for exceptions that are each other's cause
 
 
@@ -76,9 +83,11 @@ def _message(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    own = error.__traceback__  # the first frame is the executor's
+    own = error.__traceback__
+    while own is not None and own.tb_frame.f_code.co_filename in _FRAMES_OF_OURS:
+        own = own.tb_next
     try:
-        lines = traceback.format_exception(type(error), error, own.tb_next if own else None)
+        lines = traceback.format_exception(type(error), error, own)
         return bounded_text("".join(lines), MAX_TRACEBACK_CHARACTERS)
     except Exception:
         return f"{type(error).__name__} (its traceback could not be read)"

@@ -12,7 +12,7 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from time import monotonic
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.capture import capture, current_run
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
+from pgcron_ha.executors.coroutines import go_on
 from pgcron_ha.executors.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.handler_threads import HandlerThreads
 from pgcron_ha.executors.operating_system import boottime
@@ -28,6 +29,9 @@ from pgcron_ha.executors.python_handler import PythonHandler
 
 MAX_THREADS = 64
 """Plain functions that run at the same time; the engine's slots are usually fewer."""
+
+_TURN_SECONDS = 0.002
+"""So long one slot's short runs may follow each other before the loop turns to the others."""
 
 _END_SECONDS = 1.0
 """How long `close` waits for threads that have nothing left to do."""
@@ -170,34 +174,54 @@ class PythonExecutor:
             self._start_task(self._inbox.popleft())
 
     def _start_task(self, context: Context) -> None:
-        handler = context._work
-        # A fresh copy of the variables: nothing a run sets is seen by the next one. The constant
-        # name saves asyncio the making of a new one.
-        context._work = asyncio.Task(
-            self._execute(context, handler),
+        # The constant name saves asyncio the making of a new one.
+        asyncio.Task(
+            self._execute_chain(context),
             loop=self._loop,
             name="pgcron-run",
             context=self._variables.copy(),
         )
 
-    async def _execute(self, context: Context, handler: PythonHandler) -> None:
+    async def _execute_chain(self, context: Context) -> None:
+        """The runs of one slot, one after the other, as long as none of them waits for anything.
+
+        A task costs more than a short run. The first run that waits keeps the task for itself, so
+        whatever a handler ties to its task ends with the run. Each run has a fresh copy of the
+        variables: nothing a run sets is seen by the next one.
+        """
+        task = asyncio.current_task()
+        assert task is not None  # we are its coroutine
+        turn_ends_at = monotonic() + _TURN_SECONDS
+        while True:
+            has_waited = await self._execute(context, task)
+            following = self._next()
+            if following is None:
+                return
+            if not following._work.is_async:
+                self._threads.submit(following)
+                return
+            if has_waited or task.cancelling() or monotonic() > turn_ends_at:
+                self._start_task(following)
+                return
+            context = following
+
+    async def _execute(self, context: Context, task: asyncio.Task[None]) -> bool:
+        """Whether the handler has waited."""
+        handler: PythonHandler = context._work
+        waiting = None
         outcome: Outcome | None = _refusal(context, handler)
         if outcome is None:
-            current_run.set(context)
-            context.started_monotonic = monotonic()
+            variables = self._variables.copy()
             try:
-                result = await handler.call(context)
+                waiting, result = variables.run(_begin, context, handler)
+                if waiting is not None:
+                    context._work = task
+                    result = await go_on(waiting, result, variables)
                 outcome = SUCCEEDED if result is None else outcome_of_result(result)
             except BaseException as error:
                 outcome = outcome_of_error(error, context)
         self._finish(context, outcome)
-        following = self._next()
-        if following is None:
-            return
-        if following._work.is_async:
-            self._start_task(following)
-        else:
-            self._threads.submit(following)
+        return waiting is not None
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
@@ -226,7 +250,7 @@ class PythonExecutor:
             with contextlib.suppress(BaseException):
                 coroutine.close()
         for context in list(self._live):
-            if isinstance(context._work, asyncio.Task):  # one that had not begun
+            if _is_on_the_loop(context):  # it had not begun
                 self._finish(context, _stopped_early(StopReason.SHUTDOWN))
 
     # The threads' side.
@@ -242,6 +266,24 @@ class PythonExecutor:
             self._hand_to_loop((following,))
             return None
         return following
+
+
+def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
+    """(None, result) of an async handler that did not wait; else its coroutine, and what it waits
+    for.
+    """
+    current_run.set(context)
+    context.started_monotonic = monotonic()
+    coroutine = handler.coroutine(context)
+    try:
+        return coroutine, coroutine.send(None)
+    except StopIteration as end:
+        return None, end.value
+
+
+def _is_on_the_loop(context: Context) -> bool:
+    work = context._work
+    return isinstance(work, asyncio.Task) or (isinstance(work, PythonHandler) and work.is_async)
 
 
 def _call_plain(context: Context, handler: PythonHandler) -> Outcome:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
 from typing import Any
 
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.context import Context
+from pgcron_ha.executors.coroutines import as_coroutine
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.outcome import Failed
 
@@ -70,6 +72,11 @@ class PythonHandler:
         if self.takes_context:
             return self.function(context, **context.args)
         return self.function(**context.args)
+
+    def coroutine(self, context: Context) -> Coroutine[Any, Any, Any]:
+        """Call the async function: a coroutine, not yet begun."""
+        called = self.call(context)
+        return called if type(called) is CoroutineType else as_coroutine(called)
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
