@@ -74,6 +74,8 @@ class Link:
         self._connection: asyncpg.Connection | None = None
         self._begun_on: asyncpg.Connection | None = None
         self._lock = asyncio.Lock()
+        self.opened = 0
+        """How often a connection was made."""
 
     @property
     def is_open(self) -> bool:
@@ -184,6 +186,7 @@ class Link:
             try:
                 async with asyncio.timeout(min(_CONNECT_SECONDS, self._answer_seconds)):
                     self._connection = await self._connect()
+                    self.opened += 1
             except CONNECTION_ERRORS as error:
                 raise unavailable(error) from error
             except asyncpg.PostgresError as error:

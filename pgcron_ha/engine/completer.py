@@ -13,6 +13,7 @@ from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Busy, Link, NoPartition, Unanswered
+from pgcron_ha.engine.counting import count_failures, count_successes
 from pgcron_ha.engine.recorder import Recorder
 from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
@@ -95,7 +96,7 @@ class Completer(Service):
         if not batch:
             return None
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
-        successes = [ended for ended in batch if type(ended[1]) is Succeeded]
+        successes = [ended for ended in batch if _is_success(ended)]
         await self._tell(successes, self._finish)
         if len(successes) < len(batch):
             others = [ended for ended in batch if type(ended[1]) is not Succeeded]
@@ -136,6 +137,9 @@ class Completer(Service):
                 fences=[c.fence for c in doubtful],
             )
             arrived = {row[0] for row in rows}
+            count_successes(
+                [each for each in batch if each[0].run_id in arrived and _is_success(each)]
+            )
             # A release leaves no trace: one that is refused the second time was done the first.
             arrived.update(ended[0].run_id for ended in batch if _is_release(ended))
             told.refused = [
@@ -167,8 +171,10 @@ class Completer(Service):
         except NoPartition:
             rows = await self._link.rows("finish_runs_overflow", **parameters)
         if len(rows) == len(batch):
+            count_successes(batch)
             return _Told([ended[0] for ended in batch], [])
         accepted = {row[0] for row in rows}
+        count_successes([ended for ended in batch if ended[0].run_id in accepted])
         return _Told(
             [ended[0] for ended in batch if ended[0].run_id in accepted],
             [ended[0] for ended in batch if ended[0].run_id not in accepted],
@@ -210,6 +216,7 @@ class Completer(Service):
             node=self._node,
         )
         verdicts = {row["run_id"]: row["verdict"] for row in rows}
+        count_failures(batch, verdicts, [_kind(ended[1]) for ended in batch])
         told = [pair for pair in zip(batch, failures, strict=True) if pair[0][0].run_id in verdicts]
         if len(told) > TOLD_SINGLY:
             emit(MoreRunsFailed(len(told) - TOLD_SINGLY))
@@ -239,6 +246,10 @@ def _is_release(ended: Ended) -> bool:
         and outcome.reason is StopReason.SHUTDOWN
         and (context.delivery != "at_most_once" or context.started_monotonic is None)
     )
+
+
+def _is_success(ended: Ended) -> bool:
+    return type(ended[1]) is Succeeded
 
 
 def _kind(outcome: Outcome) -> str:

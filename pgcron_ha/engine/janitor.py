@@ -11,6 +11,7 @@ from pgcron_ha.db.link import Busy, Link
 from pgcron_ha.db.statements import in_schema
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import RepairWasNeeded
 from pgcron_ha.telemetry.log import emit
 
@@ -52,12 +53,13 @@ class Janitor(Service):
     async def _expire(self) -> None:
         expired = [row[0] for row in await self._link.rows("expired_runs", at_most=BATCH)]
         if expired:
-            await self._link.rows(
+            ended = await self._link.rows(
                 "end_waiting_runs",
                 run_ids=expired,
                 outcome="expired",
                 reason="it did not start before its deadline",
             )
+            COUNTERS.occurrences["expired"] += len(ended)
 
     async def _sweep(self) -> None:
         await self._link.rows("forget_keys", at_most=BATCH)

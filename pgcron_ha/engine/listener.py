@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.service import Service
+from pgcron_ha.telemetry.counters import COUNTERS
 
 _RECONNECT_SECONDS: Final = 0.2
 
@@ -27,6 +28,7 @@ class Listener(Service):
         everybody once.
         """
         await self._link.listen(self._pass_on)
+        COUNTERS.listens += 1
         for wake in self._heard.values():
             wake()
         await self._link.wait_closed()
@@ -38,6 +40,7 @@ class Listener(Service):
         self._link.drop()
 
     def _pass_on(self, payload: str) -> None:
+        COUNTERS.notifications += 1
         wake = self._heard.get(payload)
         if wake is not None:
             wake()

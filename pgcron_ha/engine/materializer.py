@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.cron import DstPolicy
@@ -64,6 +65,7 @@ class Materializer(Service):
         columns, is_short = _columns(decisions)
         counts = (await self._link.rows("materialize", **columns))[0]
         self.materialized += counts["runs"]
+        count_decided(counts)
         # Nothing moved: other nodes are at it, and looking again at once would only repeat their
         # work.
         return 0 if (len(rows) == BATCH or is_short) and counts["schedules"] else None

@@ -30,6 +30,7 @@ from pgcron_ha.engine.recorder import Recorder
 from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.session import Identity, Session, SessionHooks
+from pgcron_ha.engine.standing import NodeLook
 from pgcron_ha.engine.watch import Watch
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.base import Executor, Interrupted, StopReason
@@ -66,6 +67,7 @@ class Node:
         self._is_hurried = False
         self._unknown: dict[int, tuple[UUID, float]] = {}
         self._leaves_handlers = False
+        self.look = NodeLook(settings.node.name)
 
     def stop(self) -> None:
         """Drain and leave; called again, without waiting for what runs. From the node's loop."""
@@ -139,6 +141,7 @@ class Node:
             node.lease_ttl,
             self._hooks(),
         )
+        self.look.follow(self._session, self._runner, self._links, len(handlers))
         self._completer = Completer(
             self._links["endings"], node.name, self._runner, self._recorder, self._freed
         )

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Busy, Link, Unanswered
+from pgcron_ha.engine.counting import count_dropped_lines, count_lines
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.base import Context, Stream
@@ -54,6 +55,7 @@ class Recorder(Service):
         """Keeps one line. Thread-safe; never blocks, never raises."""
         if len(self._lines) >= BUFFER_LINES:
             self.dropped += 1
+            count_dropped_lines("buffer_full", [line])
             return
         claim = (context.run_id, context.attempt)
         self._sequences[claim] += 1
@@ -94,6 +96,7 @@ class Recorder(Service):
             statement = "append_lines_again" if self._is_doubtful else "append_lines"
             try:
                 await self._link.rows(statement, **_columns(batch))
+                count_lines([(line[0].queue, line[4]) for line in batch])
             except Unanswered:
                 self._is_doubtful = True
                 raise
@@ -102,6 +105,7 @@ class Recorder(Service):
             except PgcronError:
                 # Lines that the database refuses must not stop the run's end.
                 self.dropped += len(batch)
+                count_dropped_lines("refused", [line[4] for line in batch])
             self._is_doubtful = False
             for _ in batch:
                 self._lines.popleft()

@@ -21,6 +21,7 @@ from pgcron_ha.engine.lease import OVER_AT, Lease, LeasePhase
 from pgcron_ha.engine.reconcile import Beat
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import LeaseEndangered, NodeFenced, NodeJoined, ServiceFailed
 from pgcron_ha.telemetry.log import emit
 
@@ -193,6 +194,7 @@ class Session(threading.Thread):
             self._lose_incarnation()
             return
         self._acknowledge(sent)
+        COUNTERS.renewals["ok"] += 1
         row = rows[0]
         peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
         self._hooks.beat(
@@ -242,6 +244,7 @@ class Session(threading.Thread):
         if not isinstance(error, Unanswered):
             emit(ServiceFailed("session", error.message, pause))
         self._has_failed = True
+        COUNTERS.renewals["failed"] += 1
         self._link.drop()
         await self._pause(pause)
 

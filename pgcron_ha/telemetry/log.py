@@ -7,16 +7,18 @@ import logging
 import sys
 from typing import Any, TextIO
 
+from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import Event
 
 LOGGER = "pgcron_ha"
 
 
 def emit(event: Event) -> None:
-    """Writes an event with its level, its sentence and its facts.
+    """Counts an event, and writes it with its level, its sentence and its facts.
 
     What handlers say may hold half of a surrogate pair, which no stream takes: it is escaped.
     """
+    COUNTERS.saw(event)
     sentence = event.sentence().encode("utf-8", "backslashreplace").decode("utf-8")
     logging.getLogger(LOGGER).log(event.level, "%s", sentence, extra={"event": event})
 

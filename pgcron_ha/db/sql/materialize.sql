@@ -38,7 +38,8 @@ dropped AS (
   FROM unnest(:dropped_ids::bigint[], :dropped_firsts::timestamptz[], :dropped_lasts::timestamptz[], :dropped_counts::int[], :dropped_reasons::text[])
        d(schedule_id, first_at, last_at, fires, reason)
   JOIN moved ON moved.schedule_id = d.schedule_id
-  ON CONFLICT (schedule_id, first_at) DO UPDATE SET last_at = greatest(missed.last_at, EXCLUDED.last_at)),
+  ON CONFLICT (schedule_id, first_at) DO UPDATE SET last_at = greatest(missed.last_at, EXCLUDED.last_at)
+  RETURNING fires),
 ledger AS (
   INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)
   SELECT f.schedule_id, f.fire_at, CASE WHEN o.action = 'skip' THEN 'skipped' ELSE 'run' END,
@@ -60,7 +61,8 @@ fresh AS (
   WHERE l.run_id IS NOT NULL
   ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING
   RETURNING id)
-SELECT (SELECT count(*) FROM moved) AS schedules, (SELECT count(*) FROM fresh) AS runs;
+SELECT (SELECT count(*) FROM moved) AS schedules, (SELECT count(*) FROM fresh) AS runs, (SELECT count(*) FROM ledger WHERE run_id IS NULL) AS skipped,
+       (SELECT coalesce(sum(coalesce(fires, 1000)), 0) FROM dropped)::bigint AS missed;
 
 -- name: mark_invalid
 -- A schedule that this node can't read (another version wrote it, a zone vanished) is marked and shown; it stops no other.

@@ -1,0 +1,39 @@
+"""How a node stands at one moment: what its probes and its metrics say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A look at a node, from memory; a node that has not begun has the values of the defaults."""
+
+    node: str
+    incarnation: str | None = None
+    is_draining: bool = False
+    lease_seconds: float = 0.0
+    """What is left of the lease; 0 without one."""
+    slots: int = 0
+    executing: int = 0
+    waiting: int = 0
+    """Claimed runs that wait for a slot."""
+    held: tuple[int, ...] = ()
+    """The ids of all runs it holds."""
+    handlers: int = 0
+    connects: Mapping[str, int] = field(default_factory=dict)
+    """How often each of its connections was made."""
+
+    @property
+    def not_ready_because(self) -> str | None:
+        """Why nothing should be expected of it now; None: it works."""
+        if self.is_draining:
+            return "the node drains: it ends what it runs and takes nothing new"
+        if self.lease_seconds <= 0:
+            return "the node has no lease (yet, or the database is away)"
+        return None
+
+
+LookAtNode: TypeAlias = Callable[[], Standing]
