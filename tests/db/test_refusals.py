@@ -250,6 +250,44 @@ async def test_an_impossible_run_can_not_be_written(
         await enqueue(connection, **columns)
 
 
+async def test_a_broken_rule_is_named_as_a_constraint_is(connection: Connection) -> None:
+    error = await refusal(
+        connection, "INSERT INTO pgcron.run (handler, hold) VALUES ('py:work', 'x')"
+    )
+
+    assert (error.schema_name, error.table_name) == ("pgcron", "run")
+    assert error.constraint_name == "a_hold_has_a_known_reason"
+    assert is_explained(error)
+
+
+async def test_a_run_without_a_handler_is_told_how_one_is_written(connection: Connection) -> None:
+    error = await refusal(connection, "INSERT INTO pgcron.run (priority) VALUES (5)")
+
+    assert error.sqlstate == "PC001"
+    assert "py:report" in error.hint
+
+
+async def test_runs_are_judged_when_they_come_and_not_again_when_they_are_claimed(
+    connection: Connection,
+) -> None:
+    await connection.execute("SET track_functions = 'pl'")
+    calls = "SELECT pg_stat_get_xact_function_calls('pgcron.judge_run(pgcron.run)'::regprocedure)"
+    async with connection.transaction():
+        await enqueue(connection, 3)
+        await enqueue(connection, 2, delivery="at_most_once")
+        assert await connection.fetchval(calls) == 5
+
+        claimed = await claim(connection, await join(connection))
+        await connection.execute(
+            "UPDATE pgcron.run SET started_at = now(), cancel_at = now() WHERE state = 'running'"
+        )
+        assert len(claimed) == 3
+        assert await connection.fetchval(calls) == 5
+
+        # What the constraint does not ask about breaks no rule.
+        assert await connection.fetchval("SELECT bool_and(pgcron.judge_run(r)) FROM pgcron.run r")
+
+
 async def test_only_a_running_run_is_asked_to_stop(connection: Connection) -> None:
     now = await connection.fetchval("SELECT now()")
     with pytest.raises(asyncpg.CheckViolationError, match="only_a_running_run_is_asked_to_stop"):
