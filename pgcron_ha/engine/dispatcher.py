@@ -1,16 +1,16 @@
 """Claims due runs in batches, as slots get free and a little ahead of them.
 
 How far ahead follows from how fast runs end here: a quarter second's worth, so that a burst of
-short runs is never short of work and long runs are never hoarded from other nodes. Runs that may
-start only once, or whose lane must be decided, are claimed for free slots only.
+short runs is never short of work and long runs are never hoarded from other nodes; what waits here
+while nothing ends is given back. Runs that may start only once are claimed for free slots only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.careful_claims import CarefulClaims
@@ -19,8 +19,10 @@ from pgcron_ha.engine.pace import Pace
 from pgcron_ha.engine.runner import Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.session import Session
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.base import Interrupted, StopReason
 from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.telemetry.events import RunsParked
+from pgcron_ha.telemetry.events import RunsParked, RunsReleased
 from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -32,14 +34,20 @@ CLAIM_BATCH: Final = 500
 LOOK: Final = 500
 """Rows at the head of a path that are looked at for handlers nobody offers."""
 
+STALL_SECONDS: Final = 1.0
+"""How long runs wait here while none ends, before they are given back for others to claim."""
+
 _CAREFUL_SECONDS: Final = 0.25
 """How long runs that are claimed with care may wait behind an endless supply of others."""
 
 _CAREFUL_TURNS: Final = 4
 """Of so many claims in a row for runs that need care, one lets the others have a turn."""
 
+_NEVER: Final = float("inf")
 _SHORTEST_SLEEP: Final = 0.001
 _AGEING_EVERY: Final = 16
+
+_Answer = TypeVar("_Answer")
 
 FULL_CLAIMS_OF_A_BUSY_NODE: Final = 3
 """After so many full claims in a row a node looks for work by itself, and enqueuers need not
@@ -73,13 +81,15 @@ class Dispatcher(Service):
         self._handlers = list(handlers)
         self._paths = ClaimPaths(queues)
         self._pace = Pace(prefetch)
-        self._careful = CarefulClaims(link, session, queues, handlers, self._paths.all())
-        self._care_is_due = False
+        self._careful = CarefulClaims(link, session, handlers, self._paths.all())
         self._careful_turns = 0
-        self._looked_at = self._decided_at = float("-inf")
-        self._due_at = float("inf")
+        self._waits_for_slot = False
+        self._looked_at = self._decided_at = self._progress_at = float("-inf")
+        # When the first waiting run of each kind is due, as far as the last look knows.
+        self._plain_due_at = self._lane_due_at = self._once_due_at = _NEVER
         self._is_idle = False
         self._is_woken = False
+        self._may_have_retries = False
         self._full_claims = 0
         self._claims_begun = 0
         self._claim_sent_at: float | None = None
@@ -90,37 +100,74 @@ class Dispatcher(Service):
         """
         return boottime() if self._claim_sent_at is None else self._claim_sent_at
 
-    def ended(self, count: int) -> None:
+    def ended(self, count: int, may_be_retried: bool = False) -> None:
         """So many runs ended here: the pace follows, and there may be room for more."""
-        self._pace.count(count, monotonic())
-        if self._care_is_due or self._wanted() >= min(CLAIM_BATCH, self._pace.ahead // 2 + 1):
+        now = monotonic()
+        self._pace.count(count, now)
+        self._progress_at = now
+        self._may_have_retries |= may_be_retried
+        if self._due_at <= now and self._has_room():
+            self.wake()
+
+    def settled(self) -> None:
+        """The database knows of ends: a retry may be due soon, and a slot may have become free."""
+        if self._may_have_retries or (self._due_at <= monotonic() and self._has_room()):
+            self._may_have_retries = False
             self.wake()
 
     async def run_once(self) -> float | None:
         """One claim, or a look at what is due next."""
         if not self._session.may_claim():
             return self.interval
+        if self._runner.waiting and monotonic() - self._progress_at > STALL_SECONDS:
+            await self._give_back()
+        pause = await self._pass()
+        return min(pause, STALL_SECONDS) if self._runner.waiting else pause
+
+    async def _pass(self) -> float:
         is_woken, self._is_woken = self._is_woken, False
-        # When only the poll interval is over, one look is enough, and usually finds nothing.
-        if (
-            self._is_idle
-            and not is_woken
-            and self._due_at > monotonic()
-            and not any(row["is_due"] for row in await self._heads())
-        ):
-            return self._until_due()
-        pause = await self._claim_with_care()
-        if pause is not None:
-            return pause
-        wanted = self._wanted()
-        limit = min(wanted, CLAIM_BATCH)
+        if self._is_idle:
+            # When only the poll interval is over, one look is enough, and usually finds nothing.
+            if not is_woken and self._due_at > monotonic():
+                await self._heads()
+                if self._due_at > monotonic():
+                    return self._until_due()
+        elif monotonic() - self._looked_at > _CAREFUL_SECONDS and not self._care_is_due():
+            await self._heads()
+        if self._care_is_due():
+            pause = await self._claim_with_care()
+            if pause is not None:
+                return pause
+        limit = min(self._wanted(), CLAIM_BATCH)
         if limit and await self._claim(limit) == limit:
+            self._plain_due_at = float("-inf")  # there is probably more
             return 0 if self._wanted() > 0 else self.interval
         return await self._look_ahead()
 
+    @property
+    def _due_at(self) -> float:
+        return min(self._plain_due_at, self._lane_due_at, self._once_due_at)
+
+    def _care_is_due(self) -> bool:
+        return min(self._lane_due_at, self._once_due_at) <= monotonic()
+
+    def _free(self) -> int:
+        return max(0, self._runner.free_slots - self._runner.waiting)
+
+    def _ahead(self) -> int:
+        """Runs to hold beyond the slots. None while some may only have a free slot, so that slots
+        get free for them.
+        """
+        if self._waits_for_slot or self._once_due_at <= monotonic():
+            return 0
+        return self._pace.ahead
+
     def _wanted(self) -> int:
-        free, ahead = self._runner.free_slots, self._pace.ahead
-        return max(0, free + ahead - self._runner.waiting)
+        return max(0, self._runner.free_slots + self._ahead() - self._runner.waiting)
+
+    def _has_room(self) -> bool:
+        """Whether another claim pays."""
+        return self._wanted() >= min(CLAIM_BATCH, self._ahead() // 2 + 1)
 
     async def _claim(self, limit: int) -> int:
         """How many runs were claimed; when it is the limit, there is probably more."""
@@ -129,7 +176,16 @@ class Dispatcher(Service):
             await self._order_by_age()
         paths = self._paths.in_order(monotonic())
         incarnation = self._session.incarnation
-        rows = await self._send("claim_runs", limit=limit, **paths)
+        # Rows that an unanswered statement claimed all the same are found by the next beats.
+        rows = await self._settle(
+            self._link.rows(
+                "claim_runs",
+                incarnation=incarnation,
+                handlers=self._handlers,
+                limit=limit,
+                **paths,
+            )
+        )
         await self._take(rows, incarnation)
         self._paths.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
@@ -142,6 +198,10 @@ class Dispatcher(Service):
         in the meantime. What an earlier incarnation has claimed is never begun: others may have it.
         """
         if self._session.may_claim() and self._session.incarnation == incarnation:
+            if rows and not self._runner.waiting:
+                self._progress_at = monotonic()
+                if not self._runner.executing:
+                    self._pace.begin(self._progress_at)
             # What an UPDATE returns has no order.
             self._runner.accept(sorted(rows, key=_urgency) if len(rows) > 1 else rows)
         elif rows and self._session.incarnation is not None:
@@ -158,15 +218,37 @@ class Dispatcher(Service):
             [(row["queue"], row["priority"]) for row in sorted(heads, key=_age) if row["is_due"]]
         )
 
+    async def _give_back(self) -> None:
+        """What was claimed ahead of runs that last longer than those before: others may have
+        time for it.
+        """
+        self._pace.stall(monotonic())
+        contexts = self._runner.take_waiting()
+        try:
+            rows = await self._link.rows(
+                "release_runs",
+                run_ids=[context.run_id for context in contexts],
+                tokens=[context.token for context in contexts],
+            )
+        except PgcronError:
+            self._runner.forget(contexts)  # the next beats find and release what is still ours
+            raise
+        given = {row["id"] for row in rows}
+        self._runner.forget([context for context in contexts if context.run_id in given])
+        for context in contexts:
+            if context.run_id not in given:  # it was cancelled, and ends as that
+                stopped = Interrupted(StopReason.CANCELLED, "asked to stop before it began")
+                self._runner.done(context, stopped)
+        emit(RunsReleased(len(rows), "those that execute here last too long"))
+
     async def _look_ahead(self) -> float:
         due = [row for row in await self._heads() if row["is_due"]]
-        plain = [row for row in due if not row["is_careful"]]
-        if due and self._runner.free_slots > self._runner.waiting:
-            if plain:
+        if due and self._free():
+            if all(row["is_careful"] for row in due):
+                claimed = await self._decide_with_care()
+            else:
                 self._paths.sweep()
                 claimed = await self._claim(min(max(1, self._wanted()), CLAIM_BATCH))
-            else:
-                claimed = await self._decide_with_care()
             if claimed:
                 return 0
             await self._park(due)
@@ -189,59 +271,54 @@ class Dispatcher(Service):
 
     async def _heads(self) -> list[Row]:
         heads = await self._link.rows("next_due", queues=self._queues)
-        self._looked_at = monotonic()
-        self._care_is_due = any(row["is_careful"] and row["is_due"] for row in heads)
-        if any(row["is_once"] and row["is_due"] for row in heads):
-            self._careful.expect_once()
-        soonest = min((row["seconds"] for row in heads), default=float("inf"))
-        self._due_at = self._looked_at + soonest
+        now = self._looked_at = monotonic()
+        careful = [row for row in heads if row["is_careful"]]
+        self._plain_due_at = _soonest([row for row in heads if not row["is_careful"]], now)
+        self._lane_due_at = _soonest([row for row in careful if not row["is_once"]], now)
+        self._once_due_at = _soonest([row for row in careful if row["is_once"]], now)
         return heads
 
     async def _claim_with_care(self) -> float | None:
-        """Gives runs that need care their turn; returns how long to wait when they wait for a slot.
+        """Gives runs that need care their turn; returns how long to wait when they wait for room.
 
-        While they do, nothing is claimed ahead, so that slots get free for them; every few turns
-        the others have theirs.
+        Every few turns the others have theirs.
         """
-        if not self._care_is_due and monotonic() - self._looked_at > _CAREFUL_SECONDS:
-            await self._heads()
-        if not self._care_is_due:
-            return None
-        free = self._runner.free_slots - self._runner.waiting
-        if free <= 0 and monotonic() - self._decided_at < _CAREFUL_SECONDS:
+        room = min(self._wanted(), CLAIM_BATCH)
+        if not room and monotonic() - self._decided_at < _CAREFUL_SECONDS:
             return _CAREFUL_SECONDS
-        claimed = await self._decide_with_care()
+        decided = await self._decide_with_care()
         self._careful_turns += 1
-        if free <= 0 or claimed < free:
-            self._care_is_due = free <= 0
-            return None if free > 0 else _CAREFUL_SECONDS
+        if not room or self._waits_for_slot:
+            return _CAREFUL_SECONDS
+        if decided < room:
+            self._lane_due_at = self._once_due_at = _NEVER  # until the next look
+            return None
         if self._careful_turns % _CAREFUL_TURNS == 0:
             return None
-        return 0 if self._runner.free_slots > self._runner.waiting else self.interval
+        return 0 if self._wanted() > 0 else self.interval
 
     async def _decide_with_care(self) -> int:
         """How many runs were claimed or skipped."""
         self._decided_at = monotonic()
-        self._claim_sent_at = boottime()
+        claimed = 0
+        if self._once_due_at <= self._decided_at and self._free():
+            incarnation = self._session.incarnation
+            rows = await self._settle(self._careful.claim_once(self._free()))
+            claimed = len(rows)
+            await self._take(rows, incarnation)
+        free = self._free()
+        ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
         incarnation = self._session.incarnation
-        try:
-            free = max(0, self._runner.free_slots - self._runner.waiting)
-            rows, decided = await self._careful.claim(free)
-        finally:
-            self._claim_sent_at = None
-        await self._take(rows, incarnation)
-        return decided
+        decided = await self._settle(self._careful.decide_lanes(free, ahead))
+        self._waits_for_slot = decided.waits_for_slot
+        await self._take(decided.claimed, incarnation)
+        return claimed + len(decided.claimed) + decided.skipped
 
-    async def _send(self, statement: str, **parameters: Any) -> list[Row]:
+    async def _settle(self, claiming: Awaitable[_Answer]) -> _Answer:
+        """The answer to a claim; meanwhile it counts as unsettled."""
         self._claim_sent_at = boottime()
-        # Rows that an unanswered statement claimed all the same are found by the next beats.
         try:
-            return await self._link.rows(
-                statement,
-                incarnation=self._session.incarnation,
-                handlers=self._handlers,
-                **parameters,
-            )
+            return await claiming
         finally:
             self._claim_sent_at = None
 
@@ -266,6 +343,13 @@ class Dispatcher(Service):
         """A new incarnation: the database knows nothing of it yet."""
         self._is_idle = False
         self.wake()
+
+
+def _soonest(heads: Sequence[Row], now: float) -> float:
+    """When the first of them is due, by this node's steady clock."""
+    if any(row["is_due"] for row in heads):
+        return float("-inf")
+    return now + min((row["seconds"] for row in heads), default=_NEVER)
 
 
 def _urgency(row: Row) -> tuple[int, datetime, int]:

@@ -33,7 +33,7 @@ from pgcron_ha.engine.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.standing import NodeLook
 from pgcron_ha.engine.watch import Watch
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.base import Executor, Interrupted, StopReason
+from pgcron_ha.executors.base import Executor, Interrupted, StopReason, Succeeded
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.python import PythonExecutor
 from pgcron_ha.executors.python_handler import PythonHandler
@@ -377,10 +377,11 @@ class Node:
 
     def _collect(self, ended: list[Ended]) -> None:
         self._completer.add(ended)
-        self._dispatcher.ended(len(ended))
+        may_be_retried = any(type(outcome) is not Succeeded for _, outcome, _ in ended)
+        self._dispatcher.ended(len(ended), may_be_retried)
 
     def _freed(self) -> None:
-        self._dispatcher.ended(0)
+        self._dispatcher.settled()
 
 
 def _known_zones() -> list[str]:

@@ -8,6 +8,11 @@ AHEAD_SECONDS: Final = 0.25
 _WINDOW_SECONDS: Final = 0.05
 _WEIGHT: Final = 0.5
 
+_FIRST_ENDS: Final = 8
+"""Ends that tell the pace of a burst before its first window is over."""
+
+_SHORTEST_SECONDS: Final = 0.001
+
 
 class Pace:
     """The rate at which runs end, smoothed, and what follows from it."""
@@ -18,6 +23,7 @@ class Pace:
         self._rate = 0.0
         self._window_began = float("-inf")
         self._ended = 0
+        self._is_new = False
 
     @property
     def ahead(self) -> int:
@@ -25,15 +31,30 @@ class Pace:
         ahead = int(self._rate * AHEAD_SECONDS)
         return 0 if ahead < 4 else min(self._bound, ahead)
 
+    def begin(self, now: float) -> None:
+        """Runs begin on a node that executed none: after a pause their first ends tell the pace."""
+        if now - self._window_began > 2 * _WINDOW_SECONDS:
+            self._window_began = now
+            self._ended = 0
+            self._is_new = True
+
+    def stall(self, now: float) -> None:
+        """No run ends any more: nothing is claimed ahead until some do."""
+        self._rate = 0.0
+        self._window_began = now
+        self._ended = 0
+
     def count(self, ended: int, now: float) -> None:
         """So many runs ended at `now` (seconds of a steady clock)."""
         self._ended += ended
         passed = now - self._window_began
-        if passed < _WINDOW_SECONDS:
+        is_telling = self._is_new and self._ended >= _FIRST_ENDS
+        if passed < _WINDOW_SECONDS and not is_telling:
             return
         # After a pause the past says nothing: the first window alone counts.
-        weight = 1.0 if passed > 20 * _WINDOW_SECONDS else _WEIGHT
-        passed = min(passed, 20 * _WINDOW_SECONDS)
+        weight = 1.0 if self._is_new or passed > 20 * _WINDOW_SECONDS else _WEIGHT
+        passed = max(_SHORTEST_SECONDS, min(passed, 20 * _WINDOW_SECONDS))
         self._rate += weight * (self._ended / passed - self._rate)
         self._window_began = now
         self._ended = 0
+        self._is_new = False

@@ -102,52 +102,30 @@ async def claim(
     return await call(connection, statement, **values)
 
 
-async def decide(
-    connection: Connection, node: Node, limit: int = 10, look: int = 20
-) -> tuple[list[int], list[int]]:
-    """The lane statements up to the decision, in the caller's transaction: (to claim, to skip)."""
-    queues = [queue for queue in node.queues for _ in range(10)]
-    priorities = [priority for _ in node.queues for priority in range(10)]
-    locked = await call(
+async def claim_lanes(
+    connection: Connection, node: Node, limit: int = 10, *, ahead: int = 0, look: int = 20
+) -> tuple[list[Row], list[int]]:
+    """One round over lanes: (claimed rows, ids of skipped runs)."""
+    verdicts = await verdicts_on_lanes(connection, node, limit, ahead=ahead, look=look)
+    claimed = [row for row in verdicts if row["verdict"] == "claim"]
+    return claimed, [row["id"] for row in verdicts if row["verdict"] == "skip"]
+
+
+async def verdicts_on_lanes(
+    connection: Connection, node: Node, limit: int = 10, *, ahead: int = 0, look: int = 20
+) -> list[Row]:
+    """One round over lanes, for `limit` free slots and so many runs `ahead` of them."""
+    return await call(
         connection,
-        "lock_lanes",
-        queues=queues,
-        priorities=priorities,
+        "claim_lanes",
+        incarnation=node.incarnation,
+        queues=[queue for queue in node.queues for _ in range(10)],
+        priorities=[priority for _ in node.queues for priority in range(10)],
         handlers=list(node.handlers),
+        free=limit,
+        ahead=ahead,
         look=look,
     )
-    verdicts = await call(
-        connection,
-        "decide_lanes",
-        lanes=[row["schedule_id"] for row in locked],
-        handlers=list(node.handlers),
-        queues=list(node.queues),
-        incarnation=node.incarnation,
-        limit=limit,
-    )
-    chosen = [row["id"] for row in verdicts if row["verdict"] == "claim"]
-    skipped = [row["id"] for row in verdicts if row["verdict"] == "skip"]
-    return chosen, skipped
-
-
-async def claim_lanes(
-    connection: Connection, node: Node, limit: int = 10
-) -> tuple[list[Row], list[int]]:
-    """One transaction of the dispatcher over lanes: (claimed rows, ids of skipped runs)."""
-    async with connection.transaction():
-        chosen, skipped = await decide(connection, node, limit)
-        claimed = await call(
-            connection, "claim_chosen", incarnation=node.incarnation, run_ids=chosen
-        )
-        if skipped:
-            await call(
-                connection,
-                "end_waiting_runs",
-                run_ids=skipped,
-                outcome="skipped",
-                reason="the last run is not over",
-            )
-    return claimed, skipped
 
 
 async def finish(connection: Connection, runs: Sequence[Row]) -> list[int]:

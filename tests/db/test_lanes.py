@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import asyncpg
 import pytest
@@ -9,9 +9,8 @@ import pytest
 from tests.db.control import (
     Connect,
     Connection,
-    call,
     claim_lanes,
-    decide,
+    database_now,
     enqueue,
     fail,
     finish,
@@ -22,7 +21,9 @@ from tests.db.control import (
     put_schedule,
     reap,
     release,
+    verdicts_on_lanes,
 )
+from tests.db.gate import Gate
 
 
 async def lane(connection: Connection, name: str = "job") -> dict[str, Any]:
@@ -191,25 +192,118 @@ async def test_a_lane_that_somebody_decides_is_left_to_them(
     await enqueue(connection, 2, **await lane(connection))
     first, second = await another(), await another()
     async with first.transaction():
-        chosen, _ = await decide(first, node)
+        chosen, _ = await claim_lanes(first, node)
         assert len(chosen) == 1
         assert await claim_lanes(second, node) == ([], [])
 
 
 async def test_a_lane_that_was_decided_meanwhile_is_seen_as_it_is_now(
+    connection: Connection, gate: Gate
+) -> None:
+    """The claimer has seen a due run in a free lane, and gets the lock after somebody else had it.
+    Without the net: what the unique index refuses would be an error here.
+    """
+    await connection.execute("DROP INDEX pgcron.run_overlap_slot")
+    node = await join(connection)
+    columns = await lane(connection)
+    await enqueue(connection, 2, **columns)
+    visitor = await gate.visitor()
+    async with gate.closed():
+        late = asyncio.ensure_future(claim_lanes(visitor, node))
+        await gate.reached_by(visitor)
+        claimed, skipped = await claim_lanes(connection, node)
+        assert (len(claimed), len(skipped)) == (1, 1)
+        due = await database_now(connection) - minutes(1)
+        [third] = await enqueue(connection, due_at=due, **columns)
+
+    assert await late == ([], [third])
+
+
+async def test_a_run_that_somebody_has_locked_makes_nobody_wait(
     connection: Connection, another: Connect
 ) -> None:
     node = await join(connection)
-    await enqueue(connection, 2, **await lane(connection))
-    first, second = await another(), await another()
-    lanes: dict[str, Any] = {"queues": ["default"], "priorities": [5], "look": 10}
-    lanes["handlers"] = list(node.handlers)
-    async with second.transaction():
-        await second.execute("SELECT 1")
-        claimed, skipped = await claim_lanes(first, node)
-        assert (len(claimed), len(skipped)) == (1, 1)
-        assert await call(second, "lock_lanes", **lanes) == []
-        assert await claim_lanes(second, node) == ([], [])
+    columns = await lane(connection)
+    [locked] = await enqueue(connection, **columns)
+    [other] = await enqueue(connection, **await lane(connection, "other"))
+    user = await another()
+    async with user.transaction():
+        await user.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", locked)
+        [late] = await enqueue(connection, **columns)
+        claimed, skipped = await claim_lanes(connection, node)
+
+    assert ([run["id"] for run in claimed], skipped) == ([other], [])
+    [run], skipped = await claim_lanes(connection, node)
+    assert (run["id"], skipped) == (locked, [late])
+
+
+async def test_a_run_that_was_cancelled_meanwhile_leaves_its_lane_to_the_next(
+    connection: Connection, another: Connect
+) -> None:
+    node = await join(connection)
+    first, second = await enqueue(connection, 2, **await lane(connection))
+    user = await another()
+    async with user.transaction():
+        await user.execute("SELECT pgcron.cancel_run($1)", first)
+        assert await claim_lanes(connection, node) == ([], [])
+
+    [run], skipped = await claim_lanes(connection, node)
+    assert (run["id"], skipped) == (second, [])
+
+
+async def test_lanes_are_claimed_ahead_of_the_slots(connection: Connection) -> None:
+    node = await join(connection)
+    lanes = [await lane(connection, f"job {number}") for number in range(6)]
+    runs = [(await enqueue(connection, **columns))[0] for columns in lanes]
+
+    claimed, skipped = await claim_lanes(connection, node, 1, ahead=3)
+
+    assert sorted(run["id"] for run in claimed) == runs[:4]
+    assert skipped == []
+
+
+async def test_a_run_that_may_start_once_is_claimed_for_a_free_slot_only(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    for number in range(3):
+        columns = await lane(connection, f"job {number}")
+        await enqueue(connection, **columns, delivery="at_most_once")
+    [plain] = await enqueue(connection, **await lane(connection, "plain"))
+
+    verdicts = await verdicts_on_lanes(connection, node, 1, ahead=10)
+
+    assert sorted(row["verdict"] for row in verdicts) == ["claim", "claim", "wait", "wait"]
+    claimed = [row for row in verdicts if row["verdict"] == "claim"]
+    assert sorted(row["delivery"] for row in claimed) == ["at_least_once", "at_most_once"]
+    assert plain in {row["id"] for row in claimed}
+    waiting = [row["id"] for row in verdicts if row["verdict"] == "wait"]
+    rows = await connection.fetch("SELECT state FROM pgcron.run WHERE id = ANY($1)", waiting)
+    assert [row["state"] for row in rows] == ["ready", "ready"]
+
+
+async def test_a_paused_queue_full_of_lanes_stands_in_nobodys_way(connection: Connection) -> None:
+    node = await join(connection, queues=["paused", "default"])
+    await connection.execute("SELECT pgcron.pause_queue('paused')")
+    for number in range(10):
+        columns = await lane(connection, f"job {number}")
+        await enqueue(connection, queue="paused", priority=0, **columns)
+    [run_id] = await enqueue(connection, **await lane(connection, "other"))
+
+    [run], _ = await claim_lanes(connection, node, 1, look=5)
+
+    assert run["id"] == run_id
+
+
+@pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
+async def test_lanes_are_not_decided_with_an_old_snapshot(
+    connection: Connection, isolation: Literal["repeatable_read", "serializable"]
+) -> None:
+    node = await join(connection)
+    with pytest.raises(asyncpg.PostgresError, match="lanes are not decided under") as refused:
+        async with connection.transaction(isolation=isolation):
+            await claim_lanes(connection, node)
+    assert refused.value.sqlstate == "PC001"
 
 
 async def test_eight_claimers_never_make_two_holders(
@@ -249,8 +343,11 @@ async def test_eight_claimers_never_make_two_holders(
 async def test_a_second_holder_is_refused_by_the_net(connection: Connection) -> None:
     node = await join(connection)
     first, second = await enqueue(connection, 2, **await lane(connection))
-    given = {"incarnation": node.incarnation}
-    await call(connection, "claim_chosen", run_ids=[first], **given)
+    hold = (
+        "UPDATE pgcron.run SET state = 'running', owner = $2, token = gen_random_uuid(), fence = 1,"
+        " attempt = 1, claimed_at = now(), overlap_slot = 1 WHERE id = $1"
+    )
+    await connection.execute(hold, first, node.incarnation)
 
     with pytest.raises(asyncpg.UniqueViolationError, match="run_overlap_slot"):
-        await call(connection, "claim_chosen", run_ids=[second], **given)
+        await connection.execute(hold, second, node.incarnation)

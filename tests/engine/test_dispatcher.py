@@ -8,8 +8,9 @@ from time import monotonic
 import pytest
 
 from pgcron_ha.db.link import Unanswered
+from pgcron_ha.executors.base import Interrupted, StopReason
 from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.telemetry.events import Event, RunsParked
+from pgcron_ha.telemetry.events import Event, RunsParked, RunsReleased
 from tests.db import control
 from tests.db.control import Connection
 from tests.db.gate import Gate
@@ -104,16 +105,95 @@ async def test_runs_that_may_start_once_are_never_claimed_ahead(
     assert await claimed(connection) == SLOTS
 
 
-async def test_lanes_are_never_claimed_ahead(workshop: Workshop, connection: Connection) -> None:
-    for number in range(10):
+async def due_lanes(connection: Connection, count: int) -> list[int]:
+    """So many schedules with overlap skip, each with a fire that is due."""
+    runs: list[int] = []
+    for number in range(count):
         schedule = await control.put_schedule(connection, f"job {number}")
-        await due_fires(connection, schedule, 1)
+        runs += await due_fires(connection, schedule, 1)
+    return runs
+
+
+async def test_lanes_are_claimed_ahead_of_the_slots_of_a_node_whose_runs_are_short(
+    workshop: Workshop, connection: Connection
+) -> None:
+    runs = await due_lanes(connection, 10)
     pretend_a_burst(workshop, 1000)
 
     await workshop.step()
 
-    assert len(workshop.executor.executing) == SLOTS
-    assert workshop.runner.waiting == 0
+    assert sorted(workshop.executor.executing) == runs[:SLOTS]
+    assert workshop.runner.waiting == 10 - SLOTS
+
+
+async def test_runs_of_lanes_that_may_start_once_are_never_claimed_ahead(
+    workshop: Workshop, connection: Connection
+) -> None:
+    runs = await due_lanes(connection, 10)
+    await connection.execute("UPDATE pgcron.run SET delivery = 'at_most_once'")
+    pretend_a_burst(workshop, 1000)
+    begun: list[int] = []
+
+    async def have_all_begun() -> bool:
+        await workshop.dispatcher.run_once()
+        assert workshop.runner.waiting == 0
+        assert len(workshop.executor.executing) <= SLOTS
+        for run in list(workshop.executor.executing):
+            begun.append(run)
+            workshop.executor.end(run)
+        return len(begun) == 10
+
+    await until("all have begun", have_all_begun)
+
+    assert sorted(begun) == runs
+
+
+async def test_what_was_claimed_ahead_is_given_back_when_nothing_ends_any_more(
+    workshop: Workshop, connection: Connection, events: list[Event]
+) -> None:
+    runs = await control.enqueue(connection, 10) + await due_lanes(connection, 10)
+    pretend_a_burst(workshop, 1000)
+    await workshop.step()
+    assert workshop.runner.waiting == 20 - SLOTS
+    executing = set(workshop.executor.executing)
+
+    async def is_given_back() -> bool:
+        await workshop.dispatcher.run_once()
+        return workshop.runner.waiting == 0
+
+    await until("the others are given back", is_given_back)
+
+    assert set(workshop.executor.executing) == executing
+    assert workshop.runner.holds == SLOTS
+    rows = await connection.fetch(
+        "SELECT id FROM pgcron.run WHERE state = 'ready' AND attempt = 0 AND overlap_slot IS NULL"
+    )
+    assert {row["id"] for row in rows} == set(runs) - executing
+    assert [event.runs for event in events if isinstance(event, RunsReleased)] == [20 - SLOTS]
+
+
+async def test_what_is_given_back_but_was_cancelled_ends(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await control.enqueue(connection, 10)
+    pretend_a_burst(workshop, 1000)
+    await workshop.step()
+    [waiting] = await connection.fetch(
+        "UPDATE pgcron.run SET cancel_at = now() WHERE id = (SELECT max(id) FROM pgcron.run)"
+        " RETURNING id"
+    )
+
+    async def is_given_back() -> bool:
+        await workshop.dispatcher.run_once()
+        return workshop.runner.waiting == 0
+
+    await until("the others are given back", is_given_back)
+    await until("the cancelled one ends", lambda: len(workshop.ended) == 1)
+
+    context, outcome, _ = workshop.ended[0]
+    assert context.run_id == waiting["id"]
+    assert isinstance(outcome, Interrupted)
+    assert outcome.reason is StopReason.CANCELLED
 
 
 async def test_runs_that_may_start_once_are_found_after_a_look_in_vain(

@@ -65,6 +65,55 @@ def test_ends_within_a_moment_are_one_window() -> None:
     assert pace.ahead > 0
 
 
+def test_the_first_ends_of_a_burst_tell_its_pace() -> None:
+    pace = Pace(10_000)
+    pace.begin(0.0)
+    pace.count(7, 0.004)
+    assert pace.ahead == 0
+
+    pace.count(1, 0.008)
+
+    assert pace.ahead == pytest.approx(1000 * AHEAD_SECONDS)
+
+
+def test_ends_in_no_time_at_all_are_a_pace_too() -> None:
+    pace = Pace(10_000)
+    pace.begin(1.0)
+    pace.count(16, 1.0)
+
+    assert pace.ahead == 4000
+
+
+def test_the_first_ends_after_a_pause_outweigh_the_past() -> None:
+    pace = Pace(10_000)
+    steady(pace, 10_000)
+    pace.begin(1000.0)
+    pace.count(8, 1000.02)
+
+    assert pace.ahead == pytest.approx(400 * AHEAD_SECONDS)
+
+
+def test_slots_that_were_empty_for_a_moment_begin_no_new_burst() -> None:
+    pace = Pace(10_000)
+    steady(pace, 10_000, seconds=3.0)
+    ahead = pace.ahead
+    pace.begin(2.92)
+    pace.count(8, 2.93)
+
+    assert pace.ahead == ahead
+
+
+def test_nothing_is_claimed_ahead_while_nothing_ends() -> None:
+    pace = Pace(10_000)
+    steady(pace, 10_000)
+    pace.stall(4.0)
+    assert pace.ahead == 0
+
+    steady(pace, 2000, begin=5.0)
+
+    assert pace.ahead > 0
+
+
 @given(
     st.integers(0, 5000),
     st.lists(st.tuples(st.integers(0, 10_000), st.floats(0, 100)), max_size=50),

@@ -51,55 +51,12 @@ WHERE r.id = ANY(ARRAY(
 RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
           r.token, r.fence, extract(epoch FROM r.timeout)::float8 AS timeout, r.delivery, r.due_at;
 
--- name: lock_lanes
--- Lanes (schedules whose runs must not overlap) with due runs, as far as their lock could be had without waiting. The lock
--- lives until the transaction ends. What is known of the lane must be read by a later statement, with a fresh snapshot.
-WITH due AS MATERIALIZED (
-  SELECT DISTINCT head.schedule_id
-  FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
-  CROSS JOIN LATERAL (
-    SELECT c.schedule_id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NOT NULL
-      AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() AND c.handler = ANY(:handlers::text[])
-    ORDER BY c.due_at, c.id LIMIT :look) head)
-SELECT due.schedule_id FROM due
-WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id));
-
--- name: decide_lanes
--- For lanes that this transaction has locked: which due run is to be claimed, and which find the lane held and are skipped. A
--- run that waits for its retry holds the lane and goes first. A lane nobody holds keeps its runs when none can be claimed here.
-WITH waiting AS MATERIALIZED (
-  SELECT r.id, r.schedule_id, r.overlap_slot, r.priority, r.due_at,
-         r.handler = ANY(:handlers::text[]) AND r.queue = ANY(:queues::text[]) AND (r.expire_at IS NULL OR r.expire_at > now())
-         AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = r.queue AND q.paused_at IS NOT NULL)
-         AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
-         AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL) AS is_mine
-  FROM pgcron.run r
-  WHERE r.schedule_id = ANY(:lanes::bigint[]) AND r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL AND r.due_at <= now()
-  ORDER BY r.id FOR UPDATE OF r SKIP LOCKED),
-holder AS MATERIALIZED (
-  SELECT r.schedule_id, r.id FROM pgcron.run r WHERE r.schedule_id = ANY(:lanes) AND r.overlap_slot IS NOT NULL),
-chosen AS MATERIALIZED (
-  SELECT first_of_lane.id, first_of_lane.schedule_id FROM (
-    SELECT DISTINCT ON (w.schedule_id) w.id, w.schedule_id, w.priority, w.due_at FROM waiting w LEFT JOIN holder h USING (schedule_id)
-    WHERE w.is_mine AND (h.id IS NULL OR h.id = w.id)
-    ORDER BY w.schedule_id, w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id) first_of_lane
-  ORDER BY first_of_lane.priority, first_of_lane.due_at, first_of_lane.id LIMIT :limit)
-SELECT chosen.id, 'claim' AS verdict FROM chosen
-UNION ALL
-SELECT w.id, 'skip' FROM waiting w
-WHERE w.overlap_slot IS NULL AND w.id NOT IN (SELECT chosen.id FROM chosen)
-  AND (EXISTS (SELECT FROM holder h WHERE h.schedule_id = w.schedule_id) OR EXISTS (SELECT FROM chosen c WHERE c.schedule_id = w.schedule_id));
-
--- name: claim_chosen
+-- name: claim_lanes
 -- ready -> running
--- Rows that decide_lanes has locked in this transaction.
-UPDATE pgcron.run r
-SET state = 'running', owner = :incarnation::uuid, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
-    claimed_at = now(), overlap_slot = 1
-WHERE r.id = ANY(:run_ids::bigint[]) AND r.state = 'ready'
-RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-          r.token, r.fence, extract(epoch FROM r.timeout)::float8 AS timeout, r.delivery, r.due_at;
+-- ready -> skipped
+-- Verdicts on lanes (schedules whose runs must not overlap): `claim` with the columns of claim_runs, `skip`, or `wait` for a run
+-- that may start only once and found no free slot. The function says why each of its steps needs a snapshot of its own.
+SELECT * FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
 
 -- name: end_waiting_runs
 -- ready -> skipped
