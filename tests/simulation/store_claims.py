@@ -1,0 +1,245 @@
+"""The stand-in of ``claims.sql``: who gets which run, lanes, and what nobody offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from tests.simulation.store_endings import EndingStatements
+from tests.simulation.tables import Row, Run
+
+
+class ClaimStatements(EndingStatements):
+    def claim_runs(
+        self,
+        *,
+        incarnation: UUID,
+        queues: Sequence[str],
+        priorities: Sequence[int],
+        bound_dues: Sequence[datetime],
+        bound_ids: Sequence[int],
+        handlers: Sequence[str],
+        limit: int,
+    ) -> list[Row]:
+        bounds = list(zip(bound_dues, bound_ids, strict=True))
+        if not self.is_alive(incarnation) or self.is_paused:
+            return []
+        found: list[Run] = []
+        for path, bound in zip(zip(queues, priorities, strict=True), bounds, strict=True):
+            found += self._claimable(path, handlers, "at_least_once", limit, bound)
+        return self._claim(found[:limit], incarnation)
+
+    def claim_at_most_once(
+        self,
+        *,
+        incarnation: UUID,
+        queues: Sequence[str],
+        priorities: Sequence[int],
+        handlers: Sequence[str],
+        limit: int,
+    ) -> list[Row]:
+        if not self.is_alive(incarnation) or self.is_paused:
+            return []
+        found: list[Run] = []
+        for path in zip(queues, priorities, strict=True):
+            found += self._claimable(path, handlers, "at_most_once", limit, None)
+        return self._claim(found[:limit], incarnation)
+
+    def claim_lanes(
+        self,
+        *,
+        incarnation: UUID,
+        queues: Sequence[str],
+        priorities: Sequence[int],
+        handlers: Sequence[str],
+        free: int,
+        ahead: int,
+        look: int,
+    ) -> list[Row]:
+        """Statements are atomic here: every lane's lock can be had."""
+        lanes = self._lanes_with_due_runs(queues, priorities, handlers, look)
+        firsts = [
+            first
+            for lane in lanes
+            if (first := self._first_of(lane, queues, handlers)) is not None
+            and self.may_take_lane(lane, first)
+        ]
+        firsts.sort(key=lambda run: (run.priority, *run.order))
+        if not self.is_alive(incarnation) or self.is_paused:
+            firsts = []
+        ranked = list(enumerate(firsts[: free + ahead]))
+        chosen = [r for place, r in ranked if place < free or r.delivery == "at_least_once"]
+        waits = [r for place, r in ranked if place >= free and r.delivery != "at_least_once"]
+        claimed = self._claim(chosen, incarnation)
+        for run in chosen:
+            run.overlap_slot = 1
+        skipped = [
+            run
+            for run in sorted(self.runs.values(), key=lambda run: run.id)
+            if run.lane in lanes
+            and run.is_waiting
+            and run.due_at <= self.now()
+            and run.overlap_slot is None
+            and self.holder_of(run.lane) is not None
+        ]
+        for run in skipped:
+            self._end_waiting(run, "skipped", "the last run is not over")
+        return (
+            [Row(verdict="claim", **row) for row in claimed]
+            + [_verdict("skip", run) for run in skipped]
+            + [_verdict("wait", run) for run in waits]
+        )
+
+    def may_take_lane(self, lane: int, first: Run) -> bool:
+        """Nobody holds it, or this run does, between two attempts."""
+        return first.overlap_slot is not None or self.holder_of(lane) is None
+
+    def holder_of(self, lane: int | None) -> Run | None:
+        """The run that holds the lane, executing or between two attempts."""
+        for run in self.runs.values():
+            if run.schedule_id == lane and run.overlap_slot is not None:
+                return run
+        return None
+
+    def next_due(self, *, queues: Sequence[str]) -> list[Row]:
+        now = self.now()
+        heads: dict[tuple[str, int, bool, bool], Run] = {}
+        for run in self.runs.values():
+            if run.is_waiting and run.queue in queues:
+                is_once = run.overlap is None and run.delivery != "at_least_once"
+                kind = (run.queue, run.priority, is_once or run.overlap is not None, is_once)
+                head = heads.get(kind)
+                if head is None or run.order < head.order:
+                    heads[kind] = run
+        return [
+            Row(
+                queue=queue,
+                priority=priority,
+                is_careful=is_careful,
+                is_once=is_once,
+                due_at=run.due_at,
+                is_due=run.due_at <= now,
+                seconds=(run.due_at - now).total_seconds(),
+            )
+            for (queue, priority, is_careful, is_once), run in sorted(
+                heads.items(), key=lambda item: (item[0][1], item[0][0], *item[0][2:])
+            )
+        ]
+
+    def park_unserved(
+        self, *, queues: Sequence[str], priorities: Sequence[int], look: int
+    ) -> list[Row]:
+        parked: list[Row] = []
+        for path in zip(queues, priorities, strict=True):
+            for kind in ("plain", "lane", "once"):
+                due = [run for run in self._due(path) if _kind(run) == kind]
+                for run in due[:look]:
+                    if not self.is_offered(run.handler, run.queue):
+                        run.hold = "unserved"
+                        parked.append(Row(id=run.id))
+        return parked
+
+    def unpark_served(self, *, at_most: int) -> list[Row]:
+        held = [r for r in self.runs.values() if r.hold and self.is_offered(r.handler, r.queue)]
+        for run in held[:at_most]:
+            run.hold = None
+        return [Row(id=run.id) for run in held[:at_most]]
+
+    def _due(self, path: tuple[str, int]) -> list[Run]:
+        now = self.now()
+        found = [
+            run
+            for run in self.runs.values()
+            if run.is_waiting and (run.queue, run.priority) == path and run.due_at <= now
+        ]
+        return sorted(found, key=lambda run: run.order)
+
+    def _claimable(
+        self,
+        path: tuple[str, int],
+        handlers: Sequence[str],
+        delivery: str,
+        limit: int,
+        bound: tuple[datetime, int] | None,
+    ) -> list[Run]:
+        now = self.now()
+        return [
+            run
+            for run in self._due(path)
+            if run.overlap is None
+            and run.delivery == delivery
+            and run.queue not in self.paused_queues
+            and run.handler in handlers
+            and (run.expire_at is None or run.expire_at > now)
+            and (bound is None or run.order >= bound)
+        ][:limit]
+
+    def _lanes_with_due_runs(
+        self, queues: Sequence[str], priorities: Sequence[int], handlers: Sequence[str], look: int
+    ) -> list[int]:
+        paths = sorted(
+            zip(queues, priorities, strict=True), key=lambda path: path[0] in self.paused_queues
+        )
+        heads: list[int] = []
+        for path in paths:
+            due = [run for run in self._due(path) if run.handler in handlers]
+            heads += [run.lane for run in due if run.lane is not None][:look]
+        return list(dict.fromkeys(heads[:look]))
+
+    def _first_of(self, lane: int, queues: Sequence[str], handlers: Sequence[str]) -> Run | None:
+        now = self.now()
+        due = [
+            run
+            for run in self.runs.values()
+            if run.lane == lane
+            and run.is_waiting
+            and run.due_at <= now
+            and run.queue in queues
+            and run.queue not in self.paused_queues
+            and run.handler in handlers
+            and (run.expire_at is None or run.expire_at > now)
+        ]
+        return min(due, key=lambda r: (r.overlap_slot is None, r.priority, *r.order), default=None)
+
+    def _claim(self, runs: Iterable[Run], incarnation: UUID) -> list[Row]:
+        token = self.new_token()
+        rows: list[Row] = []
+        for run in runs:
+            run.state, run.owner, run.token = "running", incarnation, token
+            run.fence = self.next_fence()
+            run.attempt += 1
+            run.claimed_at = self.now()
+            rows.append(_claimed(run))
+        return rows
+
+
+def _kind(run: Run) -> str:
+    if run.overlap is not None:
+        return "lane"
+    return "plain" if run.delivery == "at_least_once" else "once"
+
+
+def _claimed(run: Run) -> Row:
+    return Row(
+        id=run.id,
+        uuid=UUID(int=run.id),
+        handler=run.handler,
+        args=run.args,
+        attempt=run.attempt,
+        max_attempts=run.max_attempts,
+        queue=run.queue,
+        priority=run.priority,
+        schedule=run.schedule,
+        fire_time=run.scheduled_for or run.nominal_for,
+        token=run.token,
+        fence=run.fence,
+        timeout=run.timeout,
+        delivery=run.delivery,
+        due_at=run.due_at,
+    )
+
+
+def _verdict(verdict: str, run: Run) -> Row:
+    """Nothing is said of a run that is not claimed."""
+    return Row(verdict=verdict, id=run.id, **dict.fromkeys(list(_claimed(run))[1:]))

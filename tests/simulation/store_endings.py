@@ -1,0 +1,220 @@
+"""The stand-in of ``endings.sql`` and the functions below it: how attempts and runs end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tests.simulation.tables import Attempt, DeadLetter, Ended, Row, Run, Tables, seconds
+
+
+class EndingStatements(Tables):
+    def finish_runs(
+        self,
+        *,
+        run_ids: Sequence[int],
+        tokens: Sequence[UUID],
+        elapsed_seconds: Sequence[float],
+        results: Sequence[str | None],
+        node: str,
+    ) -> list[Row]:
+        rows: list[Row] = []
+        for run, elapsed, result in self._held(run_ids, tokens, elapsed_seconds, results):
+            started = run.started_at or self.now() - seconds(elapsed)
+            ended = Ended(replace(run), "succeeded", self.now(), None, result, started)
+            self.end(run, ended)
+            rows.append(Row(id=run.id))
+        return rows
+
+    def finish_runs_overflow(self, **parameters: object) -> list[Row]:
+        raise AssertionError("the stand-in has a partition for every instant")
+
+    def fail_runs(
+        self,
+        *,
+        run_ids: Sequence[int],
+        tokens: Sequence[UUID],
+        kinds: Sequence[str],
+        retryables: Sequence[bool],
+        retry_afters: Sequence[float | None],
+        elapsed_seconds: Sequence[float | None],
+        error_classes: Sequence[str | None],
+        errors: Sequence[str | None],
+        tracebacks: Sequence[str | None],
+        node: str,
+    ) -> list[Row]:
+        columns = (kinds, retryables, retry_afters, elapsed_seconds, error_classes, errors)
+        rows: list[Row] = []
+        for run, kind, retryable, after, elapsed, error_class, error in sorted(
+            self._held(run_ids, tokens, *columns), key=lambda row: row[0].id
+        ):
+            if run.started_at is None and elapsed is not None:
+                run.started_at = self.now() - seconds(elapsed)
+            rows.append(self._end_attempt(run, kind, retryable, after, error_class, error))
+        return rows
+
+    def release_runs(self, *, run_ids: Sequence[int], tokens: Sequence[UUID]) -> list[Row]:
+        rows: list[Row] = []
+        for (run,) in self._held(run_ids, tokens):
+            if run.cancel_at is not None:
+                continue
+            if run.attempt <= 1:
+                run.overlap_slot = None
+            run.attempt -= 1
+            _put_back(run)
+            rows.append(Row(id=run.id))
+        return rows
+
+    def mark_started(
+        self,
+        *,
+        run_ids: Sequence[int],
+        tokens: Sequence[UUID],
+        elapsed_seconds: Sequence[float],
+    ) -> list[Row]:
+        rows: list[Row] = []
+        for run, elapsed in self._held(run_ids, tokens, elapsed_seconds):
+            if run.started_at is None:
+                run.started_at = self.now() - seconds(elapsed)
+                rows.append(Row(id=run.id))
+        return rows
+
+    def ended_by_fence(self, *, run_ids: Sequence[int], fences: Sequence[int]) -> list[Row]:
+        asked = set(zip(run_ids, fences, strict=True))
+        ended = [(run, ended.run.fence) for run, ended in self.history.items()]
+        ended += [(attempt.run_id, attempt.fence) for attempt in self.attempts]
+        return [Row(id=run) for run, fence in ended if fence is not None and (run, fence) in asked]
+
+    def reap_runs(self, *, at_most: int) -> list[Row]:
+        orphaned = sorted(
+            (run for run in self.runs.values() if run.state == "running" and self._is_orphan(run)),
+            key=lambda run: run.id,
+        )
+        rows: list[Row] = []
+        for run in orphaned[:at_most]:
+            assert run.owner is not None
+            node = self.nodes.get(run.owner)
+            name = node.name if node else str(run.owner)
+            because = node.ended_because if node else "its session is gone"
+            error = f"Node '{name}' ended ({because}) while it executed this attempt."
+            rows.append(self._end_attempt(run, "lease_lost", True, None, "LeaseLost", error))
+        return rows
+
+    def end_waiting_runs(
+        self, *, run_ids: Sequence[int] | None, outcome: str, reason: str
+    ) -> list[Row]:
+        rows: list[Row] = []
+        for run in sorted({run for run in run_ids or () if run in self.runs}):
+            if self.runs[run].state != "running":
+                self._end_waiting(self.runs[run], outcome, reason)
+                rows.append(Row(run_id=run))
+        return rows
+
+    def append_lines(
+        self,
+        *,
+        run_ids: Sequence[int],
+        tokens: Sequence[UUID],
+        sequences: Sequence[int],
+        times: Sequence[datetime],
+        streams: Sequence[str],
+        lines: Sequence[str],
+    ) -> list[Row]:
+        for run, sequence, line in self._held(run_ids, tokens, sequences, lines):
+            self.lines.setdefault((run.id, run.attempt), []).append((sequence, line))
+        return []
+
+    def append_lines_again(
+        self,
+        *,
+        run_ids: Sequence[int],
+        tokens: Sequence[UUID],
+        sequences: Sequence[int],
+        times: Sequence[datetime],
+        streams: Sequence[str],
+        lines: Sequence[str],
+    ) -> list[Row]:
+        known = {claim: max(line[0] for line in written) for claim, written in self.lines.items()}
+        for run, sequence, line in self._held(run_ids, tokens, sequences, lines):
+            if sequence > known.get((run.id, run.attempt), 0):
+                self.lines.setdefault((run.id, run.attempt), []).append((sequence, line))
+        return []
+
+    def _held(
+        self, run_ids: Sequence[int], tokens: Sequence[UUID], *columns: Sequence[Any]
+    ) -> list[Any]:
+        """The rows whose token is the one that holds the run, each with its columns."""
+        found = []
+        for run_id, token, *rest in zip(run_ids, tokens, *columns, strict=True):
+            run = self.runs.get(run_id)
+            if run is not None and self.holds(run, token):
+                found.append((run, *rest))
+        return found
+
+    def _is_orphan(self, run: Run) -> bool:
+        node = self.nodes.get(run.owner) if run.owner else None
+        return node is None or node.state == "dead"
+
+    def _verdict(self, run: Run, kind: str, retryable: bool) -> str:
+        if kind == "cancelled" or run.cancel_at is not None:
+            return "cancelled"
+        if run.delivery == "at_most_once":
+            return "lost" if kind == "lease_lost" else "dead"
+        return "retry" if retryable and run.attempt < (run.max_attempts or 5) else "dead"
+
+    def _end_attempt(
+        self,
+        run: Run,
+        kind: str,
+        retryable: bool,
+        retry_after: float | None,
+        error_class: str | None,
+        error: str | None,
+    ) -> Row:
+        verdict = self._verdict(run, kind, retryable)
+        outcome = "cancelled" if verdict == "cancelled" else kind
+        self.attempts.append(
+            Attempt(
+                run.id,
+                run.attempt,
+                outcome,
+                run.owner,
+                run.fence,
+                run.claimed_at,
+                run.started_at,
+                self.now(),
+                error_class,
+                error,
+            )
+        )
+        if verdict == "retry":
+            if retry_after is not None:
+                delay = retry_after
+            elif kind == "lease_lost" and run.attempt == 1:
+                delay = 0.0
+            else:
+                longest = run.retry_base * 2.0 ** (min(run.attempt, 20) - 1)
+                delay = self.part() * min(run.retry_cap, longest)
+            run.due_at = self.now() + seconds(delay)
+            run.expire_at, run.last_error = None, error
+            _put_back(run)
+        else:
+            if verdict in ("dead", "lost"):
+                self.dead_letters[run.id] = DeadLetter(replace(run), verdict, self.now(), error)
+            self.end(run, Ended(replace(run), verdict, self.now(), error, None, run.started_at))
+        return Row(run_id=run.id, verdict=verdict)
+
+    def _end_waiting(self, run: Run, outcome: str, reason: str) -> None:
+        if run.schedule_id is not None and run.scheduled_for is not None:
+            occurrence = self.occurrences.get((run.schedule_id, run.scheduled_for))
+            if occurrence is not None:
+                occurrence.decision, occurrence.reason = outcome, reason
+        self.end(run, Ended(replace(run), outcome, self.now(), reason))
+
+
+def _put_back(run: Run) -> None:
+    run.state = "ready"
+    run.owner = run.token = run.fence = run.claimed_at = run.started_at = run.cancel_at = None

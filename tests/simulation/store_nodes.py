@@ -1,0 +1,117 @@
+"""The stand-in of ``nodes.sql``: sessions, leases, and who is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from tests.simulation.tables import NodeRow, Row, Tables, seconds
+
+
+class NodeStatements(Tables):
+    def join_node(
+        self,
+        *,
+        incarnation: UUID,
+        name: str,
+        host: str,
+        process_id: int,
+        version: str,
+        home: str | None,
+        lease_ttl: float,
+        slots: int,
+        queues: Sequence[str],
+    ) -> list[Row]:
+        until = self.now() + seconds(lease_ttl)
+        self.nodes[incarnation] = NodeRow(
+            incarnation, name, home, lease_ttl, until, slots, list(queues)
+        )
+        return [Row(now=self.now())]
+
+    def offer_handlers(self, *, incarnation: UUID, handlers: Sequence[str]) -> list[Row]:
+        self.offers.update((incarnation, handler) for handler in handlers)
+        return []
+
+    def bury_predecessors(self, *, home: str, incarnation: UUID) -> list[Row]:
+        earlier = [
+            node
+            for node in self.nodes.values()
+            if node.home == home and node.incarnation != incarnation and node.state != "dead"
+        ]
+        because = "restarted: its successor holds the lock of its state directory"
+        return [self._bury(node, because) for node in earlier]
+
+    def learn_timezones(self, *, names: Sequence[str]) -> list[Row]:
+        return []
+
+    def note_timeline(self) -> list[Row]:
+        return []
+
+    def beat(self, *, incarnation: UUID, slots_used: int, is_draining: bool) -> list[Row]:
+        node = self.nodes.get(incarnation)
+        if node is None or node.state == "dead":
+            return []
+        node.lease_until = self.now() + seconds(node.lease_ttl)
+        node.beat_sequence += 1
+        node.slots_used = slots_used
+        if is_draining:
+            node.state = "draining"
+        mine = sorted(
+            (run for run in self.runs.values() if run.owner == incarnation), key=lambda r: r.id
+        )
+        peers = sorted(
+            (n for n in self.nodes.values() if n.state != "dead" and n is not node),
+            key=lambda n: n.incarnation,
+        )
+        return [
+            Row(
+                now=self.now(),
+                run_ids=[run.id for run in mine],
+                tokens=[run.token for run in mine],
+                cancelled_ids=[run.id for run in mine if run.cancel_at is not None],
+                peers=[peer.incarnation for peer in peers],
+                peer_sequences=[peer.beat_sequence for peer in peers],
+                peer_ttls=[peer.lease_ttl for peer in peers],
+            )
+        ]
+
+    def say_idle(self, *, incarnation: UUID, is_idle: bool) -> list[Row]:
+        node = self.nodes.get(incarnation)
+        if node is not None and node.state != "dead":
+            node.is_idle = is_idle
+        return []
+
+    def declare_dead(self, *, incarnation: UUID, beat_sequence: int) -> list[Row]:
+        node = self.nodes.get(incarnation)
+        if node is None or not self.may_declare_dead(node, beat_sequence):
+            return []
+        return [self._bury(node, "its lease ran out")]
+
+    def may_declare_dead(self, node: NodeRow, beat_sequence: int) -> bool:
+        """The compare-and-set, and the database's own clock."""
+        return (
+            node.state != "dead"
+            and node.beat_sequence == beat_sequence
+            and node.lease_until < self.now()
+        )
+
+    def leave(self, *, incarnation: UUID, reason: str) -> list[Row]:
+        node = self.nodes.get(incarnation)
+        if node is None or node.state == "dead":
+            return []
+        node.is_idle, node.slots_used = False, 0
+        return [self._bury(node, reason)]
+
+    def forget_nodes(self) -> list[Row]:
+        owners = {run.owner for run in self.runs.values()}
+        for node in list(self.nodes.values()):
+            if node.ended_at is None or node.ended_at >= self.now() - seconds(86400):
+                continue
+            if node.incarnation not in owners:
+                del self.nodes[node.incarnation]
+                self.offers = {offer for offer in self.offers if offer[0] != node.incarnation}
+        return []
+
+    def _bury(self, node: NodeRow, because: str) -> Row:
+        node.state, node.ended_at, node.ended_because = "dead", self.now(), because
+        return Row(incarnation=node.incarnation)

@@ -1,0 +1,280 @@
+"""The stand-in of ``materialize.sql`` and of what happens when schedules are written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pgcron_ha.errors import NotFound
+from tests.simulation.store_endings import EndingStatements
+from tests.simulation.tables import Cursor, Missed, Occurrence, Row, Run, Schedule, seconds
+
+# Columns whose change decides nothing that is already materialized.
+_HARMLESS: Final = {"catchup", "catchup_window", "paused_note", "paused_by", "managed_by"}
+_WRITTEN: Final = {one.name for one in fields(Schedule)} - {"id", "name"}
+
+
+class ScheduleStatements(EndingStatements):
+    def due_cursors(self, *, refill: float, at_most: int) -> list[Row]:
+        soon = self.now() + seconds(refill)
+        due = [
+            cursor
+            for cursor in self.cursors.values()
+            if cursor.status != "invalid"
+            and not cursor.is_paused
+            and not cursor.edit_is_pending
+            and (cursor.next_fire is None or cursor.next_fire <= soon)
+            and self.schedules[cursor.schedule_id].enabled
+        ]
+        due.sort(key=lambda c: (c.next_fire is not None, c.next_fire or c.watermark))
+        return [self._due_row(cursor) for cursor in due[:at_most]]
+
+    def materialize(
+        self,
+        *,
+        schedule_ids: Sequence[int],
+        generations: Sequence[int],
+        watermarks: Sequence[datetime],
+        new_watermarks: Sequence[datetime],
+        next_fires: Sequence[datetime | None],
+        canonicals: Sequence[str],
+        dropped_ids: Sequence[int],
+        dropped_firsts: Sequence[datetime],
+        dropped_lasts: Sequence[datetime],
+        dropped_counts: Sequence[int | None],
+        dropped_reasons: Sequence[str],
+        fire_ids: Sequence[int],
+        fires: Sequence[datetime],
+    ) -> list[Row]:
+        moved: set[int] = set()
+        planned = zip(
+            schedule_ids,
+            generations,
+            watermarks,
+            new_watermarks,
+            next_fires,
+            canonicals,
+            strict=True,
+        )
+        for schedule, generation, watermark, new_watermark, next_fire, canonical in planned:
+            cursor = self.cursors.get(schedule)
+            if (
+                cursor is not None
+                and self.is_undecided(cursor, generation, watermark)
+                and new_watermark >= watermark
+            ):
+                cursor.watermark, cursor.next_fire = new_watermark, next_fire
+                cursor.status, cursor.error, cursor.canonical = "valid", None, canonical
+                moved.add(schedule)
+        dropped = zip(
+            dropped_ids, dropped_firsts, dropped_lasts, dropped_counts, dropped_reasons, strict=True
+        )
+        missed = 0
+        for schedule, first, last, count, reason in dropped:
+            if schedule in moved:
+                missed += self._miss(Missed(schedule, first, last, count, str(reason)))
+        made = 0
+        for schedule, fire in zip(fire_ids, fires, strict=True):
+            if schedule in moved and (schedule, fire) not in self.occurrences:
+                made += self._fire(self.schedules[schedule], fire)
+        return [Row(schedules=len(moved), runs=made, skipped=0, missed=missed)]
+
+    def is_undecided(self, cursor: Cursor, generation: int, watermark: datetime) -> bool:
+        """The compare-and-set."""
+        return (
+            cursor.generation == generation
+            and cursor.watermark == watermark
+            and not cursor.edit_is_pending
+        )
+
+    def mark_invalid(self, *, schedule_id: int, generation: int, error: str) -> list[Row]:
+        cursor = self.cursors.get(schedule_id)
+        if cursor is None or cursor.generation != generation or cursor.status == "invalid":
+            return []
+        cursor.status, cursor.error = "invalid", error
+        return [Row(schedule_id=schedule_id)]
+
+    def recheck_invalid(self) -> list[Row]:
+        found = [cursor for cursor in self.cursors.values() if cursor.status == "invalid"]
+        for cursor in found:
+            cursor.status, cursor.error, cursor.next_fire = "unchecked", None, None
+        return [Row(schedule_id=cursor.schedule_id) for cursor in found]
+
+    def pending_edits(self, *, at_most: int) -> list[Row]:
+        pending = sorted(c.schedule_id for c in self.cursors.values() if c.edit_is_pending)
+        return [Row(schedule_id=schedule) for schedule in pending[:at_most]]
+
+    def apply_edit(self, *, schedule_id: int) -> list[Row]:
+        cursor, schedule = self.cursors.get(schedule_id), self.schedules.get(schedule_id)
+        if cursor is None or schedule is None:
+            return [Row(apply_edit=None)]
+        now = self.now()
+        self._forget_future(schedule_id, {"schedule"})
+        resumes = schedule.enabled and cursor.is_paused
+        if resumes and cursor.watermark < now:
+            first = cursor.watermark + timedelta(microseconds=1)
+            pause = Missed(schedule_id, first, now, None, "paused", cursor.pause_note)
+            self.missed.setdefault((schedule_id, first), pause)
+        cursor.watermark = max(cursor.watermark, now) if resumes else min(cursor.watermark, now)
+        cursor.generation += 1
+        cursor.since, cursor.next_fire, cursor.status = now, None, "unchecked"
+        cursor.error = cursor.canonical = cursor.pause_note = None
+        cursor.is_paused, cursor.edit_is_pending = not schedule.enabled, False
+        if not schedule.enabled:
+            cursor.pause_note = ": ".join(filter(None, (schedule.paused_by, schedule.paused_note)))
+        return [Row(apply_edit=None)]
+
+    def put_schedule(
+        self, *, name: str, actor: str | None, door: str | None, **given: Any
+    ) -> list[Row]:
+        """NULL leaves a column as it is, or gives it its default."""
+        found = self._schedule_named(name)
+        written = {key: value for key, value in given.items() if value is not None}
+        if found is None:
+            self.last_schedule += 1
+            schedule = Schedule(id=self.last_schedule, name=name, **written)
+            if not schedule.enabled:
+                schedule.paused_by = actor
+            self.schedules[schedule.id] = schedule
+            now = self.now()
+            self.cursors[schedule.id] = Cursor(
+                schedule.id, now, now, is_paused=not schedule.enabled
+            )
+            self._tell_schedule()
+            return [Row(schedule_id=schedule.id)]
+        self._write(found, actor, **written)
+        return [Row(schedule_id=found.id)]
+
+    def pause_schedule(
+        self, *, name: str, note: str | None, actor: str | None, door: str | None
+    ) -> list[Row]:
+        self._write(self._require(name), actor, enabled=False, paused_note=note)
+        return [Row(pause_schedule=None)]
+
+    def resume_schedule(self, *, name: str, actor: str | None, door: str | None) -> list[Row]:
+        self._write(self._require(name), actor, enabled=True)
+        return [Row(resume_schedule=None)]
+
+    def delete_schedule(self, *, name: str, actor: str | None, door: str | None) -> list[Row]:
+        schedule = self._require(name)
+        self._forget_future(schedule.id, None)
+        waiting = [
+            run.id
+            for run in self.runs.values()
+            if run.schedule_id == schedule.id and run.state != "running" and run.attempt == 0
+        ]
+        self.end_waiting_runs(run_ids=waiting, outcome="cancelled", reason="schedule was deleted")
+        del self.schedules[schedule.id], self.cursors[schedule.id]
+        return [Row(delete_schedule=None)]
+
+    def run_now(self, *, name: str, args: str | None, actor: str | None) -> list[Row]:
+        schedule = self._require(name)
+        run = self._run_of(schedule, args)
+        run.origin, run.nominal_for = "manual", self.now()
+        self.insert_run(run)
+        return [Row(run_id=run.id)]
+
+    def _write(self, schedule: Schedule, actor: str | None, **changes: Any) -> None:
+        """What the triggers of the table do."""
+        before = replace(schedule)
+        for key, value in changes.items():
+            setattr(schedule, key, json.dumps(json.loads(value)) if key == "args" else value)
+        if schedule.enabled:
+            schedule.paused_note = schedule.paused_by = None
+        elif before.enabled:
+            schedule.paused_by = actor
+        changed = {key for key in _WRITTEN if getattr(before, key) != getattr(schedule, key)}
+        if changed - _HARMLESS:
+            self.apply_edit(schedule_id=schedule.id)
+        self._tell_schedule()
+
+    def _tell_schedule(self) -> None:
+        if any(node.state == "alive" for node in self.nodes.values()):
+            self.notify("schedule")
+
+    def _schedule_named(self, name: str) -> Schedule | None:
+        return next((one for one in self.schedules.values() if one.name == name), None)
+
+    def _require(self, name: str) -> Schedule:
+        schedule = self._schedule_named(name)
+        if schedule is None:
+            raise NotFound(f"schedule '{name}' does not exist")
+        return schedule
+
+    def _forget_future(self, schedule: int, origins: set[str] | None) -> None:
+        """Runs that nobody has begun and that lie after now, and their places in the ledger."""
+        now = self.now()
+        gone: set[datetime] = set()
+        for run in list(self.runs.values()):
+            if (
+                run.schedule_id == schedule
+                and (origins is None or run.origin in origins)
+                and run.state == "ready"
+                and run.attempt == 0
+                and run.scheduled_for is not None
+                and run.scheduled_for > now
+                and run.due_at > now
+            ):
+                gone.add(run.scheduled_for)
+                del self.runs[run.id]
+        for key, occurrence in list(self.occurrences.items()):
+            is_unrun = origins is not None and occurrence.run_id is None and key[1] > now
+            if key[0] == schedule and (key[1] in gone or is_unrun):
+                del self.occurrences[key]
+
+    def _due_row(self, cursor: Cursor) -> Row:
+        schedule = self.schedules[cursor.schedule_id]
+        return Row(
+            schedule_id=schedule.id,
+            generation=cursor.generation,
+            watermark=cursor.watermark,
+            status=cursor.status,
+            spec=schedule.spec,
+            timezone=schedule.timezone,
+            dst=schedule.dst,
+            catchup=schedule.catchup,
+            catchup_window=schedule.catchup_window,
+            now=self.now(),
+        )
+
+    def _miss(self, dropped: Missed) -> int:
+        known = self.missed.setdefault((dropped.schedule_id, dropped.first_at), dropped)
+        known.last_at = max(known.last_at, dropped.last_at)
+        return 1000 if known.fires is None else known.fires
+
+    def _fire(self, schedule: Schedule, fire: datetime) -> int:
+        run = self._run_of(schedule, None)
+        run.origin, run.scheduled_for = "schedule", fire
+        run.due_at = max(fire, self.now())
+        if schedule.start_deadline is not None:
+            run.expire_at = fire + seconds(schedule.start_deadline)
+        self.occurrences[schedule.id, fire] = Occurrence(schedule.id, fire, "run", None, run.id)
+        is_new = all(
+            (other.schedule_id, other.scheduled_for) != (schedule.id, fire)
+            for other in self.runs.values()
+        )
+        if is_new:
+            self.insert_run(run)
+        return int(is_new)
+
+    def _run_of(self, schedule: Schedule, args: str | None) -> Run:
+        return Run(
+            self.next_run(),
+            schedule.handler,
+            self.now(),
+            self.now(),
+            schedule_id=schedule.id,
+            schedule=schedule.name,
+            queue=schedule.queue,
+            priority=schedule.priority,
+            args=schedule.args if args is None else args,
+            delivery=schedule.delivery,
+            max_attempts=schedule.max_attempts,
+            timeout=schedule.timeout,
+            retry_base=schedule.retry_base,
+            retry_cap=schedule.retry_cap,
+            overlap=None if schedule.overlap == "allow" else schedule.overlap,
+        )

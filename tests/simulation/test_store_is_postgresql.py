@@ -1,0 +1,366 @@
+"""Whatever is called, in whatever order: the stand-in says and holds what PostgreSQL does."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from pgcron_ha.engine.materializer import _columns, decide
+from tests.simulation.both import Both
+from tests.simulation.real import RealStore
+from tests.simulation.tables import Row, seconds
+
+SEQUENCES, STEPS = 100, 50
+
+HANDLERS = ("py:work", "py:rare")
+QUEUES = ("default", "other")
+NAMES = ("hourly", "often")
+PATHS = [(queue, priority) for priority in (4, 5) for queue in QUEUES]
+
+few = st.integers(0, 9)
+
+
+class Calls(RuleBasedStateMachine):
+    """What nodes and people send. `numbers` choose among what there is at that moment."""
+
+    real: ClassVar[RealStore]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = Both(self.real)
+        self.nodes: list[uuid.UUID] = []
+        self.claims: list[Row] = []
+        self.cursors: list[Row] = []
+        self.runs: list[int] = []
+        self.made = 0
+
+    def teardown(self) -> None:
+        try:
+            self.both.compare_tables()
+        finally:
+            self.both.end()
+
+    # Time and sessions.
+
+    @rule(passed=st.sampled_from([0.001, 0.3, 1, 2, 7, 20, 65]))
+    def time_passes(self, passed: float) -> None:
+        self.both.pass_time(passed)
+
+    @rule(ttl=st.sampled_from([5, 30]), home=st.sampled_from([None, "a", "b"]), rare=st.booleans())
+    def a_node_joins(self, ttl: float, home: str | None, rare: bool) -> None:
+        self.made += 1
+        incarnation = uuid.UUID(int=self.made)
+        self.both.call(
+            "join_node",
+            incarnation=incarnation,
+            name=f"n{self.made}",
+            host="here",
+            process_id=1,
+            version="0",
+            home=home,
+            lease_ttl=float(ttl),
+            slots=4,
+            queues=list(QUEUES),
+        )
+        handlers = list(HANDLERS[: 2 if rare else 1])
+        self.both.call("offer_handlers", incarnation=incarnation, handlers=handlers)
+        if home is not None:
+            self.both.call("bury_predecessors", home=home, incarnation=incarnation)
+        self.nodes.append(incarnation)
+        self.both.compare_tables()
+
+    @precondition(lambda self: self.nodes)
+    @rule(which=few, draining=st.sampled_from([False, False, False, True]))
+    def a_node_beats(self, which: int, draining: bool) -> None:
+        self.both.call(
+            "beat", incarnation=self._node(which), slots_used=which, is_draining=draining
+        )
+
+    @precondition(lambda self: self.nodes)
+    @rule(which=few, late=st.sampled_from([0, 0, 1]), by=st.booleans())
+    def a_node_is_declared_dead(self, which: int, late: int, by: bool) -> None:
+        node = self._node(which)
+        sequence = self.both.store.nodes[node].beat_sequence - late
+        if by:
+            self.both.call("declare_dead", incarnation=node, beat_sequence=sequence)
+        elif which < 3:
+            self.both.call("leave", incarnation=node, reason="stopped in order")
+        self.both.call("reap_runs", at_most=100)
+        self.both.compare_tables()
+
+    # People.
+
+    @rule(
+        handler=st.sampled_from(HANDLERS),
+        queue=st.sampled_from(QUEUES),
+        priority=st.sampled_from([4, 5]),
+        due=st.sampled_from([None, -3, 2, 30]),
+        key=st.sampled_from([None, None, "k"]),
+        attempts=st.sampled_from([None, 1, 3]),
+        once=st.booleans(),
+    )
+    def a_run_is_enqueued(
+        self,
+        handler: str,
+        queue: str,
+        priority: int,
+        due: int | None,
+        key: str | None,
+        attempts: int | None,
+        once: bool,
+    ) -> None:
+        rows = self.both.call(
+            "enqueue",
+            handler=handler,
+            args="{}",
+            queue=queue,
+            priority=priority,
+            due_at=None if due is None else self.both.real.now + seconds(due),
+            idempotency_key=key,
+            key_lifetime=10.0,
+            timeout=60.0,
+            max_attempts=1 if once else attempts,
+            delivery="at_most_once" if once else "at_least_once",
+            actor="me",
+        )
+        self.runs.append(rows[0]["run_id"])
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        spec=st.sampled_from(["*/7 * * * * *", "* * * * *", "every 11s"]),
+        overlap=st.sampled_from(["skip", "skip", "allow"]),
+        catchup=st.sampled_from(["latest", "none"]),
+        deadline=st.sampled_from([None, 3.0]),
+        queue=st.sampled_from(QUEUES),
+        attempts=st.sampled_from([None, 1, 2]),
+        enabled=st.sampled_from([None, None, True, False]),
+        once=st.sampled_from([False, False, True]),
+    )
+    def a_schedule_is_put(
+        self,
+        name: str,
+        spec: str,
+        overlap: str,
+        catchup: str,
+        deadline: float | None,
+        queue: str,
+        attempts: int | None,
+        enabled: bool | None,
+        once: bool,
+    ) -> None:
+        self.both.call(
+            "put_schedule",
+            name=name,
+            spec=spec,
+            handler=HANDLERS[0],
+            args=None,
+            timezone=None,
+            dst=None,
+            queue=queue,
+            priority=None,
+            enabled=enabled,
+            overlap=overlap,
+            catchup=catchup,
+            catchup_window=20.0,
+            start_deadline=deadline,
+            timeout=60.0,
+            max_attempts=1 if once else attempts,
+            retry_base=1.0,
+            retry_cap=4.0,
+            delivery="at_most_once" if once else "at_least_once",
+            managed_by=None,
+            actor="me",
+            door="sql",
+        )
+        self.both.compare_tables()
+
+    @rule(name=st.sampled_from(NAMES), verb=few)
+    def a_schedule_is_changed(self, name: str, verb: int) -> None:
+        who = {"actor": "you", "door": "sql"}
+        if verb < 3:
+            self.both.call("pause_schedule", name=name, note="a note", **who)
+        elif verb < 7:
+            self.both.call("resume_schedule", name=name, **who)
+        elif verb < 8:
+            self.both.call("delete_schedule", name=name, **who)
+        else:
+            rows = self.both.call("run_now", name=name, args='{"day": 1}', actor="you")
+            self.runs += [row["run_id"] for row in rows]
+        self.both.compare_tables()
+
+    @rule(which=few, verb=st.sampled_from(["cancel_run", "cancel_run", "retry_run", "redrive"]))
+    def somebody_asks_for_a_run(self, which: int, verb: str) -> None:
+        known = sorted({*self.both.store.runs, *self.both.store.history, 999_999_999})
+        run = known[which % len(known)]
+        reason = {"reason": "a reason"} if verb == "cancel_run" else {}
+        self.both.call(verb, run_id=run, actor="you", **reason)
+        self.both.compare_tables()
+
+    @rule(queue=st.sampled_from(QUEUES), verb=st.sampled_from(["pause_queue", "resume_queue"]))
+    def a_queue_is_paused_or_not(self, queue: str, verb: str) -> None:
+        note = {"note": None} if verb == "pause_queue" else {}
+        self.both.call(verb, name=queue, actor="you", **note)
+
+    # What nodes do.
+
+    @precondition(lambda self: self.nodes)
+    @rule(
+        which=few,
+        statement=st.sampled_from(["claim_runs", "claim_at_most_once"]),
+        limit=st.integers(1, 4),
+    )
+    def a_node_claims(self, which: int, statement: str, limit: int) -> None:
+        paths: dict[str, Any] = self._paths()
+        if statement == "claim_runs":
+            bound = self.both.real.now - seconds(2 if which > 7 else 1000)
+            paths |= {"bound_dues": [bound] * len(PATHS), "bound_ids": [0] * len(PATHS)}
+        self.claims += self.both.call(
+            statement,
+            incarnation=self._node(which),
+            handlers=list(HANDLERS[: 1 + which % 2]),
+            limit=limit,
+            **paths,
+        )
+
+    @precondition(lambda self: self.nodes)
+    @rule(which=few, free=few, ahead=st.sampled_from([0, 1, 3]), look=st.sampled_from([1, 20]))
+    def a_node_decides_lanes(self, which: int, free: int, ahead: int, look: int) -> None:
+        verdicts = self.both.call(
+            "claim_lanes",
+            incarnation=self._node(which),
+            handlers=list(HANDLERS[: 1 + which % 2]),
+            free=free % 3,
+            ahead=ahead,
+            look=look,
+            **self._paths(),
+        )
+        self.claims += [row for row in verdicts if row["verdict"] == "claim"]
+        self.both.compare_tables()
+
+    @precondition(lambda self: self.claims)
+    @rule(
+        which=st.sets(few, min_size=1, max_size=3),
+        kind=few,
+        after=st.sampled_from([None, 0.0, 2.0]),
+    )
+    def claims_end(self, which: set[int], kind: int, after: float | None) -> None:
+        claims = {row["id"]: row for row in (self._claim(number) for number in which)}.values()
+        held: dict[str, Any] = {
+            "run_ids": [row["id"] for row in claims],
+            "tokens": [row["token"] for row in claims],
+        }
+        elapsed = {"elapsed_seconds": [0.5 for _ in claims]}
+        if kind < 3:
+            results = ['{"a": 1}' for _ in claims]
+            self.both.call("finish_runs", results=results, node="n", **held, **elapsed)
+        elif kind == 3:
+            self.both.call("release_runs", **held)
+        elif kind == 4:
+            self.both.call("mark_started", **held, **elapsed)
+        else:
+            kinds = ("failed", "timed_out", "lease_lost", "cancelled", "failed")
+            self.both.call(
+                "fail_runs",
+                kinds=[kinds[kind - 5] for _ in claims],
+                retryables=[kind < 9 for _ in claims],
+                retry_afters=[after for _ in claims],
+                error_classes=["ValueError" for _ in claims],
+                errors=["it went wrong" for _ in claims],
+                tracebacks=[None for _ in claims],
+                node="n",
+                **held,
+                **elapsed,
+            )
+        fences = [row["fence"] for row in claims]
+        self.both.call("ended_by_fence", run_ids=held["run_ids"], fences=fences)
+        self.both.compare_tables()
+
+    @rule(stale=few, keeps=st.booleans())
+    def a_node_materializes(self, stale: int, keeps: bool) -> None:
+        rows = self.both.call("due_cursors", refill=30.0, at_most=10)
+        self.cursors += rows
+        if stale < 2 and self.cursors:
+            rows = [self.cursors[stale % len(self.cursors)]]
+        if rows and keeps:
+            decisions: list[Any] = [(row, *decide(row, 60.0)) for row in rows]
+            columns, _ = _columns(decisions)
+            self.both.call("materialize", **columns)
+            self.both.compare_tables()
+
+    @rule(duty=few)
+    def a_node_does_a_duty(self, duty: int) -> None:
+        paths = {"queues": [p[0] for p in PATHS], "priorities": [p[1] for p in PATHS]}
+        duties: list[Callable[[], object]] = [
+            lambda: self.both.call("park_unserved", look=10, **paths),
+            lambda: self.both.call("unpark_served", at_most=100),
+            lambda: self._expire(),
+            lambda: self.both.call("ask_overdue_to_stop", at_most=100),
+            lambda: self.both.call("unaccounted", at_most=100),
+            lambda: self.both.call("next_due", queues=list(QUEUES)),
+            lambda: self.both.call("recheck_invalid"),
+            lambda: self._mark_invalid(),
+            lambda: self.both.call("forget_keys", at_most=100),
+            lambda: self.both.call("reap_runs", at_most=100),
+        ]
+        duties[duty]()
+        self.both.compare_tables()
+
+    def _expire(self) -> None:
+        rows = self.both.call("expired_runs", at_most=100)
+        self.both.call(
+            "end_waiting_runs",
+            run_ids=[row["id"] for row in rows],
+            outcome="expired",
+            reason="late",
+        )
+
+    def _mark_invalid(self) -> None:
+        for row in self.cursors[-1:]:
+            self.both.call(
+                "mark_invalid",
+                schedule_id=row["schedule_id"],
+                generation=row["generation"],
+                error='{"message": "no such zone"}',
+            )
+
+    def _node(self, which: int) -> uuid.UUID:
+        return self.nodes[-1 - which % min(3, len(self.nodes))]
+
+    def _claim(self, which: int) -> Row:
+        return self.claims[-1 - which % len(self.claims)]
+
+    def _paths(self) -> dict[str, list[Any]]:
+        return {"queues": [path[0] for path in PATHS], "priorities": [path[1] for path in PATHS]}
+
+
+@pytest.fixture
+def real(database: str) -> Iterator[RealStore]:
+    """PostgreSQL under the test's own clock."""
+    store = RealStore(database)
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("half", [1, 2])
+def test_the_stand_in_answers_as_postgresql_does(real: RealStore, half: int) -> None:
+    class Half(Calls):
+        pass
+
+    Half.real = real
+    run_state_machine_as_test(
+        Half,
+        settings=settings(
+            max_examples=SEQUENCES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            database=None,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,30 @@
+"""The stand-in knows what the engine sends, by the same names and parameters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from pgcron_ha.db.statements import load
+from tests.house.checkout import files
+from tests.simulation.store import Store
+
+_SENT = re.compile(r"\brows\(\s*\"(\w+)\"")
+_ENGINE = "\n".join(path.read_text() for path in files(".py", under=("pgcron_ha/engine",)))
+SENT = sorted({*_SENT.findall(_ENGINE), *("append_lines", "append_lines_again")})
+
+
+def test_the_engine_sends_what_is_looked_at_here() -> None:
+    assert {"beat", "claim_runs", "claim_lanes", "finish_runs", "materialize", "reap_runs"} <= set(
+        SENT
+    )
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_a_statement_of_the_engine_is_a_method_of_the_stand_in(name: str) -> None:
+    method = getattr(Store, name)
+    parameters = set(inspect.signature(method).parameters) - {"self"}
+
+    assert parameters == set(load()[name].parameters) or parameters == {"parameters"}
