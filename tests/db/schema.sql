@@ -58,42 +58,6 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.apply_edit(edited bigint) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
 
-CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    AS $_$
-  SELECT handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $_$;
-
-CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
-END $$;
-
-COMMENT ON FUNCTION pgcron.refuse(code text, message text, detail text, hint text) IS 'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
-
-CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
-    LANGUAGE sql
-    AS $$
-  SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
-    pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
-                  'Write for example ''{"day": 1}''.')
-  ELSE
-    pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)), 'args may have 262144 bytes (256 KiB) as JSON text.',
-                  'Store the payload in a table or file of yours and pass its key.') END $$;
-
-CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
-    LANGUAGE sql
-    AS $$
-  SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
-    'A handler is written kind:name; the kinds are py, shell, http and sql, the name has letters, digits, "_", "." and "-".',
-    'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
-
-
-SET default_tablespace = '';
-
-SET default_table_access_method = heap;
-
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
     uuid uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -105,7 +69,7 @@ CREATE TABLE pgcron.run (
     parent_run bigint,
     queue text DEFAULT 'default'::text NOT NULL,
     priority smallint DEFAULT 5 NOT NULL,
-    handler text NOT NULL,
+    handler text DEFAULT ''::text NOT NULL,
     args jsonb DEFAULT '{}'::jsonb NOT NULL,
     delivery text DEFAULT 'at_least_once'::text NOT NULL,
     state text DEFAULT 'ready'::text NOT NULL,
@@ -131,36 +95,7 @@ CREATE TABLE pgcron.run (
     cancel_reason text,
     last_error text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    created_by text DEFAULT SESSION_USER NOT NULL,
-    CONSTRAINT a_held_run_waits CHECK (((hold IS NULL) OR (state = 'ready'::text))),
-    CONSTRAINT a_hold_has_a_known_reason CHECK ((hold = 'unserved'::text)),
-    CONSTRAINT a_live_run_is_blocked_ready_or_running CHECK ((state = ANY (ARRAY['blocked'::text, 'ready'::text, 'running'::text]))),
-    CONSTRAINT a_run_delivery_is_known CHECK (((attempt > 0) OR (delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once and at_most_once.'::text, 'Leave it out for at_least_once.'::text))),
-    CONSTRAINT a_run_has_a_known_origin CHECK (((attempt > 0) OR (origin = ANY (ARRAY['schedule'::text, 'backfill'::text, 'manual'::text, 'enqueued'::text, 'rerun'::text, 'redrive'::text])))),
-    CONSTRAINT a_run_is_not_tried_more_than_allowed CHECK (((attempt >= 0) AND (attempt <= COALESCE(max_attempts,
-CASE
-    WHEN (delivery = 'at_most_once'::text) THEN 1
-    ELSE 5
-END)))),
-    CONSTRAINT a_run_names_a_handler CHECK (((attempt > 0) OR pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
-    CONSTRAINT a_run_names_a_queue CHECK (((attempt > 0) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
-    CONSTRAINT a_run_overlap_policy_is_known CHECK (((overlap IS NULL) OR (overlap = 'skip'::text))),
-    CONSTRAINT a_run_priority_is_0_to_9 CHECK (((attempt > 0) OR ((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
-    CONSTRAINT a_run_retry_base_is_positive CHECK (((attempt > 0) OR ((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
-    CONSTRAINT a_run_retry_cap_is_positive CHECK (((attempt > 0) OR ((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
-    CONSTRAINT a_run_timeout_is_positive CHECK (((attempt > 0) OR ((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
-    CONSTRAINT a_running_run_has_owner_token_fence_and_claim_time CHECK ((((state = 'running'::text) = (owner IS NOT NULL)) AND ((owner IS NULL) = (token IS NULL)) AND ((owner IS NULL) = (fence IS NULL)) AND ((owner IS NULL) = (claimed_at IS NULL)) AND ((owner IS NOT NULL) OR (started_at IS NULL)))),
-    CONSTRAINT a_running_run_holds_its_overlap_slot CHECK (((state <> 'running'::text) OR (overlap IS NULL) OR (overlap_slot IS NOT NULL))),
-    CONSTRAINT a_waiting_run_holds_a_slot_only_between_attempts CHECK (((overlap_slot IS NULL) OR (state = 'running'::text) OR (attempt > 0))),
-    CONSTRAINT an_overlap_policy_belongs_to_a_schedule CHECK (((overlap IS NULL) OR (schedule_id IS NOT NULL))),
-    CONSTRAINT an_overlap_slot_is_1_and_has_a_policy CHECK (((overlap_slot IS NULL) OR ((overlap IS NOT NULL) AND (overlap_slot = 1)))),
-    CONSTRAINT at_most_once_means_one_attempt CHECK (((delivery <> 'at_most_once'::text) OR (COALESCE(max_attempts, 1) = 1) OR pgcron.refuse('PC001'::text, format('max_attempts %s with at_most_once'::text, max_attempts), 'A run that may be executed at most once can''t be tried again.'::text, 'Leave max_attempts out, or use at_least_once.'::text))),
-    CONSTRAINT at_most_once_never_comes_back CHECK (((delivery <> 'at_most_once'::text) OR ((attempt <= 1) AND ((attempt = 0) OR (state = 'running'::text))))),
-    CONSTRAINT lanes_are_not_known_to_this_version CHECK (((lane IS NULL) OR pgcron.refuse('PC013'::text, 'lanes are not known to this version'::text, 'A lane limits how many runs with one key execute at once.'::text, 'Leave lane out, or use a schedule with overlap ''skip''.'::text))),
-    CONSTRAINT only_a_running_run_is_asked_to_stop CHECK (((cancel_at IS NULL) OR (state = 'running'::text))),
-    CONSTRAINT only_fires_claim_an_occurrence CHECK ((((origin = ANY (ARRAY['schedule'::text, 'backfill'::text])) = (scheduled_for IS NOT NULL)) AND ((scheduled_for IS NULL) OR (schedule_id IS NOT NULL)))),
-    CONSTRAINT run_args_are_an_object_of_256_kib CHECK (((attempt > 0) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
-    CONSTRAINT run_attempts_are_1_to_100 CHECK (((attempt > 0) OR (max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text)))
+    created_by text DEFAULT SESSION_USER NOT NULL
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='20000');
 
@@ -642,6 +577,11 @@ BEGIN
       LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e;
 END $$;
 
+CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $_$;
+
 CREATE FUNCTION pgcron.instant_is_fine(written text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
@@ -654,6 +594,49 @@ BEGIN
 EXCEPTION WHEN datetime_field_overflow THEN      -- a 13th month, a 30th of February
   RETURN false;
 END $_$;
+
+CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  broken text := CASE
+    WHEN (r.state IN ('blocked', 'ready', 'running')) IS NOT TRUE THEN 'a_live_run_is_blocked_ready_or_running'
+    WHEN ((r.state = 'running') = (r.owner IS NOT NULL) AND (r.owner IS NULL) = (r.token IS NULL) AND (r.owner IS NULL) = (r.fence IS NULL)
+          AND (r.owner IS NULL) = (r.claimed_at IS NULL) AND (r.owner IS NOT NULL OR r.started_at IS NULL)) IS NOT TRUE
+      THEN 'a_running_run_has_owner_token_fence_and_claim_time'
+    WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE THEN 'only_a_running_run_is_asked_to_stop'
+    WHEN (r.hold IS NULL OR r.hold = 'unserved') IS NOT TRUE THEN 'a_hold_has_a_known_reason'
+    WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
+    WHEN (r.attempt >= 0 AND r.attempt <= coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
+          OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
+    WHEN (r.delivery <> 'at_most_once' OR (r.attempt <= 1 AND (r.attempt = 0 OR r.state = 'running'))) IS NOT TRUE THEN 'at_most_once_never_comes_back'
+    WHEN (r.delivery <> 'at_most_once' OR coalesce(r.max_attempts, 1) = 1) IS NOT TRUE THEN 'at_most_once_means_one_attempt'
+    WHEN (r.overlap IS NULL OR r.overlap = 'skip') IS NOT TRUE THEN 'a_run_overlap_policy_is_known'
+    WHEN (r.overlap IS NULL OR r.schedule_id IS NOT NULL) IS NOT TRUE THEN 'an_overlap_policy_belongs_to_a_schedule'
+    WHEN (r.overlap_slot IS NULL OR (r.overlap IS NOT NULL AND r.overlap_slot = 1)) IS NOT TRUE THEN 'an_overlap_slot_is_1_and_has_a_policy'
+    WHEN (r.state <> 'running' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE THEN 'a_running_run_holds_its_overlap_slot'
+    WHEN (r.overlap_slot IS NULL OR r.state = 'running' OR r.attempt > 0) IS NOT TRUE THEN 'a_waiting_run_holds_a_slot_only_between_attempts'
+    WHEN ((r.origin IN ('schedule', 'backfill')) = (r.scheduled_for IS NOT NULL) AND (r.scheduled_for IS NULL OR r.schedule_id IS NOT NULL)) IS NOT TRUE
+      THEN 'only_fires_claim_an_occurrence'
+    -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
+    WHEN r.attempt > 0 THEN NULL
+    WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive')) IS NOT TRUE THEN 'a_run_has_a_known_origin'
+    WHEN (r.handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
+    WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
+    WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
+    WHEN (jsonb_typeof(r.args) = 'object' AND octet_length(r.args::text) <= 262144) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
+    WHEN (r.delivery IN ('at_least_once', 'at_most_once')) IS NOT TRUE THEN 'a_run_delivery_is_known'
+    WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE THEN 'run_attempts_are_1_to_100'
+    WHEN (r.timeout > '0' AND r.timeout <= '30 days') IS NOT TRUE THEN 'a_run_timeout_is_positive'
+    WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
+    WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
+    WHEN (r.lane IS NULL) IS NOT TRUE THEN 'lanes_are_not_known_to_this_version'
+  END;
+BEGIN
+  RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
+END $_$;
+
+COMMENT ON FUNCTION pgcron.judge_run(r pgcron.run) IS 'True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the rule''s name otherwise.';
 
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -778,6 +761,32 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.reap_runs(at_most integer) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once) or cancelled.';
 
+CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+END $$;
+
+COMMENT ON FUNCTION pgcron.refuse(code text, message text, detail text, hint text) IS 'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
+
+CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
+    pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
+                  'Write for example ''{"day": 1}''.')
+  ELSE
+    pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)), 'args may have 262144 bytes (256 KiB) as JSON text.',
+                  'Store the payload in a table or file of yours and pass its key.') END $$;
+
+CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
+    'A handler is written kind:name; the kinds are py, shell, http and sql, the name has letters, digits, "_", "." and "-".',
+    'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
+
 CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
@@ -889,6 +898,38 @@ BEGIN
           letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, coalesce(actor, session_user)) RETURNING id INTO new_id;
   UPDATE pgcron.dead_letter SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user) WHERE run_id = run;
   RETURN new_id;
+END $$;
+
+CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  CASE broken
+    WHEN 'a_run_names_a_handler' THEN RETURN pgcron.refuse_handler(r.handler);
+    WHEN 'run_args_are_an_object_of_256_kib' THEN RETURN pgcron.refuse_args(r.args);
+    WHEN 'a_run_names_a_queue' THEN RETURN pgcron.refuse('PC001', format('queue %L is not a queue name', left(r.queue, 200)),
+      'A queue name has 1 to 100 letters, digits, "_", "." and "-".', 'Write for example ''default''.');
+    WHEN 'a_run_priority_is_0_to_9' THEN RETURN pgcron.refuse('PC001', format('priority %s is out of range', r.priority),
+      'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.');
+    WHEN 'a_run_delivery_is_known' THEN RETURN pgcron.refuse('PC001', format('delivery %L is not known', left(r.delivery, 100)),
+      'This version knows at_least_once and at_most_once.', 'Leave it out for at_least_once.');
+    WHEN 'run_attempts_are_1_to_100' THEN RETURN pgcron.refuse('PC001', format('max_attempts %s is out of range', r.max_attempts),
+      'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).');
+    WHEN 'at_most_once_means_one_attempt' THEN RETURN pgcron.refuse('PC001', format('max_attempts %s with at_most_once', r.max_attempts),
+      'A run that may be executed at most once can''t be tried again.', 'Leave max_attempts out, or use at_least_once.');
+    WHEN 'a_run_timeout_is_positive' THEN RETURN pgcron.refuse('PC001', format('timeout %s is out of range', r.timeout),
+      'A timeout is longer than nothing and at most 30 days.', 'Write for example ''10 minutes''.');
+    WHEN 'a_run_retry_base_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_base %s is out of range', r.retry_base),
+      'The first retry waits up to this long; it doubles with each attempt.', 'Write for example ''2 seconds''.');
+    WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),
+      'No retry waits longer than this.', 'Write for example ''1 hour''.');
+    WHEN 'lanes_are_not_known_to_this_version' THEN RETURN pgcron.refuse('PC013', 'lanes are not known to this version',
+      'A lane limits how many runs with one key execute at once.', 'Leave lane out, or use a schedule with overlap ''skip''.');
+    ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
+      RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
+        DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')), HINT = 'Change runs with the functions of this schema.',
+        SCHEMA = 'pgcron'::regnamespace::text, TABLE = 'run', CONSTRAINT = broken;
+  END CASE;
 END $$;
 
 CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL::text) RETURNS void
@@ -1570,6 +1611,9 @@ CREATE TABLE pgcron.timezone (
 );
 
 COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
+
+ALTER TABLE pgcron.run
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);

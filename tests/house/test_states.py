@@ -34,11 +34,15 @@ FUNCTIONS = {name: arrows(text.splitlines()) for text, name in _FUNCTION.findall
 TABLE: Arrows = frozenset((str(start), str(end)) for start, end in TRANSITIONS)
 
 
-def check_list(constraint: str) -> set[str]:
-    """The values a CHECK allows."""
-    match = re.search(rf"CONSTRAINT {constraint}\s+CHECK \(\w+ IN \(([^)]+)\)\)", _MIGRATIONS)
+def check_list(rule: str) -> set[str]:
+    """The values that a CHECK, or a rule of `pgcron.judge_run`, allows."""
+    match = re.search(
+        rf"CONSTRAINT {rule}\s+CHECK \(\w+ IN \(([^)]+)\)\)"
+        rf"|WHEN \([\w.]+ IN \(([^)]+)\)\) IS NOT TRUE THEN '{rule}'",
+        _MIGRATIONS,
+    )
     assert match is not None
-    return set(re.findall(r"'(\w+)'", match[1]))
+    return set(re.findall(r"'(\w+)'", match[1] or match[2]))
 
 
 def test_the_statements_make_the_transitions_of_the_table() -> None:
