@@ -108,7 +108,7 @@ def _moment_of_change(zone: ZoneInfo, low: datetime, high: datetime, before: tim
 
 
 def _unknown(name: str) -> UnknownZone:
-    nearest = _nearest(name) if len(name) <= MOST_CHARACTERS else []
+    nearest = nearest_zones(name)
     shown = name if len(name) <= MOST_CHARACTERS else f"{name[:MOST_CHARACTERS]}…"
     hint = (
         "did you mean " + " or ".join(nearest) + "?" if nearest else 'for example "Europe/Berlin"'
@@ -118,7 +118,10 @@ def _unknown(name: str) -> UnknownZone:
     )
 
 
-def _nearest(name: str) -> list[str]:
+def nearest_zones(name: str) -> list[str]:
+    """Up to three zones whose names, or whose cities', are spelled like this one."""
+    if len(name) > MOST_CHARACTERS:
+        return []
     by_folded = {known.casefold(): known for known in sorted(zone_names())}
     by_city = {known.casefold().rpartition("/")[2]: known for known in sorted(zone_names())}
     wanted = name.strip().casefold().replace(" ", "_")

@@ -21,9 +21,11 @@ from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.telemetry.log import LOGGER
-from pgcron_ha.web.failures import failure_page
+from pgcron_ha.telemetry.standing import LookAtNode
+from pgcron_ha.web.failures import failure_page, near_pages
 from pgcron_ha.web.links import Links, starlette_path
 from pgcron_ha.web.metrics import Pulse, WebMetrics
+from pgcron_ha.web.node_metrics import NodeCollector
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
@@ -39,10 +41,12 @@ def create_app(
     schema: str = DEFAULT_SCHEMA,
     version: str = "0",
     registry: CollectorRegistry | None = None,
+    look: LookAtNode | None = None,
 ) -> Starlette:
     """The pages, probes and metrics of the cluster in this database, as an ASGI application.
 
-    Nothing is connected before the first request. `registry` may hold more metrics of this process.
+    Nothing is connected before the first request. `registry` may hold more metrics of this process;
+    `look` is at its node, if it has one: its metrics are added, and it is ready while the node is.
     It serves one event loop; its lifespan must be run, as any server does.
     """
     static = StaticFiles()
@@ -61,7 +65,10 @@ def create_app(
         texts=Texts(),
         metrics=metrics,
         pulse=Pulse(monotonic, metrics),
+        look=look,
     )
+    if look is not None:
+        metrics.registry.register(NodeCollector(look))
     app = Starlette(
         routes=[_route(route, services) for route in ROUTES],
         lifespan=lambda _: _life(services),
@@ -134,7 +141,7 @@ def _unknown_page(services: Services) -> Callable[[Request, Exception], Awaitabl
             f"there is no page '{path}'", "Addresses are spelled exactly.", "Start at the overview."
         )
         services.metrics.answered("(none)", request.method, 404, 0.0)
-        return await failure_page(Visit(request, services, "open"), error)
+        return await failure_page(Visit(request, services, "open"), error, near=near_pages(path))
 
     return answer
 
@@ -146,7 +153,9 @@ def _wrong_method(services: Services) -> Callable[[Request, Exception], Awaitabl
             "What changes something is POST, what shows something is GET.",
             "Use the buttons of the pages.",
         )
+        parent = str(request.scope["path"]).rpartition("/")[0]
+        near = [("the page that it belongs to", parent)]
         services.metrics.answered("(none)", request.method, 405, 0.0)
-        return await failure_page(Visit(request, services, "open"), error, status=405)
+        return await failure_page(Visit(request, services, "open"), error, status=405, near=near)
 
     return answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.responses import Response
@@ -17,7 +19,9 @@ from pgcron_ha.errors import (
     SchemaError,
     TooLarge,
 )
+from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import ErrorView
+from pgcron_ha.web.viewing import NAVIGATION
 from pgcron_ha.web.visit import Visit
 
 _STATUSES: Final[tuple[tuple[type[PgcronError], int, str], ...]] = (
@@ -32,8 +36,13 @@ _STATUSES: Final[tuple[tuple[type[PgcronError], int, str], ...]] = (
 )
 
 
-async def failure_page(visit: Visit, error: PgcronError, status: int | None = None) -> Response:
-    """The page of an error, with the status of its kind."""
+async def failure_page(
+    visit: Visit,
+    error: PgcronError,
+    status: int | None = None,
+    near: Sequence[tuple[str, str]] = (),
+) -> Response:
+    """The page of an error, with the status of its kind; `near` are words and addresses."""
     found, heading = next(
         ((code, words) for kind, code, words in _STATUSES if isinstance(error, kind)),
         (500, "That failed"),
@@ -44,6 +53,27 @@ async def failure_page(visit: Visit, error: PgcronError, status: int | None = No
         message=error.message,
         detail=error.detail,
         hint=error.hint,
-        near=tuple(getattr(error, "near", ())),
+        near=(*near, *getattr(error, "near", ()), *_corrections(visit, error)),
     )
     return visit.page("error.html", view, None, title=heading, section="", status=view.status)
+
+
+def near_pages(path: str) -> list[tuple[str, str]]:
+    """For a path that no route has: what it may be, by its first segment, or what is above it."""
+    words = [route for route, _, _ in NAVIGATION]
+    first, *rest = path.strip("/").split("/")
+    above = "/".join(rest[:-1]) if first in words else "/".join(rest[:1])
+    return [
+        (found, found)
+        for word in difflib.get_close_matches(first, words, n=1, cutoff=0.6)
+        if (found := f"/{word}/{above}".rstrip("/"))
+    ]
+
+
+def _corrections(visit: Visit, error: PgcronError) -> list[tuple[str, str]]:
+    """Words and the addresses that may have been meant, if it is the address that is wrong."""
+    if not isinstance(error, WrongAddress) or visit.request.method == "POST":
+        return []
+    path = visit.request.scope.get("root_path", "") + visit.request.scope["path"]
+    found = error.corrected(visit.request.url.query)
+    return [(word, f"{path}?{query}" if query else path) for word, query in found]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.web.address import WrongAddress
 
 # How long ago, or when.
 Moment: TypeAlias = timedelta | datetime
@@ -30,11 +30,12 @@ def parse_moment(text: str, zone: ZoneInfo) -> Moment:
             return found.astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise InvalidInput(
+    raise WrongAddress(
         f"'{text[:60]}' is not a time",
         "A time is how long ago (30m, 24h, 7d), or an instant such as 2026-11-21 06:30 "
         "(in the zone that times are told in) or 2026-11-21T06:30:00Z.",
         "Write for example 24h.",
+        wrong=text,
     )
 
 

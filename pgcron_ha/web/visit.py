@@ -16,8 +16,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import ClientPools
-from pgcron_ha.errors import NotFound, UnknownZone
+from pgcron_ha.errors import InvalidInput, UnknownZone
 from pgcron_ha.model.zones import load_zone, nearest_zones
+from pgcron_ha.telemetry.standing import LookAtNode
 from pgcron_ha.web.address import WrongAddress, choice, fields_of_address, fields_of_form
 from pgcron_ha.web.links import Links, NoSuchRoute
 from pgcron_ha.web.metrics import Pulse, WebMetrics
@@ -73,6 +74,8 @@ class Services:
     texts: Texts
     metrics: WebMetrics
     pulse: Pulse
+    look: LookAtNode | None = None
+    """At the node of this process, if it has one."""
 
 
 class Visit:
@@ -92,10 +95,10 @@ class Visit:
         return self.services.schema
 
     def segment(self, name: str) -> str:
-        """A part of the path, decoded: ``{name}`` of the route. NotFound for what is no text."""
+        """A part of the path, decoded: ``{name}`` of the route. InvalidInput for no text."""
         found = str(self.request.path_params[name])
         if "\0" in found:
-            raise NotFound(
+            raise InvalidInput(
                 "the address has a NUL character",
                 "No name in a PostgreSQL database has one, so nothing can be found by it.",
                 "Remove it (%00).",
@@ -245,7 +248,7 @@ class Visit:
         """The zone that an address chose, if there is one of that name: links keep it."""
         asked = self.request.query_params.get("tz")
         try:
-            return asked if asked and self.zone else None
+            return asked if asked and self.zone.key else None
         except UnknownZone:
             return None
 

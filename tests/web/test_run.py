@@ -173,7 +173,7 @@ NOT_THERE = (
     ("/runs/1e3", 404, "does not exist"),
     ("/runs/999999999999999999", 404, "does not exist"),
     ("/runs/9999999999999999999999", 404, "does not exist"),
-    ("/runs/%00", 404, "does not exist"),
+    ("/runs/%00", 400, "NUL character"),
     ("/runs/10001?log=last", 400, "is not a piece of a log"),
     ("/runs/10001?log=before-1.9999999999", 400, "is not a piece of a log"),
     ("/runs/9999/log", 404, "does not exist"),

@@ -11,11 +11,12 @@ from starlette.responses import Response
 from pgcron_ha.db import doors
 from pgcron_ha.db.pages import dead_letters as ask
 from pgcron_ha.db.read_pool import Connection
-from pgcron_ha.errors import InvalidInput, NotFound
+from pgcron_ha.errors import NotFound
+from pgcron_ha.web.address import WrongAddress, choice
 from pgcron_ha.web.cluster_contexts import DeadLettersView, Letter, LetterGroup
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import plain
-from pgcron_ha.web.visit import Visit, choice
+from pgcron_ha.web.visit import Visit
 
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
@@ -148,10 +149,11 @@ def _cursor(text: str | None) -> tuple[datetime, int] | None:
     except (ValueError, OverflowError):
         instant, number = None, -1
     if instant is None or not 0 <= number <= _MOST_RUN:
-        raise InvalidInput(
+        raise WrongAddress(
             f"'{text[:60]}' is not a page of the dead letters",
             "A page begins after a letter: when it died and its run's number.",
             "Leave 'before' out for the newest, and go on by the link below the list.",
+            wrong=text,
         )
     return instant, number
 

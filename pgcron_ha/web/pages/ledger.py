@@ -15,15 +15,16 @@ from pgcron_ha.db.pages import ledger as ask
 from pgcron_ha.db.pages import schedules as ask_schedules
 from pgcron_ha.db.pages.fetching import clock
 from pgcron_ha.db.read_pool import Connection
-from pgcron_ha.errors import InvalidInput, PgcronError, UnknownZone
+from pgcron_ha.errors import PgcronError, UnknownZone
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.spec import Spec, parse_spec
 from pgcron_ha.model.zones import load_zone
+from pgcron_ha.web.address import WrongAddress, choice
 from pgcron_ha.web.cluster_contexts import Answer, LedgerRow, LedgerView, NearFire
 from pgcron_ha.web.formats import plain, state_mark
 from pgcron_ha.web.pages.schedule import NoSuchSchedule
 from pgcron_ha.web.pages.wall_time import Meant, instants
-from pgcron_ha.web.visit import Visit, choice
+from pgcron_ha.web.visit import Visit
 
 CLOCKS: Final = ("schedule", "utc", "mine")
 # What the stored words mean; a reason that is not here is a sentence already.
@@ -298,9 +299,10 @@ def _instant(text: str | None) -> datetime | None:
     except (ValueError, OverflowError):
         found = None
     if found is None:
-        raise InvalidInput(
+        raise WrongAddress(
             f"'{text[:60]}' is not a page of the ledger",
             "A page begins before an instant, such as 2026-11-21T06:30:00Z.",
             "Leave 'before' out for the newest, and go on by the link below the list.",
+            wrong=text,
         )
     return found

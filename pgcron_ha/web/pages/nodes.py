@@ -13,11 +13,12 @@ from starlette.responses import Response
 from pgcron_ha.db.pages import nodes as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
+from pgcron_ha.web.address import choice
 from pgcron_ha.web.cluster_contexts import NodeRow, NodesView, NodeView
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import duration, plain, plural
 from pgcron_ha.web.pages.overview import node_state
-from pgcron_ha.web.visit import Visit, choice
+from pgcron_ha.web.visit import Visit
 
 STATES: Final = ("alive", "draining", "silent", "dead")
 _FILTERS: Final[tuple[str, ...]] = ("state", "queue", "handler")

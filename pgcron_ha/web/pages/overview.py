@@ -14,12 +14,13 @@ from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import NodeLine, OverviewView, QueueLine
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.pages.attention import causes
 from pgcron_ha.web.pages.tiles import tiles
 from pgcron_ha.web.plots import Timeline, distance, timeline
-from pgcron_ha.web.visit import Visit, choice
+from pgcron_ha.web.visit import Visit
 
 # Two thirds of the axis are past.
 WINDOWS: Final[dict[str, timedelta]] = {

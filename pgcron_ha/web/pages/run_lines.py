@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pgcron_ha.db.pages import run as ask
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.run_contexts import LogLine, LogView
 from pgcron_ha.web.visit import Visit
 
@@ -36,10 +36,11 @@ def log_place(text: str | None) -> LogPlace:
         return LogPlace("after", (0, 0))
     match = _PLACE.fullmatch(text)
     if match is None:
-        raise InvalidInput(
+        raise WrongAddress(
             f"'{text[:60]}' is not a piece of a log",
             "A piece is 'first', or what is before or after a line, such as before-1.500.",
             "Leave it out for the newest lines.",
+            wrong=text,
         )
     return LogPlace(match[1], (int(match[2]), int(match[3])))
 

@@ -13,12 +13,13 @@ from starlette.responses import RedirectResponse, Response
 from pgcron_ha.db.pages import runs as ask
 from pgcron_ha.db.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.db.read_pool import Connection
-from pgcron_ha.errors import InvalidInput, NotFound
+from pgcron_ha.errors import NotFound
+from pgcron_ha.web.address import WrongAddress, choice
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import number, plain
 from pgcron_ha.web.moments import Moment, parse_moment, resolve
 from pgcron_ha.web.run_contexts import RunLine, RunsView, RunTab
-from pgcron_ha.web.visit import Visit, choice
+from pgcron_ha.web.visit import Visit
 
 # Groups of states that people ask for together; the dead of "attention" are not yet redriven.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
@@ -162,10 +163,11 @@ def _position(text: str | None) -> Position | None:
                 return Position(live, ended, at)
     except ValueError:
         pass
-    raise InvalidInput(
+    raise WrongAddress(
         f"'{text[:60]}' is not a page of this list",
         "A page begins below the numbers of runs.",
         "Leave 'before' out for the first page.",
+        wrong=text,
     )
 
 

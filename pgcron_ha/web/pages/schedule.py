@@ -11,10 +11,11 @@ from starlette.responses import Response
 
 from pgcron_ha.db.pages import schedules as ask
 from pgcron_ha.db.read_pool import Connection
-from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
+from pgcron_ha.errors import NotFound, PgcronError
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.model.zones import first_change, last_change, load_zone
+from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
 from pgcron_ha.web.formats import duration, offset
 from pgcron_ha.web.health import Health, judge
@@ -65,6 +66,7 @@ async def show_schedule(visit: Visit) -> Response:
     found = snapshot.value
     if found.definition is None or found.facts is None:
         near = [(other, visit.link("schedule", name=other)) for other in found.near]
+        near.append(("all schedules", visit.link("schedules")))
         raise NoSuchSchedule(name, near)
     view = _view(visit, found, found.definition, judge(found.facts, snapshot.now), snapshot.now)
     return visit.page("schedule.html", view, snapshot, title=name, section="schedules")
@@ -200,9 +202,10 @@ def _instant(text: str | None) -> datetime | None:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        raise InvalidInput(
+        raise WrongAddress(
             f"'{text[:60]}' is not an instant",
             "An instant is written with its zone, such as 2026-11-21T06:30:00Z.",
             "Leave it out for the newest.",
+            wrong=text,
         )
     return found

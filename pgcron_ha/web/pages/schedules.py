@@ -11,11 +11,12 @@ from starlette.responses import Response
 from pgcron_ha.db.pages import overview as ask_overview
 from pgcron_ha.db.pages import schedules as ask
 from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import FilterChip, ScheduleLine, SchedulesView
 from pgcron_ha.web.formats import plain
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.plots import spark
-from pgcron_ha.web.visit import Visit, choice
+from pgcron_ha.web.visit import Visit
 
 # Words that can be searched for: the index has to know where such schedules are.
 HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
@@ -50,8 +51,15 @@ async def show_schedules(visit: Visit) -> Response:
     )
     if (drawn := visit.drawn(snapshot)) is not None:
         return drawn
+    _require_known_queue(given.get("queue"), snapshot.value)
     view = _view(visit, snapshot.value, given, snapshot.now)
     return visit.page("schedules.html", view, snapshot, title="Schedules", section="schedules")
+
+
+def _require_known_queue(queue: str | None, listing: Listing) -> None:
+    """A queue that was emptied of schedules while a page was open is unknown, too."""
+    if queue is not None and not listing.rows:
+        choice(queue, tuple(listing.queues), "queue of a schedule")
 
 
 async def read_listing(connection: Connection, schema: str, given: dict[str, str]) -> Listing:

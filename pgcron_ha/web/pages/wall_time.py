@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import EARLIEST, LATEST
+from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.formats import offset
 
 
@@ -65,11 +66,12 @@ def _parsed(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     except ValueError:
         found = None
     if found is None or ":" not in text:
-        raise InvalidInput(
+        raise WrongAddress(
             f"'{text[:60]}' is not a time",
             "A time is a wall time such as 02:00 (the last one) or 2026-11-21 02:00, or an instant"
             " with its offset such as 2026-11-21T02:00:00Z.",
             "Write it so, and choose whose clock it is told by.",
+            wrong=text,
         )
     return found
 

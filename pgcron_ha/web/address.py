@@ -1,0 +1,135 @@
+"""What addresses and forms say, understood; for what can't be, the address that may be meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from pgcron_ha.errors import InvalidInput
+
+MOST_FIELDS: Final = 40
+MOST_VALUE: Final = 1_000
+# In every address: the viewer's zone, what was just done, and how often to look again.
+FRAME_FIELDS: Final = ("tz", "done", "refresh")
+
+
+class WrongAddress(InvalidInput):
+    """A name or value that an address can't have; what it may be instead, nearest first."""
+
+    def __init__(
+        self, message: str, detail: str, hint: str, *, wrong: str, instead: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, detail, hint)
+        self.wrong = wrong
+        self.instead = tuple(instead)
+
+    def corrected(self, query: str) -> list[tuple[str, str]]:
+        """Words, and the query with each in the wrong one's place; last the query without it."""
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        except ValueError:
+            return []
+        if all(self.wrong not in pair for pair in pairs):
+            return []
+        replaced = [
+            (
+                word,
+                urlencode(
+                    [(self._put(name, word), self._put(value, word)) for name, value in pairs]
+                ),
+            )
+            for word in self.instead
+        ]
+        return [
+            *replaced,
+            ("the page without it", urlencode([p for p in pairs if self.wrong not in p])),
+        ]
+
+    def _put(self, text: str, word: str) -> str:
+        return word if text == self.wrong else text
+
+
+def choice(given: str | None, known: tuple[str, ...], what: str) -> str | None:
+    """`given` if it is one of the `known` words, None for None; else WrongAddress."""
+    if given is None or given in known:
+        return given
+    raise WrongAddress(
+        f"'{given[:100]}' is not a {what}",
+        f"A {what} is one of {', '.join(known)}.",
+        _did_you_mean(given, known),
+        wrong=given,
+        instead=_near(given, known),
+    )
+
+
+def fields_of_address(query: str, known: Sequence[str]) -> dict[str, str]:
+    """The values of a query that are given and not empty, the frame's aside.
+
+    WrongAddress for a name that is not known, one that is given twice, a value that is too long or
+    that no text of a database can be.
+    """
+    found = _fields(query, (*known, *FRAME_FIELDS), "filter", "the address", known)
+    return {name: value for name, value in found.items() if name not in FRAME_FIELDS}
+
+
+def fields_of_form(body: bytes, kind: str, known: Sequence[str]) -> dict[str, str]:
+    """The values of a posted form that are given and not empty; InvalidInput as above."""
+    if body and kind != "application/x-www-form-urlencoded":
+        raise InvalidInput(
+            f"the form came as '{kind[:80]}'",
+            "Forms are application/x-www-form-urlencoded.",
+            "Send it as a browser does.",
+        )
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("the form is not UTF-8", str(error), "Send UTF-8.") from error
+    return _fields(text, known, "field", "the form", known)
+
+
+def _fields(
+    text: str, allowed: Sequence[str], word: str, where: str, known: Sequence[str]
+) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError as error:
+        raise InvalidInput(
+            f"{where} can't be read", str(error), "Take the link from a page of ours."
+        ) from error
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in allowed:
+            raise WrongAddress(
+                f"{where} has an unknown {word} '{name[:100]}'",
+                f"Known here: {', '.join(known) or 'none'}.",
+                _did_you_mean(name, known),
+                wrong=name,
+                instead=_near(name, known),
+            )
+        if name in found or len(value) > MOST_VALUE:
+            raise WrongAddress(
+                f"'{name}' stands twice or is too long",
+                f"Each may be given once, with up to {MOST_VALUE} characters.",
+                "Remove the others.",
+                wrong=name,
+            )
+        if "\0" in value:
+            raise WrongAddress(
+                f"'{name}' has a NUL character",
+                "No text in a PostgreSQL database has one, so nothing can be found by it.",
+                "Remove it.",
+                wrong=value,
+            )
+        found[name] = value
+    return {name: value for name, value in found.items() if value}
+
+
+def _near(given: str, known: Sequence[str]) -> list[str]:
+    return difflib.get_close_matches(given[:100], known, n=1, cutoff=0.5)
+
+
+def _did_you_mean(given: str, known: Sequence[str]) -> str:
+    near = _near(given, known)
+    return f"Did you mean '{near[0]}'?" if near else "Leave it out."
