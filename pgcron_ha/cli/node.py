@@ -71,7 +71,7 @@ async def live(settings: Settings, apps: list[App], *, with_web: bool = False) -
         return
     from pgcron_ha.cli.web import beside, web_server  # a node alone loads no web framework
 
-    async with beside(web_server(settings)):
+    async with beside(web_server(settings, node.look)):
         await node.run()
 
 

@@ -16,6 +16,7 @@ from pgcron_ha.config import Settings
 from pgcron_ha.telemetry import log
 
 if TYPE_CHECKING:
+    from pgcron_ha.telemetry.standing import LookAtNode
     from pgcron_ha.web.serving import WebServer
 
 
@@ -41,8 +42,10 @@ async def serve(settings: Settings) -> None:
     await server.run()
 
 
-def web_server(settings: Settings) -> WebServer:
+def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
     """A server of the pages at ``web.listen`` that listens already; its address is printed.
+
+    `look` is at the node of this process, if it has one.
 
     Raises ConfigError without a DSN, or for an address that can't be listened on.
     """
@@ -50,7 +53,9 @@ def web_server(settings: Settings) -> WebServer:
     from pgcron_ha.web.app import create_app
     from pgcron_ha.web.serving import WebServer
 
-    app = create_app(settings.required_dsn(), schema=settings.schema, version=installed_version())
+    app = create_app(
+        settings.required_dsn(), schema=settings.schema, version=installed_version(), look=look
+    )
     server = WebServer(app, settings.web.listen)
     click.echo(f"serving {server.url}")
     return server

@@ -1,23 +1,27 @@
 """``/livez``, ``/readyz``, ``/statusz``, ``/metrics``: what machines ask. Not logged, never cached.
 
-Livez needs no database, so that an outage of it restarts nothing. The two open ones answer one
-word: no versions, no names.
+Livez needs no database, so that an outage of it restarts nothing. Readyz fails first when a node
+drains, so that whoever watches it looks elsewhere while it ends what it runs. The two open ones
+answer one word: no versions, no names.
 """
 
 from __future__ import annotations
 
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.telemetry.standing import Standing
 from pgcron_ha.web.formats import rfc
 from pgcron_ha.web.metrics import CONTENT_TYPE
 from pgcron_ha.web.visit import Visit
 
 # An event loop that was not woken for so long is wedged.
 WEDGED_SECONDS: Final = 30.0
+# Of a node's runs, so many are named in its status.
+MOST_RUN_IDS: Final = 1000
 
 
 async def show_livez(visit: Visit) -> Response:
@@ -27,28 +31,34 @@ async def show_livez(visit: Visit) -> Response:
 
 
 async def show_readyz(visit: Visit) -> Response:
-    """``ok`` when the database answers and has the schema that is needed; else 503."""
+    """``ok`` when the database answers and has the schema that is needed, and the node of this
+    process, if it has one, holds its lease and does not drain; else 503.
+    """
+    look = visit.services.look
     try:
+        if look is not None and look().not_ready_because is not None:
+            return _not_ready()
         await visit.services.reader.check()
     except PgcronError:
-        return PlainTextResponse("fail\n", 503, {"retry-after": "5"})
+        return _not_ready()
     return PlainTextResponse("ok\n")
 
 
 async def show_statusz(visit: Visit) -> Response:
     """What this process knows of itself, from memory: works while the database is away."""
-    reader = visit.services.reader
+    reader, look = visit.services.reader, visit.services.look
     pool = reader.pool_use()
     last = reader.last_success
     return JSONResponse(
         {
-            "role": "web",
+            "role": "web" if look is None else "node",
             "version": visit.services.version,
             "schema": visit.schema,
             "last_successful_read": None if last is None else rfc(last),
             "database_problem": None if reader.problem is None else reader.problem.as_json(),
             "pool": {"open": pool.open, "idle": pool.idle},
             "event_loop_pulse_age_seconds": round(monotonic() - visit.services.pulse.last, 3),
+            "node": None if look is None else _node(look()),
         }
     )
 
@@ -57,3 +67,23 @@ async def show_metrics(visit: Visit) -> Response:
     """Prometheus's text format: what this process did and saw."""
     text = visit.services.metrics.text(visit.services.reader.pool_use())
     return Response(text, media_type=CONTENT_TYPE, headers={"content-type": CONTENT_TYPE})
+
+
+def _not_ready() -> Response:
+    return PlainTextResponse("fail\n", 503, {"retry-after": "5"})
+
+
+def _node(standing: Standing) -> dict[str, Any]:
+    return {
+        "name": standing.node,
+        "incarnation": standing.incarnation,
+        "not_ready_because": standing.not_ready_because,
+        "is_draining": standing.is_draining,
+        "lease_seconds": round(standing.lease_seconds, 3),
+        "slots": standing.slots,
+        "executing": standing.executing,
+        "waiting": standing.waiting,
+        "held_runs": len(standing.held),
+        "held_run_ids": standing.held[:MOST_RUN_IDS],
+        "handlers": standing.handlers,
+    }

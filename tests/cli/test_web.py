@@ -10,11 +10,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from tests.cli.conftest import Cli
 from tests.house.checkout import ROOT
 from tests.waiting import wait_for
+
+# Its run ends when the test says so.
+JOBS = """
+import asyncio
+import pathlib
+from pgcron_ha import App
+
+app = App()
+
+
+@app.handler()
+async def waits():
+    while not pathlib.Path("go on").exists():
+        await asyncio.sleep(0.02)
+"""
 
 Start = Callable[..., tuple["subprocess.Popen[str]", str]]
 
@@ -60,7 +76,7 @@ def start(database: str, tmp_path: Path) -> Iterator[Start]:
 def test_it_serves_until_it_is_told_to_stop(start: Start, command: tuple[str, ...]) -> None:
     process, url = start(*command)
 
-    assert httpx.get(url + "readyz").text == "ok\n"
+    wait_for("it is ready", lambda: httpx.get(url + "readyz").text == "ok\n")
     page = httpx.get(url)
     process.terminate()
 
@@ -72,6 +88,37 @@ def test_a_node_shows_itself_on_its_own_pages(start: Start) -> None:
     _, url = start("node", "--name", "mirror", "--web", "127.0.0.1:0")
 
     assert wait_for("it is alive", lambda: "mirror" in httpx.get(url).text)
+
+
+def test_a_node_that_drains_is_not_ready_and_stays_alive_until_its_runs_have_ended(
+    start: Start, database: str, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.py").write_text(JOBS)
+    process, url = start("node", "--name", "n1", "--app", "jobs:app", "--web", "127.0.0.1:0")
+    wait_for("it is ready", lambda: httpx.get(url + "readyz").status_code == 200)
+    with psycopg.connect(database) as connection:
+        connection.execute("INSERT INTO pgcron.run (handler) VALUES ('py:waits')")
+    wait_for("it runs", lambda: httpx.get(url + "statusz").json()["node"]["executing"] == 1)
+
+    process.terminate()
+
+    wait_for("it is not ready", lambda: httpx.get(url + "readyz").status_code == 503)
+    live = httpx.get(url + "livez")
+    status = httpx.get(url + "statusz").json()
+    metrics = httpx.get(url + "metrics").text
+    assert process.poll() is None
+    assert (live.status_code, live.text) == (200, "ok\n")
+    assert status["role"] == "node"
+    assert status["node"]["is_draining"]
+    assert "drains" in status["node"]["not_ready_because"]
+    assert (status["node"]["executing"], len(status["node"]["held_run_ids"])) == (1, 1)
+    assert status["node"]["lease_seconds"] > 0
+    assert "\npgcron_draining 1.0\n" in metrics
+    (tmp_path / "go on").touch()
+    assert process.wait(30) == 0
+    with psycopg.connect(database) as connection:
+        outcomes = connection.execute("SELECT outcome, attempt FROM pgcron.history").fetchall()
+    assert outcomes == [("succeeded", 1)]
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:8420", "[::]:8420", "10.1.2.3:80"])
