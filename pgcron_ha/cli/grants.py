@@ -56,6 +56,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT INSERT ON history, history_overflow TO",
         "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",
         "GRANT INSERT, UPDATE ON queue TO",
+        # A form that is sent twice is one operation.
+        "GRANT SELECT, INSERT, UPDATE (run_id, expires_at) ON idempotency TO",
     ),
     "viewer": _READ,
 }

@@ -8,7 +8,7 @@ JSON text, durations `timedelta`; ``actor`` is who asks (None: the database's se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
@@ -193,6 +193,28 @@ async def redrive(
     """The id of the new run of a dead letter; once for each letter. NotFound, Conflict."""
     found: int = await _value(connection, schema, "redrive", run_id=run_id, actor=actor)
     return found
+
+
+async def once(
+    connection: Any,
+    operation: str,
+    verb: Callable[[], Awaitable[int]],
+    *,
+    schema: str = DEFAULT_SCHEMA,
+) -> tuple[int, bool]:
+    """The run that `verb` gives in the same transaction, and whether it was called.
+
+    It was not, when a committed transaction has done this operation within `KEY_LIFETIME`: then the
+    run is the one that it gave. `operation` has 1 to 500 characters and shares its names with the
+    idempotency keys. A twin at the same moment waits. Raises what `verb` raises; the transaction is
+    then to be rolled back, and the operation is not done.
+    """
+    lifetime = KEY_LIFETIME.total_seconds()
+    if await _row(connection, schema, "begin_operation", key=operation, lifetime=lifetime):
+        run = await verb()
+        await _row(connection, schema, "end_operation", key=operation, run_id=run)
+        return run, True
+    return await _value(connection, schema, "run_of_operation", key=operation), False
 
 
 async def pause_queue(

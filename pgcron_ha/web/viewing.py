@@ -21,6 +21,7 @@ NOTICES: Final[dict[str, str]] = {
     "finished": "It had ended already; nothing was changed.",
     "retried": "It is due now.",
     "rerun": "It runs again as this new run.",
+    "repeated": "This form had been sent already; this is the run that it made.",
     "redriven": "The dead letter runs again as this new run.",
 }
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlencode
 from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from pgcron_ha.db import doors
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.errors import InvalidInput, UnknownZone
@@ -38,6 +41,10 @@ ZONE_COOKIE: Final = "pgcron_zone"
 MOST_TEXTS: Final = 32
 # How often an open page is looked at again; reads are shared, so it costs a page's text.
 REFRESH_SECONDS: Final = 3
+# Stands in drawn pages, which viewers share, for the number of the operation that a form is.
+OPERATION: Final = f"operation-{secrets.token_hex(16)}"
+OPERATION_FIELD: Final = "operation"
+_OPERATION: Final = re.compile(r"[0-9A-Za-z_-]{16,64}")
 # What a viewer without the script may choose instead.
 REFRESHES: Final = ("10", "30", "60")
 
@@ -78,6 +85,13 @@ class Services:
     """At the node of this process, if it has one."""
 
 
+class Made(NamedTuple):
+    """A run, and whether it was made now; if not, the same form had made it before."""
+
+    run: int
+    is_new: bool
+
+
 class Visit:
     """One request. Pages use nothing else of the web framework."""
 
@@ -88,6 +102,7 @@ class Visit:
         self.request = request
         self.services = services
         self.permission = permission
+        self._operation: str | None = None
 
     @property
     def schema(self) -> str:
@@ -117,7 +132,9 @@ class Visit:
     async def form(self, *known: str) -> dict[str, str]:
         """The values of a posted form that are given and not empty; InvalidInput as `query`."""
         kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return fields_of_form(await self.request.body(), kind, known)
+        found = fields_of_form(await self.request.body(), kind, (*known, OPERATION_FIELD))
+        self._operation = found.pop(OPERATION_FIELD, None)
+        return found
 
     async def read(self, key: Hashable, read: Read[T], **options: Any) -> Snapshot[T]:
         """What `read(connection)` gives, shared with other viewers: see `Reader.snapshot`.
@@ -140,6 +157,35 @@ class Visit:
                     done = await verb(connection)
             self.services.reader.expire()
             return done
+
+    async def make_run(self, verb: str, of: object, make: Callable[[Any], Awaitable[int]]) -> Made:
+        """The run that `make(connection)` gives, in a transaction of its own.
+
+        A form that was read and is sent twice, by an impatient hand or a browser that asks again,
+        is one operation: the database gives what the first one made. A program that sends no number
+        of an operation always makes a new run.
+        """
+        if self._operation is None:
+            return Made(await self.act(make), True)
+        if not _OPERATION.fullmatch(self._operation):
+            raise InvalidInput(
+                f"'{self._operation[:100]}' is not a number of an operation",
+                "It has 16 to 64 letters and digits, and is another one in each form.",
+                "Load the page again, or leave it out.",
+            )
+        key = f"{self.door}:{verb}:{str(of)[:200]}:{self._operation}"
+        return Made(
+            *await self.act(
+                lambda connection: doors.once(
+                    connection, key, lambda: make(connection), schema=self.schema
+                )
+            )
+        )
+
+    @property
+    def operation(self) -> str:
+        """What a drawn form holds; each answer gets a number of its own instead."""
+        return OPERATION
 
     def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""
@@ -196,13 +242,19 @@ class Visit:
         text = self.services.templates.render(template, **values, **more)
         if snapshot is not None and status == 200:
             self.services.texts.keep(self._text_key(snapshot), text)
-        headers = {"retry-after": "5"} if status == 503 else {}
-        return HTMLResponse(text, status, headers)
+        return self._answer(text, status)
 
     def drawn(self, snapshot: Snapshot[Any]) -> Response | None:
         """This page as it was drawn for the same snapshot, if it was: ask before drawing."""
         text = self.services.texts.get(self._text_key(snapshot))
-        return None if text is None or snapshot.problem else HTMLResponse(text)
+        return None if text is None or snapshot.problem else self._answer(text)
+
+    def _answer(self, text: str, status: int = 200) -> Response:
+        headers = {"retry-after": "5"} if status == 503 else {}
+        if refresh := self.request.query_params.get("refresh"):
+            # Asked for by somebody without the script, who also gets a link that ends it.
+            headers |= {"refresh": refresh} if refresh in REFRESHES else {}
+        return HTMLResponse(text.replace(OPERATION, secrets.token_hex(16)), status, headers)
 
     def _text_key(self, snapshot: Snapshot[Any]) -> Hashable:
         """Everything that a drawn page depends on; permissions belong here once there are some."""

@@ -39,12 +39,24 @@
     return !selected.isCollapsed && region.contains(selected.anchorNode);
   }
 
+  // Each answer numbers its forms anew; a form that is shown stays the same operation.
+  function keepOperations(region, next) {
+    const known = new Map();
+    for (const field of region.querySelectorAll("form[action] > input[name=operation]")) known.set(field.form.getAttribute("action"), field.getAttribute("value"));
+    for (const field of next.querySelectorAll("form[action] > input[name=operation]")) {
+      const number = known.get(field.form.getAttribute("action"));
+      if (number) field.setAttribute("value", number);
+    }
+  }
+
   function swap(fresh) {
     // A page of an error becomes itself again as soon as it can.
     if (document.querySelector("[data-failure]") && !fresh.querySelector("[data-failure]")) location.reload();
     for (const region of document.querySelectorAll("[data-live][id]")) {
       const next = fresh.getElementById(region.id);
-      if (!next || region.isEqualNode(next) || isHeld(region)) continue;
+      if (!next) continue;
+      keepOperations(region, next);
+      if (region.isEqualNode(next) || isHeld(region)) continue;
       const scrolled = [...region.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
       const placed = document.importNode(next, true);
       region.replaceWith(placed);
@@ -115,6 +127,9 @@
     };
     if (Object.hasOwn(known, event.key)) { event.preventDefault(); known[event.key](); }
   }
+
+  // A page that comes back from the browser's memory was used: its forms are operations that are done.
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
   document.addEventListener("DOMContentLoaded", () => {
     const theme = document.getElementById("theme");

@@ -46,6 +46,17 @@ SELECT pgcron.retry_run(:run_id::bigint, :actor::text) AS run_id;
 -- name: redrive
 SELECT pgcron.redrive(:run_id::bigint, :actor::text) AS run_id;
 
+-- name: begin_operation
+-- A twin waits here until the first of them has committed, and then finds its row.
+INSERT INTO pgcron.idempotency (key, run_id, expires_at) VALUES (:key::text, 0, now() + make_interval(secs => :lifetime::float8))
+ON CONFLICT (key) DO NOTHING RETURNING true AS is_new;
+
+-- name: end_operation
+UPDATE pgcron.idempotency i SET run_id = :run_id::bigint WHERE i.key = :key::text;
+
+-- name: run_of_operation
+SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = :key::text;
+
 -- name: pause_queue
 SELECT pgcron.pause_queue(:name::text, :note::text, :actor::text);
 

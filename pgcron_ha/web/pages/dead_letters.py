@@ -51,12 +51,14 @@ async def redrive(visit: Visit) -> Response:
     """Runs a dead letter again as a new run; then shows that run."""
     letter = _run_number(visit.segment("id"))
     await visit.form()
-    run = await visit.act(
-        lambda connection: doors.redrive(connection, letter, actor=visit.actor, schema=visit.schema)
+    made = await visit.make_run(
+        "redrive",
+        letter,
+        lambda connection: doors.redrive(
+            connection, letter, actor=visit.actor, schema=visit.schema
+        ),
     )
-    if visit.link_if_there("run", id=run):
-        return visit.redirect("run", {"done": "redriven"}, id=run)
-    return visit.redirect("dead", {"done": "redriven", "state": "redriven"})
+    return visit.redirect("run", {"done": "redriven" if made.is_new else "repeated"}, id=made.run)
 
 
 async def read_letters(

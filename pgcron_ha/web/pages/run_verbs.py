@@ -29,7 +29,10 @@ async def retry(visit: Visit) -> Response:
     """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
     run = run_number(visit)
     await visit.form()
-    made = await visit.act(
-        lambda connection: doors.retry_run(connection, run, actor=visit.actor, schema=visit.schema)
+    made = await visit.make_run(
+        "retry",
+        run,
+        lambda connection: doors.retry_run(connection, run, actor=visit.actor, schema=visit.schema),
     )
-    return visit.redirect("run", {"done": "retried" if made == run else "rerun"}, id=made)
+    done = "retried" if made.run == run else "rerun"
+    return visit.redirect("run", {"done": done if made.is_new else "repeated"}, id=made.run)

@@ -12,12 +12,12 @@ async def run_now(visit: Visit) -> Response:
     """Makes one extra run of the schedule as it is defined; then shows it."""
     name = visit.segment("name")
     await visit.form()
-    run = await visit.act(
-        lambda connection: doors.run_now(connection, name, actor=visit.actor, schema=visit.schema)
+    made = await visit.make_run(
+        "run_now",
+        name,
+        lambda connection: doors.run_now(connection, name, actor=visit.actor, schema=visit.schema),
     )
-    if visit.link_if_there("run", id=run):
-        return visit.redirect("run", {"done": "run"}, id=run)
-    return visit.redirect("schedule", {"done": "run"}, name=name)
+    return visit.redirect("run", {"done": "run" if made.is_new else "repeated"}, id=made.run)
 
 
 async def pause(visit: Visit) -> Response:

@@ -1,0 +1,102 @@
+"""A form that is sent twice is done once: the database decides."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import asyncpg
+import httpx
+
+from tests.web.conftest import Site
+
+RUN_NOW = "/schedules/weekly-report/run"
+
+
+async def number_of(site: Site, path: str, action: str) -> str:
+    """The number that the form with this action holds on a page."""
+    page = (await site.get(path)).text
+    form = re.search(rf'action="{re.escape(action)}"><input[^>]* value="([^"]+)"', page)
+    assert form is not None, page
+    return form[1]
+
+
+async def runs_of(dsn: str, origin: str) -> list[int]:
+    connection = await asyncpg.connect(dsn)
+    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE origin = $1", origin)
+    await connection.close()
+    return [row["id"] for row in rows]
+
+
+def run_in(answer: httpx.Response) -> int:
+    assert answer.status_code == 303, answer.text
+    return int(answer.headers["location"].partition("?")[0].rpartition("/")[2])
+
+
+async def test_run_now_sent_many_times_at_once_makes_one_run(
+    full_site: Site, full_database: str
+) -> None:
+    number = await number_of(full_site, "/schedules/weekly-report", RUN_NOW)
+
+    answers = await asyncio.gather(*(full_site.post(RUN_NOW, operation=number) for _ in range(8)))
+    later = await full_site.post(RUN_NOW, operation=number)
+
+    (run,) = await runs_of(full_database, "manual")
+    assert {run_in(answer) for answer in (*answers, later)} == {run}
+    said = [answer.headers["location"].rpartition("=")[2] for answer in answers]
+    assert sorted(said) == ["repeated"] * 7 + ["run"]
+    page = await full_site.get(later.headers["location"])
+    assert "This form had been sent already; this is the run that it made." in page.text
+
+
+async def test_each_answer_has_numbers_of_its_own(full_site: Site, full_database: str) -> None:
+    pages = await asyncio.gather(*(full_site.get("/schedules/weekly-report") for _ in range(5)))
+    numbers = {re.findall(r'name="operation" value="([^"]+)"', page.text)[0] for page in pages}
+
+    for number in numbers:
+        await full_site.post(RUN_NOW, operation=number)
+    await full_site.post(RUN_NOW)
+    await full_site.post(RUN_NOW)
+
+    assert len(numbers) == 5
+    assert len(await runs_of(full_database, "manual")) == 7
+
+
+async def test_retry_and_redrive_sent_twice_give_the_first_result(
+    full_site: Site, full_database: str
+) -> None:
+    connection = await asyncpg.connect(full_database)
+    ended, letter = await connection.fetchrow(
+        """SELECT (SELECT min(id) FROM pgcron.history WHERE outcome = 'succeeded'),
+                  (SELECT min(run_id) FROM pgcron.dead_letter)"""
+    )
+    await connection.close()
+    for path, origin in ((f"/runs/{ended}/retry", "rerun"), (f"/dead/{letter}/redrive", "redrive")):
+        number = await number_of(full_site, path.rpartition("/")[0].replace("dead", "runs"), path)
+
+        first, second = [await full_site.post(path, operation=number) for _ in range(2)]
+
+        assert await runs_of(full_database, origin) == [run_in(first)] == [run_in(second)]
+
+
+async def test_what_failed_was_not_done(full_site: Site, full_database: str) -> None:
+    number = "0123456789abcdef"
+    missing = await full_site.post("/schedules/later/run", operation=number)
+    connection = await asyncpg.connect(full_database)
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('later', '@daily', 'py:x')"
+    )
+    await connection.close()
+
+    made = await full_site.post("/schedules/later/run", operation=number)
+
+    assert missing.status_code == 404
+    assert await runs_of(full_database, "manual") == [run_in(made)]
+
+
+async def test_a_number_that_no_form_has_is_refused(full_site: Site) -> None:
+    for number in ("short", "x" * 65, "a b c d e f g h i j k l", "' OR 1=1 --       "):
+        answer = await full_site.post(RUN_NOW, operation=number)
+
+        assert answer.status_code == 400
+        assert "is not a number of an operation" in answer.text
