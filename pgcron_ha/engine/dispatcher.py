@@ -22,6 +22,7 @@ from pgcron_ha.engine.session import Session
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Interrupted, StopReason
 from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import RunsParked, RunsReleased
 from pgcron_ha.telemetry.log import emit
 
@@ -93,6 +94,7 @@ class Dispatcher(Service):
         self._full_claims = 0
         self._claims_begun = 0
         self._claim_sent_at: float | None = None
+        self._answered_after = 0.0
 
     def claims_settled_at(self) -> float:
         """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its row is
@@ -186,6 +188,7 @@ class Dispatcher(Service):
                 **paths,
             )
         )
+        COUNTERS.claimed(len(rows), limit, self._answered_after)
         await self._take(rows, incarnation)
         self._paths.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
@@ -305,20 +308,25 @@ class Dispatcher(Service):
             incarnation = self._session.incarnation
             rows = await self._settle(self._careful.claim_once(self._free()))
             claimed = len(rows)
+            COUNTERS.claimed(claimed, self._free(), self._answered_after)
             await self._take(rows, incarnation)
         free = self._free()
         ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
         incarnation = self._session.incarnation
         decided = await self._settle(self._careful.decide_lanes(free, ahead))
+        COUNTERS.claimed(len(decided.claimed), free + ahead, self._answered_after)
+        COUNTERS.occurrences["skipped"] += decided.skipped
         self._waits_for_slot = decided.waits_for_slot
         await self._take(decided.claimed, incarnation)
         return claimed + len(decided.claimed) + decided.skipped
 
     async def _settle(self, claiming: Awaitable[_Answer]) -> _Answer:
         """The answer to a claim; meanwhile it counts as unsettled."""
-        self._claim_sent_at = boottime()
+        self._claim_sent_at = sent_at = boottime()
         try:
-            return await claiming
+            answer = await claiming
+            self._answered_after = boottime() - sent_at
+            return answer
         finally:
             self._claim_sent_at = None
 

@@ -101,6 +101,8 @@ async def test_a_node_s_work_is_counted(client: httpx.AsyncClient, connection: C
     ended = growth(after, "pgcron_runs_finished_total", **fine)
     assert growth(after, "pgcron_attempts_total", **fine) == ended
     assert growth(after, "pgcron_occurrences_total", decision="run") >= 1
+    assert growth(after, "pgcron_claim_batch_runs_sum") >= ended + 1
+    assert growth(after, "pgcron_claims_total", result="partial") >= 1
     assert growth(after, "pgcron_log_bytes_total", queue="default") >= ended * len(LINE)
     assert value(after, "pgcron_db_connects_total", link="claims") == 1
     assert value(after, "pgcron_handlers") == 2
