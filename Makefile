@@ -40,9 +40,9 @@ bench: ## figures beside their baselines; ONLY=drain,enqueue chooses, ARGS="--qu
 	@.ci/environment dev
 	@$(BIN)/python -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-chaos: ## the tests with real processes only: kill -9, SIGSTOP, server restarts
+chaos: ## faults by a seed against real nodes and servers; SEED=1 (or 1,2,3) MINUTES=5 REPORT=FILE ARGS="--ttl 5"
 	@.ci/environment dev
-	@$(BIN)/python -m pytest -p tests.house.no_skips tests/e2e $(ARGS)
+	@$(BIN)/python -m tests.chaos --seeds "$(or $(SEED),1)" --minutes "$(or $(MINUTES),2)" $(if $(REPORT),--report "$(REPORT)") $(ARGS)
 
 lock: ## resolve pyproject.toml again into .requirements/ (needs uv)
 	.requirements/lock "$(UV)"

@@ -1,0 +1,83 @@
+"""C14: what must have happened at least once, or the run has proved nothing ("sometimes")."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tests.chaos.checking.history import History
+
+
+def _events(name: str, **facts: object) -> Callable[[History], int]:
+    def count(history: History) -> int:
+        return sum(
+            1
+            for event in history.node_events
+            if event.get("event") == name
+            and all(str(event.get(key, "")).find(str(value)) >= 0 for key, value in facts.items())
+        )
+
+    return count
+
+
+def _records(kind: str, **facts: object) -> Callable[[History], int]:
+    def count(history: History) -> int:
+        return sum(
+            1
+            for event in history.of(kind)
+            if all(event.get(key) == value for key, value in facts.items())
+        )
+
+    return count
+
+
+def _buried(history: History) -> int:
+    events = [each for each in history.node_events if each.get("event") == "NodeJoined"]
+    return sum(1 for event in events if "buried" in str(event) and _number(event) > 0)
+
+
+def _number(event: Mapping[str, object]) -> int:
+    value = event.get("buried", 0)
+    return value if isinstance(value, int) else 0
+
+
+def _outcome(*outcomes: str) -> Callable[[History], int]:
+    return lambda history: sum(1 for row in history.table("ended") if row["outcome"] in outcomes)
+
+
+SOMETIMES: Final[Mapping[str, Callable[[History], int]]] = {
+    "a completion was fenced out": _events("RunFenced"),
+    "a claim without an owner was given back": _events("RunsReleased", reason="never came"),
+    "the answer to a claim was lost": lambda h: sum(
+        1 for e in h.of("lost") if e["statement"].startswith("claim")
+    ),
+    "the answer to a completion was lost": _records("lost", statement="finish_runs"),
+    "a node stopped its handlers before its lease was over": _events(
+        "LeaseEndangered", phase="lost"
+    ),
+    "a node found itself declared dead": _events("NodeFenced"),
+    "a peer was declared dead": _events("PeerDied"),
+    "runs of a dead node were reaped": _events("RunsReaped"),
+    "a decision was made late": _records("slow", statement="materialize"),
+    "a run succeeded after an attempt that failed": lambda h: sum(
+        1 for row in h.table("ended") if row["outcome"] == "succeeded" and row["attempt"] > 1
+    ),
+    "a fire was skipped": _outcome("skipped"),
+    "a fire was missed": lambda h: len(h.table("missed")),
+    "a run was lost": _outcome("lost"),
+    "a client got no answer": lambda h: sum(
+        1 for facts in h.answers().values() if facts["result"] == "unknown"
+    ),
+}
+"""What each is called, and how often a history shows it."""
+
+
+def coverage(history: History) -> Counter[str]:
+    """How often each rare thing happened; what never did counts 0."""
+    return Counter({name: count(history) for name, count in SOMETIMES.items()})
+
+
+def uncovered(counts: Mapping[str, int]) -> list[str]:
+    """What never happened."""
+    return [name for name in SOMETIMES if not counts.get(name)]

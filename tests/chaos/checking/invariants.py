@@ -1,0 +1,74 @@
+"""C13: what must hold at every look, and what the server has logged."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from tests.chaos.checking.history import History
+
+ORPHANED_SECONDS: Final = 2.0
+WAITING_SECONDS: Final = 5.0
+"""In quiet times: for how long a dead node's row may run, and a due run may wait."""
+
+# Sessions of nemeses do what nobody should; their statements are known by these words.
+_WANTED = re.compile(r"SELECT 1 FROM pgcron\.run WHERE id = |LOCK TABLE|PREPARE|ATTACH|DETACH")
+_UNIQUE = re.compile(r'duplicate key value violates unique constraint "(\w+)"')
+_CHECK = re.compile(r'violates check constraint "(\w+)"')
+_CLIENTS_OWN = re.compile(r"schedule_name_key")
+
+
+def check_looks(history: History) -> Iterator[str]:
+    """Lanes are never crowded; in quiet times nothing is left lying."""
+    quiet = history.phases.get("after", float("inf"))
+    crowded = sum(1 for look in history.of("look") if look["crowded_lanes"])
+    if crowded:
+        yield f"C13: {crowded} looks saw two running runs in a lane"
+    hoarders = [look["hoarders"] for look in history.of("look") if look["hoarders"]]
+    if len(hoarders) > 1:
+        yield f"C13: a node claimed more careful runs than it has slots, {len(hoarders)} times"
+    for look in history.of("look"):
+        if look["at"] < quiet:
+            continue
+        if look["orphaned"] > ORPHANED_SECONDS:
+            yield f"C13: a dead node's run was still running after {look['orphaned']:.1f} s"
+        if look["waiting"] > WAITING_SECONDS:
+            yield f"C13: a due run waited for {look['waiting']:.1f} s though all was quiet"
+
+
+def check_drained(history: History) -> Iterator[str]:
+    """In the end nothing lives, and nodes leave in order."""
+    for event in history.of("phase"):
+        if event["name"] == "over" and not event["drained"]:
+            left = Counter(
+                (row["state"], row["handler"], row["hold"]) for row in history.table("live")
+            )
+            yield f"C13: {sum(left.values())} runs never ended: {left.most_common(4)}"
+    for event in history.of("left"):
+        if event["code"] != 0:
+            yield f"C13: node {event['node']} left with exit code {event['code']}"
+
+
+def check_server_log(history: History) -> Iterator[str]:
+    """C14's zeros: no deadlock of our own, no net under a claim was needed, no constraint broke."""
+    for entry in history.server_log:
+        if "deadlock detected" in entry and not _WANTED.search(entry):
+            yield f"C14: deadlock: {entry[:600]}"
+        for pattern in (_UNIQUE, _CHECK):
+            found = pattern.search(entry)
+            if found and not _CLIENTS_OWN.search(found[1]):
+                yield f"C14: the net {found[1]!r} was needed: {entry[:300]}"
+        if " PANIC: " in entry or "TRAP:" in entry:
+            yield f"C14: {entry[:300]}"
+
+
+def server_errors(history: History) -> Counter[str]:
+    """What the server refused, by its words without numbers."""
+    found: Counter[str] = Counter()
+    for entry in history.server_log:
+        message = entry.partition("ERROR: ")[2].split("\n")[0].strip()
+        if message:
+            found[re.sub(r"\d+", "…", message)[:100]] += 1
+    return found

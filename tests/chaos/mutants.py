@@ -1,0 +1,417 @@
+"""Guards of the protocol, each of which can be taken away: what the harness must be able to see.
+
+A mutant changes named statements or methods in the node's own process, or functions, indexes and
+constraints of the database after its migration. Where one guard stands behind another, the mutant
+takes both: what holds without the first is the second's work. ``needs`` are the nemeses that make
+a mutant visible soon; ``points`` the failpoints that do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import asyncpg
+
+from pgcron_ha.db import statements
+from pgcron_ha.engine import dispatcher, lease, node, reconcile, session
+from pgcron_ha.executors import supervisor_client
+from pgcron_ha.executors.operating_system import boottime
+from tests.chaos.failpoints import Failpoints
+
+VARIABLE: Final = "CHAOS_MUTANT"
+
+Replacements = tuple[tuple[str, str], ...]
+
+
+class StaleMutant(Exception):
+    """What a mutant takes away is not there any more: the mutant must be written anew."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`texts`: by statement, `functions`: by function of the database, what becomes of what."""
+
+    name: str
+    guard: str
+    texts: Mapping[str, Replacements] = field(default_factory=dict)
+    functions: Mapping[str, Replacements] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
+    in_node: Callable[[], None] | None = None
+    needs: tuple[str, ...] = ()
+    points: Failpoints = field(default_factory=Failpoints)
+    survives: str | None = None
+    """Why no fault of this harness can show it."""
+
+    def change_node(self) -> None:
+        """In the node's process, before the node is made."""
+        loaded = statements.load()
+        for name, replacements in self.texts.items():
+            statement = loaded[name]
+            loaded[name] = dataclasses.replace(statement, sql=_replaced(statement, replacements))
+        if self.in_node is not None:
+            self.in_node()
+
+    async def change_database(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        """On a migrated database."""
+        for name, replacements in self.functions.items():
+            text = await connection.fetchval(
+                "SELECT pg_get_functiondef(p.oid) FROM pg_proc p WHERE p.proname = $1"
+                " AND p.pronamespace = 'pgcron'::regnamespace",
+                name,
+            )
+            await connection.execute(_replace(name, text or "", replacements))
+        for command in self.commands:
+            await connection.execute(command)
+
+
+def _replaced(statement: statements.Statement, replacements: Replacements) -> str:
+    """Replacements name parameters (``:token``), a statement has numbers (``$2``)."""
+    numbers = {name: f"${number}" for number, name in enumerate(statement.parameters, 1)}
+
+    def numbered(text: str) -> str:
+        for name in sorted(numbers, key=len, reverse=True):
+            text = text.replace(f":{name}", numbers[name])
+        return text
+
+    return _replace(
+        statement.name, statement.sql, tuple((numbered(a), numbered(b)) for a, b in replacements)
+    )
+
+
+def _replace(name: str, text: str, replacements: Replacements) -> str:
+    for old, new in replacements:
+        if old not in text:
+            raise StaleMutant(f"{name}: {old!r} is not in it any more")
+        text = text.replace(old, new)
+    return text
+
+
+# Changes of methods.
+
+
+def _put(place: Any, name: str, changed: object) -> None:
+    """In the place of what is called so there."""
+    if not hasattr(place, name):
+        raise StaleMutant(f"{place!r} has no {name} any more")
+    setattr(place, name, changed)
+
+
+def _never_fence_itself() -> None:
+    held, over = lease.LeasePhase.HELD, lease.LeasePhase.OVER
+    _put(lease.Lease, "phase", lambda self, now: held if self.renewed_at > 0 else over)
+    _put(lease.Lease, "is_held", lambda self, now: self.renewed_at > 0)
+    # Executors keep the deadline by themselves.
+    acknowledge = session.Session._acknowledge
+
+    def acknowledge_for_ever(self: session.Session, sent: float) -> None:
+        acknowledge(self, sent)
+        self._hooks.renewed(sent + 1e6)
+
+    _put(session.Session, "_acknowledge", acknowledge_for_ever)
+
+
+def _without(part: str) -> Callable[[], None]:
+    """What reconciliation finds of this kind is not done."""
+
+    def change() -> None:
+        def less(*arguments: Any) -> reconcile.Reconciliation:
+            nothing: Any = []
+            return dataclasses.replace(reconcile.reconcile(*arguments), **{part: nothing})
+
+        _put(node, "reconcile", less)
+
+    return change
+
+
+def _release_at_first_sight() -> None:
+    """Without waiting for the answers that are under way."""
+
+    def at_once(beat: Any, held: Any, unknown: Any, settled: float) -> reconcile.Reconciliation:
+        first = {run: (token, float("-inf")) for run, token in beat.runs.items()}
+        return reconcile.reconcile(beat, held, first, float("inf"))
+
+    _put(node, "reconcile", at_once)
+
+
+def _count_the_lease_from_the_answer() -> None:
+    renew = lease.Lease.renew
+    _put(lease.Lease, "renew", lambda self, sent_at: renew(self, boottime()))
+
+
+def _trust_notifications() -> None:
+    initialise = dispatcher.Dispatcher.__init__
+
+    def without_poll(self: dispatcher.Dispatcher, *arguments: Any) -> None:
+        initialise(self, *arguments)
+        self.interval = 3600.0
+
+    _put(dispatcher.Dispatcher, "__init__", without_poll)
+    _put(dispatcher.Dispatcher, "_until_due", lambda self: 3600.0)
+    _put(dispatcher.Dispatcher, "joined", lambda self: None)
+
+
+_CARELESS = """
+from pgcron_ha.executors import supervisor
+class Careless(supervisor.Supervisor):
+    def kill_all(self):
+        import os, time
+        os.closerange(3, 256)
+        time.sleep(20)
+    def _keep_limits(self):
+        pass
+supervisor.Supervisor = Careless
+main()
+"""
+
+
+def _leave_children_alive() -> None:
+    program = supervisor_client._PROGRAM
+    _put(supervisor_client, "_PROGRAM", _replace("_PROGRAM", program, (("main()\n", _CARELESS),)))
+
+
+def _begin_what_was_claimed_before() -> None:
+    """Runs that an earlier incarnation has claimed are begun all the same."""
+
+    async def take(self: dispatcher.Dispatcher, rows: list[Any], *_: Any) -> None:
+        self._runner.accept(rows)
+
+    _put(dispatcher.Dispatcher, "_take", take)
+
+
+_DROP_LANE_NET = "DROP INDEX pgcron.run_overlap_slot"
+_DROP_FIRE_NET = "DROP INDEX pgcron.run_fire"
+_LEDGER_FORGETS: Replacements = (
+    ("  ON CONFLICT (schedule_id, fire_at) DO NOTHING\n", ""),
+    ("  ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING\n", ""),
+)
+_NO_LEDGER = ("ALTER TABLE pgcron.occurrence DROP CONSTRAINT occurrence_pkey", _DROP_FIRE_NET)
+_LOST = Failpoints(lost=0.05)
+_ZOMBIES = Failpoints(lost=0.01, frozen=0.01)
+_SLOW = Failpoints(slow=0.3, lost=0.01)
+
+_A_TOKEN = "token = (SELECT gen_random_uuid())"
+_THE_RUNS = ((_A_TOKEN, "token = r.uuid"),)
+_OF_THE_ATTEMPT = ((_A_TOKEN, "token = md5(r.id || '/' || (r.attempt + 1))::uuid"),)
+_CAS = " AND c.generation = p.generation AND c.watermark = p.watermark"
+_NO_RULES = "ALTER TABLE pgcron.run DROP CONSTRAINT a_run_keeps_its_rules"
+_LANE_LOCK = (
+    "WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id))"
+)
+_HOLDER = (
+    "NOT EXISTS (SELECT FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id"
+    " AND h.overlap_slot IS NOT NULL)"
+)
+_CANCEL = (
+    "UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),"
+    " cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run;"
+)
+_RETRYABLE = "retryable AND run.attempt < coalesce(run.max_attempts, 5)"
+_ONCE = (
+    "WHEN run.delivery = 'at_most_once'"
+    " THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END"
+)
+
+MUTANTS: Final = (
+    Mutant(
+        "no_token",
+        "completions are fenced by the claim's token",
+        texts={"finish_runs": ((" AND r.token = given.token", ""),)},
+        needs=("N3", "N6"),
+        points=_ZOMBIES,
+    ),
+    Mutant(
+        "token_of_the_run",
+        "the token names the claim, not the run",
+        texts={"claim_runs": _THE_RUNS, "claim_at_most_once": _THE_RUNS},
+        functions={"claim_lanes": _THE_RUNS},
+        needs=("N3", "N6"),
+        points=_ZOMBIES,
+    ),
+    Mutant(
+        "no_self_fence",
+        "a node stops before its lease is over",
+        in_node=_never_fence_itself,
+        needs=("N6",),
+    ),
+    Mutant(
+        "no_reconciliation",
+        "claims whose answer was lost are given back",
+        in_node=_without("to_release"),
+        needs=("N5",),
+        points=_LOST,
+    ),
+    Mutant(
+        "hasty_reconciliation",
+        "a claim whose answer is under way is not given back",
+        in_node=_release_at_first_sight,
+        needs=("N5", "N20"),
+    ),
+    Mutant(
+        "begins_for_a_dead_incarnation",
+        "what an earlier incarnation has claimed is not begun",
+        in_node=_begin_what_was_claimed_before,
+        needs=("N3", "N5"),
+    ),
+    Mutant(
+        "no_compare_and_set",
+        "the cursor is moved only from where it was read",
+        texts={"materialize": ((_CAS, ""),)},
+        needs=("N17",),
+        points=_SLOW,
+    ),
+    Mutant(
+        "no_generation",
+        "a decision counts for the version it was made for",
+        texts={"materialize": ((" AND c.generation = p.generation", ""),)},
+        needs=("N17",),
+        points=_SLOW,
+    ),
+    Mutant(
+        "no_ledger",
+        "the ledger's key makes each fire one row (and the cursor's compare-and-set before it)",
+        texts={"materialize": ((_CAS, ""), *_LEDGER_FORGETS)},
+        commands=_NO_LEDGER,
+        needs=("N17",),
+        points=_SLOW,
+    ),
+    Mutant(
+        "late_fires_untold",
+        "fires that are dropped are written down",
+        texts={
+            "materialize": (
+                (
+                    "JOIN moved ON moved.schedule_id = d.schedule_id\n",
+                    "JOIN moved ON moved.schedule_id = d.schedule_id AND false\n",
+                ),
+            )
+        },
+        needs=("N7", "N15"),
+    ),
+    Mutant(
+        "pauses_untold",
+        "resuming writes the pause down",
+        functions={"apply_edit": (("IF schedule_now.enabled AND", "IF false AND"),)},
+        needs=("N17",),
+    ),
+    Mutant(
+        "clock_before_locks",
+        "an edit reads the clock after it has locked the rows (and the ledger keeps what ran)",
+        functions={
+            "apply_edit": (
+                ("  edit_time := clock_timestamp();\n", ""),
+                ("  edit_time timestamptz;", "  edit_time timestamptz := clock_timestamp();"),
+                ("(o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL)", "true"),
+            )
+        },
+        needs=("N17", "N13"),
+    ),
+    Mutant(
+        "lanes_unchecked",
+        "a lane that is held is not claimed (and the slot's unique index)",
+        functions={"claim_lanes": ((_HOLDER, "true"),)},
+        commands=(_DROP_LANE_NET,),
+        needs=("N1",),
+    ),
+    Mutant(
+        "lanes_unlocked",
+        "a lane is decided under its lock (and the slot's unique index)",
+        functions={
+            "claim_lanes": (
+                (_LANE_LOCK, ""),
+                (
+                    "    RETURN QUERY\n      UPDATE",
+                    "    PERFORM pg_sleep(0.05);\n    RETURN QUERY\n      UPDATE",
+                ),
+            )
+        },
+        commands=(_DROP_LANE_NET,),
+        needs=("N19",),
+    ),
+    Mutant(
+        "forced_release",
+        "a run that is asked to stop keeps its slot until it has stopped",
+        functions={
+            "cancel_run": (
+                (
+                    _CANCEL,
+                    "PERFORM pgcron.end_run(r, 'cancelled', NULL, why, NULL)"
+                    " FROM pgcron.run r WHERE r.id = run;",
+                ),
+            )
+        },
+        needs=("N19",),
+    ),
+    Mutant(
+        "reaper_without_beat",
+        "a peer that has renewed meanwhile is not declared dead",
+        texts={
+            "declare_dead": ((" AND beat_sequence = :beat_sequence AND lease_until < now()", ""),)
+        },
+        needs=("N3", "N6"),
+        points=Failpoints(slow=0.9),
+    ),
+    Mutant(
+        "lease_from_the_answer",
+        "the lease counts from when its renewal was sent",
+        in_node=_count_the_lease_from_the_answer,
+        needs=("N5", "N6", "N20"),
+    ),
+    Mutant(
+        "claims_without_bound",
+        "a claim's limit holds whatever plan is chosen",
+        texts={
+            "claim_at_most_once": (
+                ("WHERE r.id = ANY(ARRAY(", "WHERE r.id IN ("),
+                ("  LIMIT :limit))", "  LIMIT :limit)"),
+            )
+        },
+        needs=("N7",),
+    ),
+    Mutant(
+        "notifications_only",
+        "a node looks for work by itself",
+        in_node=_trust_notifications,
+        needs=("N16", "N5"),
+    ),
+    Mutant(
+        "endless_retries",
+        "a run is not tried more often than allowed (and the rule of its row)",
+        functions={"attempt_verdict": ((_RETRYABLE, "retryable"),)},
+        commands=(_NO_RULES,),
+        needs=("N20",),
+    ),
+    Mutant(
+        "once_is_retried",
+        "what may start once never comes back (and the rule of its row)",
+        functions={"attempt_verdict": ((_ONCE, ""),)},
+        commands=(_NO_RULES,),
+        needs=("N1",),
+    ),
+    Mutant(
+        "children_survive",
+        "the supervisor ends the programs of a dead node",
+        in_node=_leave_children_alive,
+        needs=("N2",),
+    ),
+    Mutant(
+        "keys_forgotten",
+        "a living idempotency key names its run",
+        functions={"enqueue": (("WHERE known.expires_at <= now()", "WHERE true"),)},
+        needs=("N1",),
+    ),
+    Mutant(
+        "token_of_the_attempt",
+        "the token is random: an attempt's number comes again after commits were lost",
+        texts={"claim_runs": _OF_THE_ATTEMPT, "claim_at_most_once": _OF_THE_ATTEMPT},
+        functions={"claim_lanes": _OF_THE_ATTEMPT},
+        needs=("N3", "N6"),
+        points=_ZOMBIES,
+        survives="one server loses no commit; a failover that does is not played here",
+    ),
+)
+"""In the order in which they are tried."""
+
+BY_NAME: Final = {mutant.name: mutant for mutant in MUTANTS}

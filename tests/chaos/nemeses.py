@@ -1,0 +1,115 @@
+"""All nemeses by their number. N9, clocks, is no fault of its own: nodes begin with wrong ones."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from tests.chaos import nemeses_of_nodes as nodes
+from tests.chaos import nemeses_of_the_server as server
+from tests.chaos import record
+from tests.chaos.clients import Client, enqueue
+from tests.chaos.composing import Fault
+from tests.chaos.schedules import edit_schedules
+from tests.chaos.stage import Stage
+
+Nemesis: TypeAlias = Callable[[Stage, Fault, random.Random], Awaitable[None]]
+
+
+async def block_loops(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N4: handlers that keep a node's interpreter busy and never give way."""
+    client = Client(stage, fault.seed)
+    for _ in range(len(stage.nodes)):
+        seconds = round(min(2.0, chance.uniform(0.5, 2.0)) * stage.settings.ttl / 2, 2)
+        await enqueue(client, "py:spins", {"seconds": seconds})
+    await asyncio.sleep(fault.seconds / 2)
+    client.forget_connection()
+
+
+async def pester(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N19: runs are cancelled, retried, redriven, and run beside their schedule, by chance."""
+    client = Client(stage, fault.seed)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + fault.seconds
+    while loop.time() < end:
+        await _pester_once(client, chance)
+        await asyncio.sleep(0.15)
+    client.forget_connection()
+
+
+async def _pester_once(client: Client, chance: random.Random) -> None:
+    try:
+        rows = await client.rows(
+            "SELECT id, state FROM pgcron.run ORDER BY random() LIMIT 1"
+            if chance.random() < 0.8
+            else "SELECT id, outcome FROM pgcron.history ORDER BY finished_at DESC LIMIT 1"
+        )
+    except Exception:  # a driver has many words for a database that is away
+        client.forget_connection()
+        return
+    if not rows:
+        return
+    run: int = rows[0][0]
+    what = chance.choice(["cancel", "cancel", "retry", "run now", "redrive"])
+    if what == "run now":
+        name = chance.choice(["a1", "s1", "s2", "o1"])
+        query = "SELECT pgcron.run_now($2) FROM (SELECT $1::int) one"
+        await client.ask("run now", query, name, name=name)
+        return
+    function = {"cancel": "cancel_run", "retry": "retry_run", "redrive": "redrive"}[what]
+    query = f"SELECT pgcron.{function}($2) FROM (SELECT $1::int) one"
+    await client.ask(what, query, run, run=run)
+
+
+async def break_handlers(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N20: handlers that raise, hang, ignore their end, kill their node, return nonsense."""
+    client = Client(stage, fault.seed)
+    seconds = round(chance.uniform(0.3, 1.2) * stage.settings.ttl, 2)
+    for handler, args in (
+        ("py:raises", {}),
+        ("py:huge", {}),
+        ("py:invalid", {}),
+        ("py:stubborn", {"seconds": seconds}),
+        ("py:deaf", {"seconds": seconds}),
+        ("py:poison", {}),
+    ):
+        if handler != "py:poison" or chance.random() < 0.4:
+            await enqueue(client, handler, args, attempts=2)
+    await asyncio.sleep(fault.seconds / 4)
+    client.forget_connection()
+
+
+NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
+    "N1": (nodes.kill_node,),
+    "N2": (nodes.kill_parent,),
+    "N3": (nodes.freeze_node,),
+    "N4": (block_loops,),
+    "N5": (nodes.stall, nodes.lose_answers, nodes.reset, nodes.delay),
+    "N6": (nodes.partition,),
+    "N7": (server.restart_server, server.kill_backend, server.freeze_server),
+    "N8": (server.terminate_backends,),
+    "N13": (server.exhaust_connections, server.lock_rows, server.lock_tables),
+    "N14": (server.hold_snapshot, server.leave_prepared),
+    "N15": (server.lose_partition, server.make_read_only),
+    "N16": (server.kill_listeners,),
+    "N17": (edit_schedules,),
+    "N19": (pester,),
+    "N20": (break_handlers,),
+}
+
+
+async def perform(stage: Stage, fault: Fault) -> None:
+    """One fault from its beginning to its end; what it can't do just now is written down."""
+    chance = random.Random(fault.seed)
+    nemesis = chance.choice(NEMESES[fault.nemesis])
+    name = getattr(nemesis, "__name__", "")
+    facts = {"number": fault.number, "nemesis": fault.nemesis, "name": name}
+    record.write("fault", phase="on", seconds=fault.seconds, **facts)
+    problem = None
+    try:
+        await nemesis(stage, fault, chance)
+    except Exception as error:  # another fault made this one impossible
+        problem = f"{type(error).__name__}: {error}"[:300]
+    record.write("fault", phase="off", problem=problem, **facts)

@@ -1,0 +1,118 @@
+"""One chaos run: a quiet beginning, faults by a seed, healing, quiet, and nothing left alive."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from tests.chaos import nemeses, record, schedules
+from tests.chaos.clients import Client, keep_enqueueing
+from tests.chaos.composing import compose
+from tests.chaos.dumping import dump
+from tests.chaos.stage import Settings, Stage
+from tests.chaos.watching import keep_reviving, keep_watching
+from tests.waiting import until
+
+CLIENTS: Final = 2
+BEFORE_LEASES: Final = 2.0
+AFTER_LEASES: Final = 3.0
+"""How long it is quiet before and after the faults."""
+
+DRAIN_SECONDS: Final = 60.0
+"""More than the longest back-off, the longest handler and a lease together."""
+
+
+async def play(settings: Settings, folder: Path) -> None:
+    """Leaves ``evidence.jsonl``, ``tables.json``, ``server.log`` and nodes' logs in `folder`."""
+    async with Stage(folder, settings) as stage:
+        record.write("phase", name="start", ttl=settings.ttl, seed=settings.seed)
+        for name in stage.proxies:
+            stage.spawn(name)
+        for node in list(stage.nodes.values()):
+            await until(f"{node.name} has joined", node.has_joined, deadline=30)
+        await _create_schedules(stage)
+        async with _company(stage) as enqueueing:
+            record.write("phase", name="before")
+            await asyncio.sleep(BEFORE_LEASES * settings.ttl)
+            record.write("phase", name="faults")
+            stage.allow_failpoints(True)
+            await _do_harm(stage)
+            stage.allow_failpoints(False)
+            await stage.heal()
+            record.write("phase", name="recovery")
+            await asyncio.sleep(AFTER_LEASES * settings.ttl)
+            record.write("phase", name="after")
+            await asyncio.sleep(AFTER_LEASES * settings.ttl)
+            enqueueing.set()
+            await _drain(stage)
+        async with stage.connected() as connection:
+            await dump(connection, folder / "tables.json")
+        await stage.stop_nodes()
+        stage.keep_server_log()
+
+
+@contextlib.asynccontextmanager
+async def _company(stage: Stage) -> AsyncIterator[asyncio.Event]:
+    """Clients, the watch and the service manager; yields what stops the clients."""
+    settings = stage.settings
+    no_more_runs, over = asyncio.Event(), asyncio.Event()
+    clients = [Client(stage, settings.seed * 100 + number) for number in range(CLIENTS)]
+    tasks = [
+        asyncio.create_task(keep_enqueueing(client, settings.ttl, no_more_runs))
+        for client in clients
+    ]
+    tasks += [
+        asyncio.create_task(keep_watching(stage, over)),
+        asyncio.create_task(keep_reviving(stage, over)),
+    ]
+    try:
+        yield no_more_runs
+    finally:
+        no_more_runs.set()
+        over.set()
+        await asyncio.gather(*tasks)
+        for client in clients:
+            client.forget_connection()
+
+
+async def _create_schedules(stage: Stage) -> None:
+    client = Client(stage, stage.settings.seed)
+    for definition in schedules.definitions(stage.settings.ttl):
+        assert await schedules.create(client, definition) is not None
+    client.forget_connection()
+
+
+async def _do_harm(stage: Stage) -> None:
+    settings = stage.settings
+    chosen = settings.only or tuple(nemeses.NEMESES)
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    tasks = []
+    for fault in compose(settings.seed, settings.seconds, settings.ttl, chosen):
+        await asyncio.sleep(max(0.0, begin + fault.at - loop.time()))
+        tasks.append(asyncio.create_task(nemeses.perform(stage, fault)))
+    await asyncio.gather(*tasks)
+
+
+async def _drain(stage: Stage) -> None:
+    """Every schedule pauses, and what lives ends."""
+    client = Client(stage, 0)
+    await until("no more fires", lambda: schedules.pause_all(client), deadline=30)
+    client.forget_connection()
+    record.write("phase", name="drain")
+
+    async def nothing_lives() -> bool:
+        async with stage.connected("chaos-watch") as connection:
+            return bool(await connection.fetchval("SELECT NOT EXISTS (SELECT FROM pgcron.run)"))
+
+    loop = asyncio.get_running_loop()
+    end = loop.time() + DRAIN_SECONDS
+    drained = False
+    while loop.time() < end and not drained:
+        with contextlib.suppress(Exception):  # asked again
+            drained = await nothing_lives()
+        await asyncio.sleep(0.1)
+    record.write("phase", name="over", drained=drained)

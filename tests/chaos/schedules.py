@@ -1,0 +1,173 @@
+"""The schedules of a chaos run, and their edits by plain SQL (nemesis N17).
+
+Every version of a schedule carries the number of the operation that wrote it in its args, so that
+what is found afterwards can be laid beside what was asked, also when no answer came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos.clients import Client
+from tests.chaos.composing import Fault
+from tests.chaos.stage import Stage
+
+SPECS = (
+    "* * * * * *",
+    "*/2 * * * * *",
+    "1-59/3 * * * * *",
+    "0,7,20-25,40 * * * * *",
+    "* 0-29 * * * *",
+    "* * * * *",
+    "every 2s from 2026-01-01T00:00Z",
+)
+ZONES = ("UTC", "Asia/Kolkata", "Europe/Berlin", "America/St_Johns")
+EDITED = 6
+"""Schedules that the editor owns."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A schedule as a client writes it. `seconds` is how long its runs last."""
+
+    name: str
+    handler: str
+    spec: str = "* * * * * *"
+    overlap: str = "skip"
+    seconds: float = 0.3
+    delivery: str = "at_least_once"
+    catchup: str = "latest"
+    timezone: str = "UTC"
+
+    def args(self) -> dict[str, Any]:
+        """With the lane, which the handler writes into its evidence."""
+        lane = self.name if self.overlap == "skip" else None
+        args: dict[str, Any] = {"seconds": round(self.seconds, 2)}
+        if self.handler == "shell:program":
+            return args | {"lane": lane or "none"}
+        return args | ({"lane": lane} if lane else {})
+
+
+def definitions(ttl: float) -> list[Definition]:
+    """Every policy, every kind of handler, runs shorter and longer than a lease."""
+    return [
+        Definition("a1", "py:work", overlap="allow"),
+        Definition("a2", "py:work", overlap="allow", seconds=0.05, catchup="none"),
+        Definition("a3", "py:thread", overlap="allow", spec="*/2 * * * * *"),
+        Definition("a4", "shell:program", overlap="allow", spec="*/3 * * * * *", seconds=0.4),
+        Definition("s1", "py:work", seconds=0.7),
+        Definition("s2", "py:work", seconds=1.3),
+        Definition("s3", "py:work", seconds=1.6 * ttl),
+        Definition("s4", "py:thread", seconds=0.8 * ttl),
+        Definition("s5", "py:deaf", seconds=0.9),
+        Definition("s6", "shell:program", seconds=1.2 * ttl),
+        Definition("o1", "py:work", overlap="allow", delivery="at_most_once"),
+        Definition("o2", "py:work", delivery="at_most_once", seconds=0.6),
+        Definition("l1", "py:ledger", overlap="allow", spec="*/2 * * * * *", seconds=0.1),
+        Definition("m1", "py:work", spec="*/5 * * * * *", catchup="none", timezone=ZONES[1]),
+    ] + [
+        Definition(f"e{number}", "py:work", overlap=("skip", "allow")[number % 2], seconds=0.5)
+        for number in range(EDITED)
+    ]
+
+
+_CREATE = (
+    "INSERT INTO pgcron.schedule (name, spec, handler, args, overlap, delivery, catchup, timezone,"
+    " max_attempts, retry_base, retry_cap)"
+    " SELECT $2, $3, $4, $5::jsonb || CASE WHEN $4 LIKE 'py:%' THEN jsonb_build_object('op',"
+    " $1::int) ELSE '{}' END, $6, $7, $8, $9, CASE $7 WHEN 'at_most_once' THEN 1 ELSE 100 END,"
+    " '0.2 s', '2 s' RETURNING id"
+)
+
+
+async def create(client: Client, definition: Definition) -> int | None:
+    """The schedule's id, or None when the answer did not come."""
+    d = definition
+    values = (d.name, d.spec, d.handler, json.dumps(d.args()), d.overlap, d.delivery)
+    found: int | None = await client.ask(
+        "create", _CREATE, *values, d.catchup, d.timezone, name=d.name
+    )
+    return found
+
+
+_STAMP = "|| jsonb_build_object('op', $1::int)"
+"""What every edit adds to the args it writes."""
+
+
+async def edit_schedules(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N17: spec, zone, overlap, pause and resume, delete and create anew, roll back, take long."""
+    client = Client(stage, fault.seed)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + fault.seconds
+    while True:
+        await _one_edit(client, f"e{chance.randrange(EDITED)}", stage.settings.ttl)
+        if loop.time() >= end:
+            break
+        # Two edits within one pass of a materializer are the ones that hurt.
+        await asyncio.sleep(chance.choice([0.0, 0.05, 0.3, 1.0]))
+    await _resume_all(client)
+    client.forget_connection()
+
+
+async def _one_edit(client: Client, name: str, ttl: float) -> None:
+    chance = client.chance
+    kind = chance.choice(["spec", "spec", "spec", "zone", "overlap", "pause", "resume", "again"])
+    if kind == "again":
+        await _create_anew(client, name)
+        return
+    change, values = _change(chance, kind, name)
+    query = f"UPDATE pgcron.schedule SET {change} {_STAMP} WHERE name = $2 RETURNING id"
+    manner = chance.random()
+    block: dict[str, Any] = {}
+    if manner < 0.15:
+        block = {"begin": "BEGIN", "linger": chance.uniform(0.1, 0.8) * ttl}
+    elif manner < 0.25:
+        block = {"begin": "BEGIN", "rolls_back": True, "linger": chance.uniform(0.0, 0.3) * ttl}
+    elif manner < 0.35:
+        block = {"begin": "BEGIN ISOLATION LEVEL REPEATABLE READ"}
+    is_late = "REPEATABLE" in block.get("begin", "")
+    await client.ask_in_transaction(
+        "edit", [(query, (name, *values))], name=name, is_late=is_late, **block
+    )
+
+
+def _change(chance: random.Random, kind: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """What to set, with values from `$3` on."""
+    if kind == "spec":
+        return "spec = $3, args = args", (chance.choice(SPECS),)
+    if kind == "zone":
+        return "timezone = $3, args = args", (chance.choice(ZONES),)
+    if kind == "overlap":
+        overlap = chance.choice(["skip", "allow"])
+        if overlap == "skip":
+            return "overlap = $3, args = args || jsonb_build_object('lane', $2::text)", (overlap,)
+        return "overlap = $3, args = (args - 'lane')", (overlap,)
+    return f"enabled = {'false' if kind == 'pause' else 'true'}, args = args", ()
+
+
+async def _create_anew(client: Client, name: str) -> None:
+    await client.ask(
+        "delete",
+        "DELETE FROM pgcron.schedule WHERE name = $2 AND $1::int > 0 RETURNING id",
+        name,
+        name=name,
+    )
+    await create(client, Definition(name, "py:work", overlap="allow", seconds=0.4))
+
+
+async def _resume_all(client: Client) -> None:
+    for number in range(EDITED):
+        name = f"e{number}"
+        change = f"enabled = true, args = args {_STAMP}"
+        query = f"UPDATE pgcron.schedule SET {change} WHERE name = $2 RETURNING id"
+        await client.ask("edit", query, name, name=name, is_late=False)
+
+
+async def pause_all(client: Client) -> bool:
+    """The end of the play: no more fires from now on. Whether the server said so."""
+    query = "UPDATE pgcron.schedule SET enabled = false WHERE $1::int > 0 RETURNING true"
+    return bool(await client.ask("pause all", query))
