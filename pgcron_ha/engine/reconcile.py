@@ -55,10 +55,11 @@ def reconcile(
 ) -> Reconciliation:
     """Compares `beat` with what is `held`.
 
-    A row nobody here knows is given back only when every claim that was under way when it was first
-    seen has been answered (`claims_settled_at`: all claims sent before this instant are settled). A
-    run that is held but not in the rows was taken away, unless its claim was answered after the
-    beat was sent, or its end is on its way.
+    A row nobody here knows is given back only when every claim that was under way when the first
+    beat with it was answered is settled (`claims_settled_at`: all claims sent before this instant
+    are): that beat may be executed after a claim that was sent after it. A run that is held but not
+    in the rows was taken away, unless its claim was answered after the beat was sent, or its end is
+    on its way.
     """
     strangers: dict[int, tuple[UUID, float]] = {}
     release: list[tuple[int, UUID]] = []
@@ -67,7 +68,7 @@ def reconcile(
         if known is not None and known.token == token:
             continue
         first = unknown.get(run)
-        first_seen = first[1] if first is not None and first[0] == token else beat.sent_at
+        first_seen = first[1] if first is not None and first[0] == token else beat.received_at
         if first is not None and first_seen < beat.sent_at and claims_settled_at > first_seen:
             release.append((run, token))
         else:

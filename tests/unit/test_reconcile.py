@@ -42,7 +42,7 @@ def test_a_run_that_was_claimed_anew_by_somebody_is_stopped() -> None:
     result = reconcile(beat({1: OTHER}), {1: held()}, {}, SETTLED)
 
     assert result.to_stop == [1]
-    assert result.unknown == {1: (OTHER, 100.0)}
+    assert result.unknown == {1: (OTHER, 100.1)}
 
 
 def test_a_run_whose_claim_was_answered_after_the_beat_was_sent_is_not_stopped() -> None:
@@ -57,7 +57,7 @@ def test_a_run_whose_end_is_on_its_way_is_not_stopped() -> None:
 def test_a_row_nobody_knows_is_kept_for_the_next_beat() -> None:
     result = reconcile(beat({1: OTHER}), {}, {}, SETTLED)
 
-    assert (result.to_release, result.unknown) == ([], {1: (OTHER, 100.0)})
+    assert (result.to_release, result.unknown) == ([], {1: (OTHER, 100.1)})
 
 
 def test_a_row_nobody_knows_is_given_back_by_the_second_beat() -> None:
@@ -78,6 +78,17 @@ def test_a_row_nobody_knows_waits_for_a_claim_that_was_under_way() -> None:
     assert later.to_release == [(1, OTHER)]
 
 
+def test_a_claim_that_overtook_the_beat_is_waited_for() -> None:
+    """Sent after the beat and executed before it: the beat shows the row, the answer is still under
+    way. Given back now, the run would begin here and elsewhere at once.
+    """
+    first = reconcile(beat({1: OTHER}, sent=100.0), {}, {}, 100.05)
+
+    second = reconcile(beat({1: OTHER}, sent=102.5), {}, first.unknown, 100.05)
+
+    assert second.to_release == []
+
+
 def test_the_same_beat_twice_gives_nothing_back() -> None:
     unknown = {1: (OTHER, 100.0)}
 
@@ -89,7 +100,7 @@ def test_a_row_with_a_new_token_is_a_new_stranger() -> None:
 
     result = reconcile(beat({1: token}, sent=102.5), {}, {1: (OTHER, 100.0)}, SETTLED)
 
-    assert (result.to_release, result.unknown) == ([], {1: (token, 102.5)})
+    assert (result.to_release, result.unknown) == ([], {1: (token, 102.6)})
 
 
 def test_a_stranger_whose_claim_was_answered_meanwhile_is_no_stranger() -> None:
