@@ -14,7 +14,7 @@ BEGIN
     IF key_lifetime <= '0' THEN
       PERFORM pgcron.refuse('PC001', format('key_lifetime %s is not positive', key_lifetime), 'It says how long an idempotency key is remembered.', 'Leave it out for ''1 day''.');
     END IF;
-    new_id := nextval(pg_get_serial_sequence('pgcron.run', 'id'));
+    new_id := nextval('pgcron.run_id_seq');
     INSERT INTO pgcron.idempotency AS known VALUES (idempotency_key, new_id, now() + coalesce(key_lifetime, '1 day'))
     ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at WHERE known.expires_at <= now()
     RETURNING known.run_id INTO known_id;
@@ -22,11 +22,11 @@ BEGIN
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
-    VALUES (new_id, handler, coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
+    VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
             coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), coalesce(actor, session_user));
   ELSE
     INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
-    VALUES (handler, coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
+    VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
             coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), coalesce(actor, session_user))
     RETURNING id INTO new_id;
   END IF;
@@ -34,6 +34,104 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval, int, text, text) IS
   'Enqueues one run in the caller''s transaction; returns its id.';
+
+-- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key.
+CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery}';
+  has_keys boolean;
+  wrong int;
+  example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
+BEGIN
+  IF jsonb_typeof(runs) IS DISTINCT FROM 'array' THEN
+    PERFORM pgcron.refuse('PC001', format('runs is %s', coalesce('a JSON ' || jsonb_typeof(runs), 'NULL')), 'runs is a JSON array of objects, one for each run.', example);
+  ELSIF jsonb_array_length(runs) > 10000 OR pg_column_size(runs) > 67108864 THEN
+    PERFORM pgcron.refuse('PC004', format('runs has %s elements and %s bytes', jsonb_array_length(runs), pg_column_size(runs)),
+      'One call takes up to 10000 runs and 67108864 bytes (64 MiB).', 'Call it several times; in one transaction they exist together or not at all.');
+  END IF;
+  SELECT coalesce(bool_or(wish ? 'idempotency_key'), false),
+         min(position) FILTER (WHERE CASE jsonb_typeof(wish) WHEN 'object' THEN wish - known_keys <> '{}' ELSE true END)
+    INTO has_keys, wrong FROM jsonb_array_elements(runs) WITH ORDINALITY element(wish, position);
+  IF jsonb_typeof(runs -> (wrong - 1)) = 'object' THEN
+    PERFORM pgcron.refuse('PC001', format('run %s of %s: %s is no argument of pgcron.enqueue', wrong, jsonb_array_length(runs),
+      (SELECT quote_literal(left(min(key), 100)) FROM jsonb_object_keys((runs -> (wrong - 1)) - known_keys) key)), 'The keys are ' || array_to_string(known_keys, ', ') || '.', example);
+  ELSIF wrong IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('run %s of %s is a JSON %s', wrong, jsonb_array_length(runs), jsonb_typeof(runs -> (wrong - 1))),
+      'Each element is a JSON object.', example);
+  END IF;
+  RETURN has_keys;
+END $$;
+
+-- The ids of the runs that are asked for: the new ones, but where an idempotency key names a run already. Keys are taken in one
+-- order, so that two callers with the same ones can't wait for each other in a ring.
+CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT FROM jsonb_to_recordset(runs) AS wish(idempotency_key text, key_lifetime interval) WHERE wish.idempotency_key IS NOT NULL AND wish.key_lifetime <= '0') THEN
+    PERFORM pgcron.refuse_wish(runs);
+  END IF;
+  INSERT INTO pgcron.idempotency AS known (key, run_id, expires_at)
+  SELECT DISTINCT ON (wish.key) wish.key, wish.new_id, now() + coalesce(wish.lifetime, '1 day')
+    FROM ROWS FROM (jsonb_to_recordset(runs) AS (idempotency_key text, key_lifetime interval), unnest(new_ids)) wish(key, lifetime, new_id)
+   WHERE wish.key IS NOT NULL ORDER BY wish.key, wish.new_id
+  ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at WHERE known.expires_at <= now();
+  -- Only a new statement can see a key that was inserted meanwhile.
+  RETURN ARRAY(SELECT coalesce(known.run_id, wish.new_id)
+                 FROM ROWS FROM (jsonb_to_recordset(runs) AS (idempotency_key text), unnest(new_ids)) WITH ORDINALITY wish(key, new_id, position)
+                 LEFT JOIN pgcron.idempotency known ON known.key = wish.key ORDER BY wish.position);
+END $$;
+
+-- Says which element is refused: asks for one after the other until it happens.
+CREATE FUNCTION pgcron.refuse_wish(runs jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  wish jsonb;
+  position int := 0;
+  code text;
+  fact text;
+  rule text;
+  remedy text;
+BEGIN
+  FOR wish IN SELECT jsonb_array_elements(runs) LOOP
+    position := position + 1;
+    PERFORM pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
+                           wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
+                           wish ->> 'delivery');
+  END LOOP;
+EXCEPTION WHEN OTHERS THEN
+  GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, remedy = PG_EXCEPTION_HINT;
+  PERFORM pgcron.refuse(CASE WHEN code LIKE 'PC%' THEN code ELSE 'PC001' END, format('run %s of %s: %s', position, jsonb_array_length(runs), fact),
+    coalesce(nullif(rule, ''), 'A key takes what the argument of pgcron.enqueue of that name takes.'),
+    coalesce(nullif(remedy, ''), 'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers stand without quotes.'));
+END $$;
+
+-- Enqueues a JSON array of objects whose keys are arguments of pgcron.enqueue, and does what a call of it for each would do: all of
+-- them, or none when one is refused. The ids are in the array's order.
+CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  has_keys boolean := pgcron.judge_wishes(runs);
+  new_ids bigint[];
+  ids bigint[];
+BEGIN
+  new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
+  ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids) ELSE new_ids END;
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
+  SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
+         coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
+         coalesce(enqueue_many.actor, session_user)
+    FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int, due_at timestamptz, timeout interval, max_attempts int,
+                                                 delivery text), unnest(new_ids), unnest(ids))
+         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, new_id, id)
+   WHERE wish.new_id = wish.id;
+  RETURN ids;
+EXCEPTION WHEN OTHERS THEN
+  IF SQLSTATE ~ '^(PC|22)' AND SQLERRM !~ '^run \d+ of \d+: ' THEN PERFORM pgcron.refuse_wish(runs); END IF;
+  RAISE;
+END $$;
+COMMENT ON FUNCTION pgcron.enqueue_many(jsonb, text) IS
+  'Enqueues up to 10000 runs, an array of objects with the arguments of enqueue, in the caller''s transaction; returns their ids in order.';
 
 CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
@@ -156,9 +254,11 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('run %s is %s', run, found_state), 'Only a waiting or an ended run can be retried.', 'Cancel it first, or wait until it has ended.');
   END IF;
   ended := pgcron.ended_run(run);
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, created_by)
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+                          created_by)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
-          ended.args, ended.delivery, ended.max_attempts, coalesce(actor, session_user)) RETURNING id INTO new_id;
+          ended.args, ended.delivery, ended.max_attempts, coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
+          coalesce(ended.retry_cap, '1 hour'), coalesce(actor, session_user)) RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
 
