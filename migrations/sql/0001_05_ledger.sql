@@ -60,6 +60,9 @@ CREATE TABLE pgcron.history (
     CHECK (outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost', 'upstream_failed')),
   attempt int NOT NULL,
   max_attempts int,
+  timeout interval,
+  retry_base interval,
+  retry_cap interval,
   due_at timestamptz NOT NULL,
   created_at timestamptz NOT NULL,
   created_by text NOT NULL,
@@ -74,8 +77,12 @@ CREATE TABLE pgcron.history (
   result jsonb
 ) PARTITION BY RANGE (finished_at);
 COMMENT ON TABLE pgcron.history IS 'How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
+COMMENT ON COLUMN pgcron.history.timeout IS 'As are retry_base and retry_cap: NULL means the default of pgcron.run, so that most rows do not pay for what few have.';
 CREATE INDEX history_id ON pgcron.history (id);
 CREATE INDEX history_schedule ON pgcron.history (schedule_id, finished_at) WHERE schedule_id IS NOT NULL;
+-- What was made of a run: few rows have a parent, so ending a run costs no more for it.
+CREATE INDEX history_parent ON pgcron.history (parent_run) WHERE parent_run IS NOT NULL;
+CREATE INDEX run_parent ON pgcron.run (parent_run) WHERE parent_run IS NOT NULL;
 
 CREATE TABLE pgcron.history_overflow (LIKE pgcron.history INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
 COMMENT ON TABLE pgcron.history_overflow IS 'Takes what has no partition, so that a run can always end; the janitor moves it over.';

@@ -31,15 +31,17 @@ BEGIN
    WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
-                                delivery, outcome, attempt, max_attempts, due_at, created_at, created_by, error)
+                                delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
-           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
-                                         delivery, outcome, attempt, max_attempts, due_at, created_at, created_by, error)
+                                         delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
-           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
@@ -113,15 +115,17 @@ BEGIN
   END IF;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts, ending.due_at, ending.created_at,
+            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts, ending.due_at, ending.created_at,
+            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;

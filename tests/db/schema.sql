@@ -403,15 +403,17 @@ BEGIN
   END IF;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts, ending.due_at, ending.created_at,
+            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts, ending.due_at, ending.created_at,
+            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;
@@ -431,15 +433,17 @@ BEGIN
    WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
-                                delivery, outcome, attempt, max_attempts, due_at, created_at, created_by, error)
+                                delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
-           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
-                                         delivery, outcome, attempt, max_attempts, due_at, created_at, created_by, error)
+                                         delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
-           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
@@ -465,6 +469,9 @@ CREATE TABLE pgcron.history (
     outcome text NOT NULL,
     attempt integer NOT NULL,
     max_attempts integer,
+    timeout interval,
+    retry_base interval,
+    retry_cap interval,
     due_at timestamp with time zone NOT NULL,
     created_at timestamp with time zone NOT NULL,
     created_by text NOT NULL,
@@ -482,6 +489,8 @@ CREATE TABLE pgcron.history (
 PARTITION BY RANGE (finished_at);
 
 COMMENT ON TABLE pgcron.history IS 'How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
+
+COMMENT ON COLUMN pgcron.history.timeout IS 'As are retry_base and retry_cap: NULL means the default of pgcron.run, so that most rows do not pay for what few have.';
 
 CREATE FUNCTION pgcron.ended_run(run bigint) RETURNS pgcron.history
     LANGUAGE plpgsql STABLE
@@ -1313,6 +1322,9 @@ CREATE TABLE pgcron.history_overflow (
     outcome text CONSTRAINT history_outcome_not_null NOT NULL,
     attempt integer CONSTRAINT history_attempt_not_null NOT NULL,
     max_attempts integer,
+    timeout interval,
+    retry_base interval,
+    retry_cap interval,
     due_at timestamp with time zone CONSTRAINT history_due_at_not_null NOT NULL,
     created_at timestamp with time zone CONSTRAINT history_created_at_not_null NOT NULL,
     created_by text CONSTRAINT history_created_by_not_null NOT NULL,
@@ -1777,6 +1789,8 @@ CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) W
 
 CREATE INDEX history_id ON ONLY pgcron.history USING btree (id);
 
+CREATE INDEX history_parent ON ONLY pgcron.history USING btree (parent_run) WHERE (parent_run IS NOT NULL);
+
 CREATE INDEX history_schedule ON ONLY pgcron.history USING btree (schedule_id, finished_at) WHERE (schedule_id IS NOT NULL);
 
 CREATE INDEX history_overflow_id ON pgcron.history_overflow USING btree (id);
@@ -1804,6 +1818,8 @@ CREATE INDEX run_held ON pgcron.run USING btree (handler, queue) WHERE (hold IS 
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run USING btree (schedule_id, overlap_slot) WHERE (overlap_slot IS NOT NULL);
 
 CREATE INDEX run_owner ON pgcron.run USING btree (owner) WHERE (state = 'running'::text);
+
+CREATE INDEX run_parent ON pgcron.run USING btree (parent_run) WHERE (parent_run IS NOT NULL);
 
 CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, due_at) WHERE (schedule_id IS NOT NULL);
 

@@ -49,7 +49,7 @@ MOST = {
     "page_run": 5,
     "page_run_waits_for": 5,
     "page_run_letter": 1,
-    "page_run_children": 1_050,
+    "page_run_children": 20,
     "page_run_attempts": 10,
     "page_lines_before": 100,
     "page_lines_after": 100,

@@ -14,7 +14,8 @@ ATTEMPTS: Final = 30
 # Characters of an attempt's error and of its traceback.
 MOST_TEXT: Final = 8_000
 CHILDREN: Final = 20
-CHILDREN_LOOK: Final = 5_000
+# Nobody makes more of one run by hand, and no page sorts more.
+CHILDREN_LOOK: Final = 1_000
 LINES: Final = 500
 # Characters of one line; a whole page of such lines is still a page.
 MOST_LINE: Final = 2_000
@@ -43,7 +44,7 @@ async def letter(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) 
 
 
 async def children(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """Runs made from it, among the newest `CHILDREN_LOOK` live and ended ones."""
+    """Runs made from it, the newest first."""
     return await fetch(
         connection,
         "page_run_children",

@@ -8,9 +8,9 @@ WITH ended AS (
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
 INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                            attempt, max_attempts, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
+                            attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
 SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, 'succeeded',
-       attempt, max_attempts, due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
+       attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended
 RETURNING id;

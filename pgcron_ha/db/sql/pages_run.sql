@@ -11,7 +11,8 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
       UNION ALL
       (SELECT h.place, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for, h.nominal_for, h.parent_run, h.queue, h.priority, h.handler,
               left(h.args::text, :most::int), octet_length(h.args::text), h.delivery, h.outcome, NULL, h.due_at, NULL, h.attempt,
-              coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), NULL, NULL, NULL, h.claimed_at, h.started_at, h.finished_at, NULL,
+              coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
+              extract(epoch FROM coalesce(h.timeout, '1 hour'))::float8, NULL, NULL, h.claimed_at, h.started_at, h.finished_at, NULL,
               h.cancel_reason, h.error, left(h.result::text, :most::int), octet_length(h.result::text), h.created_at, h.created_by, h.node, h.fence, false
        FROM ((SELECT 2 AS place, e.* FROM pgcron.history e WHERE e.id = :run_id::bigint LIMIT 1)
              UNION ALL (SELECT 3, o.* FROM pgcron.history_overflow o WHERE o.id = :run_id::bigint LIMIT 1)) h)
@@ -38,14 +39,14 @@ SELECT d.died_at, d.requeued_as, d.requeued_at, d.requeued_by, extract(epoch FRO
 FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint;
 
 -- name: page_run_children
--- Runs made from this one: the parent stands in no index, so only the newest :look live and ended runs are looked at.
+-- Runs made from this one, the newest first, by the indexes on the parent; not sorted inside, or the index on the number might be walked.
 SELECT found.id, found.origin, found.state, found.at, found.created_by
-FROM ((SELECT r.id, r.parent_run, r.origin, r.state, r.created_at AS at, r.created_by FROM pgcron.run r
-       WHERE r.id > :run_id::bigint ORDER BY r.id DESC LIMIT :look::int)
+FROM ((SELECT r.id, r.origin, r.state, r.created_at AS at, r.created_by FROM pgcron.run r
+       WHERE r.parent_run = :run_id::bigint LIMIT :look::int)
       UNION ALL
-      (SELECT h.id, h.parent_run, h.origin, h.outcome, h.finished_at, h.created_by FROM pgcron.history h
-       WHERE h.id > :run_id::bigint ORDER BY h.id DESC LIMIT :look::int)) found
-WHERE found.parent_run = :run_id::bigint ORDER BY found.id DESC LIMIT :limit::int;
+      (SELECT h.id, h.origin, h.outcome, h.finished_at, h.created_by FROM pgcron.history h
+       WHERE h.parent_run = :run_id::bigint LIMIT :look::int)) found
+ORDER BY found.id DESC LIMIT :limit::int;
 
 -- name: page_run_attempts
 -- Attempts that did not succeed, the newest first; texts are cut at :most characters.
