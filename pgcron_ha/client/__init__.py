@@ -2,7 +2,8 @@
 
 from pgcron_ha.client.app import App
 from pgcron_ha.client.loading import load_app
+from pgcron_ha.client.new_runs import NewRun
 from pgcron_ha.client.run_status import RunStatus
 from pgcron_ha.client.schedules import CodeSchedule
 
-__all__ = ["App", "CodeSchedule", "RunStatus", "load_app"]
+__all__ = ["App", "CodeSchedule", "NewRun", "RunStatus", "load_app"]

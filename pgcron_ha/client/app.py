@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
 from pgcron_ha.client.run_request import request_run
 from pgcron_ha.client.run_status import RunStatus, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
@@ -180,6 +181,17 @@ class App:
         )
         async with self._connection(conn) as connection:
             return await request.send(connection, self.schema)
+
+    async def enqueue_many(self, runs: Iterable[NewRun], *, conn: Any = None) -> list[int]:
+        """Ask for up to 10,000 runs in one statement; their ids in order, all of them or an error.
+
+        Each is a mapping with what `enqueue` takes: ``{"handler": "report", "args": {"day": 1}}``.
+        A living `idempotency_key`, or one that stands twice, gives the same id. Raises as
+        `enqueue` does, in words that begin with ``run 3 of 20``; TooLarge for more.
+        """
+        requests = request_runs(runs, self._name_of)
+        async with self._connection(conn) as connection:
+            return await send_runs(connection, requests, self.schema)
 
     async def run(self, run_id: int, *, conn: Any = None) -> RunStatus:
         """How a run stands: state, outcome, error, result. Raises NotFound."""

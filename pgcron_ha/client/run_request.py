@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -45,6 +46,26 @@ class RunRequest:
             schema=schema,
         )
 
+    def as_json(self) -> str:
+        """What `pgcron.enqueue_many` takes for it, without what has the default."""
+        members = [f'"handler":"{self.handler}","args":{self.args}']
+        if self.queue != "default":
+            members.append(f'"queue":"{self.queue}"')
+        if self.priority != 5:
+            members.append(f'"priority":{self.priority}')
+        if self.due_at is not None:
+            members.append(f'"due_at":"{self.due_at.isoformat()}"')
+        if self.idempotency_key is not None:
+            members.append(f'"idempotency_key":{json.dumps(self.idempotency_key)}')
+            members.append(f'"key_lifetime":"{_interval(self.key_lifetime)}"')
+        if self.timeout != doors.RUN_TIMEOUT:
+            members.append(f'"timeout":"{_interval(self.timeout)}"')
+        if self.max_attempts is not None:
+            members.append(f'"max_attempts":{self.max_attempts}')
+        if self.delivery != "at_least_once":
+            members.append(f'"delivery":"{self.delivery}"')
+        return f"{{{','.join(members)}}}"
+
 
 def request_run(
     handler: str,
@@ -84,3 +105,9 @@ def request_run(
         delivery=checks.choice("delivery", delivery, checks.DELIVERIES),
         max_attempts=checks.max_attempts(max_attempts, delivery),
     )
+
+
+def _interval(duration: timedelta) -> str:
+    """In hours, which no time zone makes longer or shorter."""
+    minutes, seconds = divmod(duration.days * 86_400 + duration.seconds, 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}.{duration.microseconds:06}"

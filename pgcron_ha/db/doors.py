@@ -85,6 +85,17 @@ async def enqueue(
     return found
 
 
+async def enqueue_many(
+    connection: Any, runs: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
+) -> list[int]:
+    """The ids of the runs that a JSON array asks for, in its order: all of them, or an error.
+
+    Its objects have what `enqueue` takes, by the names of the SQL function's arguments.
+    """
+    found = await _value(connection, schema, "enqueue_many", runs=runs, actor=actor)
+    return list(found)
+
+
 async def put_schedule(
     connection: Any,
     name: str,

@@ -4,6 +4,9 @@ SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priorit
                       make_interval(secs => :key_lifetime::float8), make_interval(secs => :timeout::float8), :max_attempts::int, :delivery::text,
                       :actor::text) AS run_id;
 
+-- name: enqueue_many
+SELECT pgcron.enqueue_many(:runs::text::jsonb, :actor::text) AS run_ids;
+
 -- name: put_schedule
 -- A put that would change nothing writes nothing: nodes put the schedules of their code at every start, all of them at once.
 SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
