@@ -189,7 +189,7 @@ SETTINGS: tuple[Setting, ...] = (
         "node.poll_interval",
         Duration("50ms", "1m"),
         "1s",
-        "How long a missed wake-up can go unnoticed.",
+        "How long a missed wake-up can go unnoticed; three times that where notifications arrive.",
     ),
     Setting(
         "log.format",

@@ -188,10 +188,17 @@ class Completer(Service):
         accepted = {row[0] for row in rows}
         if accepted:
             emit(RunsReleased(len(accepted), "this node stops"))
+            await self._wake_others()
         # A run with a cancel request is not given back: it ends as cancelled.
         asked = [ended for ended in batch if ended[0].run_id not in accepted]
         told = await self._fail(asked) if asked else _Told([], [])
         return _Told([c for c in contexts if c.run_id in accepted] + told.over, told.refused)
+
+    async def _wake_others(self) -> None:
+        try:
+            await self._link.rows("wake_idle_nodes")
+        except PgcronError:
+            pass  # a hint: they look by themselves, a little later
 
     async def _fail(self, batch: Sequence[Ended]) -> _Told:
         now = monotonic()

@@ -16,11 +16,11 @@ from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.careful_claims import CarefulClaims
 from pgcron_ha.engine.claim_paths import ClaimPaths
 from pgcron_ha.engine.pace import Pace
-from pgcron_ha.engine.runner import Runner
+from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.session import Session
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.base import Interrupted, StopReason
+from pgcron_ha.executors.base import Interrupted, StopReason, Succeeded
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import RunsParked, RunsReleased
@@ -46,6 +46,17 @@ _CAREFUL_TURNS: Final = 4
 
 _NEVER: Final = float("inf")
 _SHORTEST_SLEEP: Final = 0.001
+
+_BREATH_SECONDS: Final = 0.002
+"""Before an idle node looks for more: handlers that have just been given to their thread begin
+first, without a contest for the interpreter.
+"""
+
+IDLE_LOOKS: Final = 3
+"""So many times the poll interval lies between the looks of an idle node that is known to hear
+notifications.
+"""
+
 _AGEING_EVERY: Final = 16
 
 _Answer = TypeVar("_Answer")
@@ -88,6 +99,7 @@ class Dispatcher(Service):
         self._looked_at = self._decided_at = self._progress_at = float("-inf")
         # When the first waiting run of each kind is due, as far as the last look knows.
         self._plain_due_at = self._lane_due_at = self._once_due_at = _NEVER
+        self._idle_interval = poll_interval
         self._is_idle = False
         self._is_woken = False
         self._may_have_retries = False
@@ -102,12 +114,12 @@ class Dispatcher(Service):
         """
         return boottime() if self._claim_sent_at is None else self._claim_sent_at
 
-    def ended(self, count: int, may_be_retried: bool = False) -> None:
-        """So many runs ended here: the pace follows, and there may be room for more."""
+    def ended(self, ended: Sequence[Ended]) -> None:
+        """These runs ended here: the pace follows, and there may be room for more."""
         now = monotonic()
-        self._pace.count(count, now)
+        self._pace.count(len(ended), now)
         self._progress_at = now
-        self._may_have_retries |= may_be_retried
+        self._may_have_retries |= any(type(outcome) is not Succeeded for _, outcome, _ in ended)
         if self._due_at <= now and self._has_room():
             self.wake()
 
@@ -141,9 +153,14 @@ class Dispatcher(Service):
             if pause is not None:
                 return pause
         limit = min(self._wanted(), CLAIM_BATCH)
-        if limit and await self._claim(limit) == limit:
+        claimed = await self._claim(limit) if limit else 0
+        if claimed and claimed == limit:
             self._plain_due_at = float("-inf")  # there is probably more
             return 0 if self._wanted() > 0 else self.interval
+        if claimed and self._is_idle:
+            await self.rest(_BREATH_SECONDS)
+            if self._is_woken:
+                return 0
         return await self._look_ahead()
 
     @property
@@ -243,6 +260,7 @@ class Dispatcher(Service):
                 stopped = Interrupted(StopReason.CANCELLED, "asked to stop before it began")
                 self._runner.done(context, stopped)
         emit(RunsReleased(len(rows), "those that execute here last too long"))
+        await self._link.rows("wake_idle_nodes")
 
     async def _look_ahead(self) -> float:
         due = [row for row in await self._heads() if row["is_due"]]
@@ -263,6 +281,10 @@ class Dispatcher(Service):
             return 0  # what came before the word was out has notified nobody
         return self._until_due()
 
+    def trust_notifications(self, are_heard: bool) -> None:
+        """Whether notifications are known to arrive: then an idle node need not look as often."""
+        self._idle_interval = self.interval * (IDLE_LOOKS if are_heard else 1)
+
     def wake(self) -> None:
         """Somebody says that there is work, or room for it: the next pass claims at once."""
         self._is_woken = True
@@ -270,7 +292,7 @@ class Dispatcher(Service):
 
     def _until_due(self) -> float:
         """Seconds to the next waiting run, as far as the last look knows."""
-        return max(_SHORTEST_SLEEP, min(self.interval, self._due_at - monotonic()))
+        return max(_SHORTEST_SLEEP, min(self._idle_interval, self._due_at - monotonic()))
 
     async def _heads(self) -> list[Row]:
         heads = await self._link.rows("next_due", queues=self._queues)

@@ -39,7 +39,8 @@ class Janitor(Service):
         """The duties that are due."""
         if self._is_due("partitions", PARTITIONS_EVERY):
             await self._link.rows("ensure_partitions")
-        await self._link.rows("unpark_served", at_most=BATCH)
+        if await self._link.rows("unpark_served", at_most=BATCH):
+            await self._link.rows("wake_idle_nodes")
         await self._expire()
         await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
         if self._is_due("sweeps", 60.0):

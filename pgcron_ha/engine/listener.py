@@ -10,6 +10,7 @@ from pgcron_ha.engine.service import Service
 from pgcron_ha.telemetry.counters import COUNTERS
 
 _RECONNECT_SECONDS: Final = 0.2
+_PROBE: Final = "probe"
 
 
 class Listener(Service):
@@ -17,11 +18,21 @@ class Listener(Service):
 
     name: ClassVar[str] = "listener"
 
-    def __init__(self, link: Link, heard: Mapping[str, Callable[[], None]]) -> None:
-        """`heard` maps a payload to what it wakes."""
+    def __init__(
+        self,
+        link: Link,
+        probing: Link,
+        heard: Mapping[str, Callable[[], None]],
+        proved: Callable[[bool], None],
+    ) -> None:
+        """`heard` maps a payload to what it wakes; `proved` is told whether notifications are
+        known to arrive, by one that is sent over the link `probing`.
+        """
         super().__init__(_RECONNECT_SECONDS)
         self._link = link
+        self._probing = probing
         self._heard = heard
+        self._proved = proved
 
     async def run_once(self) -> float | None:
         """Listens until the connection breaks. What was said in between is made up for by waking
@@ -31,7 +42,11 @@ class Listener(Service):
         COUNTERS.listens += 1
         for wake in self._heard.values():
             wake()
-        await self._link.wait_closed()
+        try:
+            await self._probing.rows("probe_listeners")
+            await self._link.wait_closed()
+        finally:
+            self._proved(False)
         return None
 
     def stop(self) -> None:
@@ -41,6 +56,8 @@ class Listener(Service):
 
     def _pass_on(self, payload: str) -> None:
         COUNTERS.notifications += 1
+        if payload == _PROBE:
+            self._proved(True)
         wake = self._heard.get(payload)
         if wake is not None:
             wake()

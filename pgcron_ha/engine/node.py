@@ -33,7 +33,7 @@ from pgcron_ha.engine.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.standing import NodeLook
 from pgcron_ha.engine.watch import Watch
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.base import Executor, Interrupted, StopReason, Succeeded
+from pgcron_ha.executors.base import Executor, Interrupted, StopReason
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.python import PythonExecutor
 from pgcron_ha.executors.python_handler import PythonHandler
@@ -128,7 +128,8 @@ class Node:
         self._runner = Runner(
             node.slots, lambda: self._session.lease.is_held(boottime()), self._collect
         )
-        self._recorder = Recorder(self._links["endings"])
+        endings = self._links["endings"]
+        self._recorder = Recorder(endings)
         self._executors = self._build_executors(home)
         self._runner.use(self._executors)
         handlers = sorted(
@@ -142,9 +143,6 @@ class Node:
             self._hooks(),
         )
         self.look.follow(self._session, self._runner, self._links, len(handlers))
-        self._completer = Completer(
-            self._links["endings"], node.name, self._runner, self._recorder, self._freed
-        )
         self._dispatcher = Dispatcher(
             self._links["claims"],
             self._session,
@@ -154,17 +152,22 @@ class Node:
             node.poll_interval,
             node.prefetch,
         )
+        self._completer = Completer(
+            endings, node.name, self._runner, self._recorder, self._dispatcher.settled
+        )
         self._materializer = Materializer(self._links["upkeep"], node.horizon)
         self._reaper = Reaper(self._links["upkeep"], node.lease_ttl)
         self._watch = Watch(self._links["upkeep"], self._runner)
         self._janitor = Janitor(self._links["upkeep"], self.settings.schema)
         self._listener = Listener(
             self._links["listening"],
+            self._links["upkeep"],
             {
                 "run": self._dispatcher.wake,
                 "schedule": self._materializer.wake,
                 "cancel": self._session.beat_now,
             },
+            self._dispatcher.trust_notifications,
         )
 
     def _build_executors(self, home: Home) -> Mapping[str, Executor]:
@@ -377,11 +380,7 @@ class Node:
 
     def _collect(self, ended: list[Ended]) -> None:
         self._completer.add(ended)
-        may_be_retried = any(type(outcome) is not Succeeded for _, outcome, _ in ended)
-        self._dispatcher.ended(len(ended), may_be_retried)
-
-    def _freed(self) -> None:
-        self._dispatcher.settled()
+        self._dispatcher.ended(ended)
 
 
 def _known_zones() -> list[str]:

@@ -57,6 +57,7 @@ class Reaper(Service):
                 emit(PeerDied(str(incarnation)))
         reaped = await self._link.rows("reap_runs", at_most=BATCH)
         if reaped:
+            await self._link.rows("wake_idle_nodes")
             emit(RunsReaped(dict(Counter(row["verdict"] for row in reaped))))
         if len(reaped) == BATCH:
             return 0

@@ -8,7 +8,8 @@ from time import monotonic
 import pytest
 
 from pgcron_ha.db.link import Unanswered
-from pgcron_ha.executors.base import Interrupted, StopReason
+from pgcron_ha.engine.dispatcher import IDLE_LOOKS
+from pgcron_ha.executors.base import Failed, Interrupted, StopReason
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.events import Event, RunsParked, RunsReleased
 from tests.db import control
@@ -53,7 +54,7 @@ async def due_fires(connection: Connection, schedule: int, count: int) -> list[i
 
 def pretend_a_burst(workshop: Workshop, ended: int) -> None:
     """As if so many runs had ended within a second: a quarter of them is claimed ahead."""
-    workshop.dispatcher.ended(ended)
+    workshop.dispatcher._pace.count(ended, monotonic())
 
 
 async def test_a_node_claims_as_many_runs_as_it_has_slots(
@@ -317,6 +318,42 @@ async def test_an_idle_node_sleeps_until_the_next_run_is_due(
 
     assert wait is not None
     assert 0 < wait <= 0.5
+
+
+async def test_an_idle_node_that_hears_notifications_looks_less_often(
+    workshop: Workshop,
+) -> None:
+    await workshop.step()
+    assert await workshop.dispatcher.run_once() == pytest.approx(1.0)
+
+    workshop.dispatcher.trust_notifications(True)
+    assert await workshop.dispatcher.run_once() == pytest.approx(IDLE_LOOKS)
+
+    workshop.dispatcher.trust_notifications(False)
+    assert await workshop.dispatcher.run_once() == pytest.approx(1.0)
+
+
+async def test_an_idle_node_looks_at_once_when_a_run_of_its_own_may_be_retried(
+    workshop: Workshop, connection: Connection
+) -> None:
+    (run,) = await control.enqueue(connection, 1)
+    await workshop.step()
+    turning = asyncio.ensure_future(workshop.dispatcher.run())
+    workshop.dispatcher.trust_notifications(True)
+    await until("it is idle", lambda: workshop.runner.waiting == 0)
+
+    workshop.executor.end(run, Failed("ValueError", "no"))
+    await until("it has ended", lambda: len(workshop.ended) == 1)
+    workshop.dispatcher.ended(workshop.ended)
+    claims = await connection.fetch("SELECT id, token FROM pgcron.run WHERE id = $1", run)
+    await control.fail(connection, claims, retry_after=0.0)
+    failed_at = monotonic()
+    workshop.dispatcher.settled()
+
+    await until("it is tried again", lambda: run in workshop.executor.executing)
+    assert monotonic() - failed_at < 1.0
+    workshop.dispatcher.stop()
+    await turning
 
 
 async def test_a_late_commit_before_the_bound_is_found(

@@ -52,6 +52,14 @@ FROM renewed;
 -- An idle node is woken by NOTIFY; a busy one looks by itself and spares the enqueuers the notification.
 UPDATE pgcron.node SET is_idle = :is_idle WHERE incarnation = :incarnation AND state <> 'dead' AND is_idle <> :is_idle;
 
+-- name: wake_idle_nodes
+-- What an INSERT of runs says by itself, for runs that were given back or retried. Idle nodes look; the caller may be one.
+SELECT pg_notify(pgcron.channel(), 'run') WHERE EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive');
+
+-- name: probe_listeners
+-- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and nothing ever comes.
+SELECT pg_notify(pgcron.channel(), 'probe');
+
 -- name: declare_dead
 -- Compare-and-set on the beat that the observer has seen for a whole lease: a renewal that gets there first wins.
 UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'its lease ran out'

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pgcron_ha.db.link import Link
+from pgcron_ha.engine.listener import Listener
+from tests.db import control
+from tests.db.control import Connection
+from tests.engine.conftest import MakeLink
+from tests.waiting import until
+
+
+class Ears:
+    """A listener, and what it has told."""
+
+    def __init__(self, listening: Link, probing: Link) -> None:
+        self.link = listening
+        self.woken = 0
+        self.proved: list[bool] = []
+        self.listener = Listener(listening, probing, {"run": self._wake}, self.proved.append)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+
+@pytest.fixture
+async def ears(make_link: MakeLink, link: Link) -> AsyncIterator[Ears]:
+    ears = Ears(make_link(), link)
+    listening = asyncio.ensure_future(ears.listener.run())
+    yield ears
+    ears.listener.stop()
+    await listening
+
+
+async def test_a_notification_that_arrives_proves_that_they_do(ears: Ears) -> None:
+    await until("the probe is heard", lambda: ears.proved == [True])
+
+
+async def test_a_broken_connection_proves_nothing_until_the_next_probe(ears: Ears) -> None:
+    await until("the probe is heard", lambda: ears.proved == [True])
+    woken = ears.woken
+
+    ears.link.drop()
+
+    await until("the second probe is heard", lambda: ears.proved == [True, False, True])
+    assert ears.woken > woken
+
+
+async def test_runs_that_are_given_back_wake_who_is_idle(
+    ears: Ears, connection: Connection
+) -> None:
+    busy, idle = await control.join(connection), await control.join(connection)
+    await until("the probe is heard", lambda: ears.proved == [True])
+    woken = ears.woken
+    await control.call(connection, "wake_idle_nodes")
+    await control.call(connection, "probe_listeners")
+    await until("all that was said is heard", lambda: len(ears.proved) == 2)
+    assert ears.woken == woken
+
+    for node in (busy, idle):
+        is_idle = node is idle
+        await control.call(connection, "say_idle", incarnation=node.incarnation, is_idle=is_idle)
+    await control.call(connection, "wake_idle_nodes")
+
+    await until("the idle node is woken", lambda: ears.woken == woken + 1)
