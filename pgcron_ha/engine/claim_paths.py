@@ -15,13 +15,14 @@ from typing import Any, Final, Protocol
 PRIORITIES: Final = range(10)
 SWEEP_SECONDS: Final = 1.0
 
-_NO_BOUND: Final = (datetime.min.replace(tzinfo=UTC), 0)
+_NO_BOUND: Final = (float("-inf"), 0)
+_EVER: Final = datetime.min.replace(tzinfo=UTC)
 
 Path = tuple[str, int]
 
 
 class Row(Protocol):
-    """What is asked of a claimed row: queue, priority, due_at and id."""
+    """What is asked of a claimed row: queue, priority, due (seconds since 1970) and id."""
 
     def __getitem__(self, key: str, /) -> Any: ...
 
@@ -31,7 +32,7 @@ class ClaimPaths:
 
     def __init__(self, queues: Sequence[str]) -> None:
         self._queues = list(queues)
-        self._bounds: dict[Path, tuple[datetime, int]] = {}
+        self._bounds: dict[Path, tuple[float, int]] = {}
         self._preferred: list[Path] = []
         self._swept_at = float("-inf")
         self._turn = 0
@@ -53,7 +54,7 @@ class ClaimPaths:
         return {
             "queues": [path[0] for path in order],
             "priorities": [path[1] for path in order],
-            "bound_dues": [bound[0] for bound in bounds],
+            "bound_dues": [_instant(bound[0]) for bound in bounds],
             "bound_ids": [bound[1] for bound in bounds],
         }
 
@@ -67,17 +68,19 @@ class ClaimPaths:
         self._preferred = list(paths)
 
     def claimed(self, rows: Sequence[Row], is_full: bool) -> None:
-        """Moves the bounds to the last claimed row of each path; a claim that found too little
-        makes the next one sweep.
+        """Moves the bounds to the last claimed row of each path; `rows` are in the order of due and
+        id. A claim that found too little makes the next one sweep.
         """
         if not is_full:
             self.sweep()
             return
-        for row in rows:
-            path, at = (row["queue"], row["priority"]), (row["due_at"], row["id"])
-            if at > self._bounds.get(path, _NO_BOUND):
-                self._bounds[path] = at
+        for path, row in {(row["queue"], row["priority"]): row for row in rows}.items():
+            self._bounds[path] = max((row["due"], row["id"]), self._bounds.get(path, _NO_BOUND))
 
     def sweep(self) -> None:
         """The next claim looks without bounds."""
         self._bounds.clear()
+
+
+def _instant(due: float) -> datetime:
+    return _EVER if due == float("-inf") else datetime.fromtimestamp(due, UTC)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
@@ -45,6 +46,7 @@ _CAREFUL_TURNS: Final = 4
 """Of so many claims in a row for runs that need care, one lets the others have a turn."""
 
 _NEVER: Final = float("inf")
+_URGENCY: Final = itemgetter("priority", "due", "id")
 _SHORTEST_SLEEP: Final = 0.001
 
 _BREATH_SECONDS: Final = 0.002
@@ -206,6 +208,7 @@ class Dispatcher(Service):
             )
         )
         COUNTERS.claimed(len(rows), limit, self._answered_after)
+        rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
         await self._take(rows, incarnation)
         self._paths.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
@@ -222,8 +225,7 @@ class Dispatcher(Service):
                 self._progress_at = monotonic()
                 if not self._runner.executing:
                     self._pace.begin(self._progress_at)
-            # What an UPDATE returns has no order.
-            self._runner.accept(sorted(rows, key=_urgency) if len(rows) > 1 else rows)
+            self._runner.accept(rows)
         elif rows and self._session.incarnation is not None:
             await self._link.rows(
                 "release_runs",
@@ -331,7 +333,7 @@ class Dispatcher(Service):
             rows = await self._settle(self._careful.claim_once(self._free()))
             claimed = len(rows)
             COUNTERS.claimed(claimed, self._free(), self._answered_after)
-            await self._take(rows, incarnation)
+            await self._take(sorted(rows, key=_URGENCY), incarnation)
         free = self._free()
         ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
         incarnation = self._session.incarnation
@@ -339,7 +341,7 @@ class Dispatcher(Service):
         COUNTERS.claimed(len(decided.claimed), free + ahead, self._answered_after)
         COUNTERS.occurrences["skipped"] += decided.skipped
         self._waits_for_slot = decided.waits_for_slot
-        await self._take(decided.claimed, incarnation)
+        await self._take(sorted(decided.claimed, key=_URGENCY), incarnation)
         return claimed + len(decided.claimed) + decided.skipped
 
     async def _settle(self, claiming: Awaitable[_Answer]) -> _Answer:
@@ -380,10 +382,6 @@ def _soonest(heads: Sequence[Row], now: float) -> float:
     if any(row["is_due"] for row in heads):
         return float("-inf")
     return now + min((row["seconds"] for row in heads), default=_NEVER)
-
-
-def _urgency(row: Row) -> tuple[int, datetime, int]:
-    return row["priority"], row["due_at"], row["id"]
 
 
 def _age(row: Row) -> datetime:

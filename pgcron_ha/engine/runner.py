@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,12 @@ STOP_GRACE_SECONDS: Final = 10.0
 
 COLLECT_SECONDS: Final = 0.002
 """How long ends may gather while other runs wait here for a slot."""
+
+_OF_A_CLAIM: Final = itemgetter(
+    *("id", "uuid", "handler", "args", "attempt", "max_attempts", "queue", "priority"),
+    *("schedule", "fire_time", "token", "fence"),
+)
+"""The first parameters of a `Context`, as a claimed row names them."""
 
 Ended = tuple[Context, Outcome, float]
 """Context, outcome, and the `time.monotonic` instant at which the handler had stopped."""
@@ -108,23 +115,7 @@ class Runner:
         """Takes claimed rows and starts what has a slot."""
         now = boottime()
         for row in rows:
-            context = Context(
-                row["id"],
-                row["uuid"],
-                row["handler"],
-                row["args"],
-                row["attempt"],
-                row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5),
-                row["queue"],
-                row["priority"],
-                row["schedule"],
-                row["fire_time"],
-                row["token"],
-                row["fence"],
-                None,
-                row["timeout"],
-                row["delivery"],
-            )
+            context = Context(*_OF_A_CLAIM(row), None, row["timeout"], row["delivery"])
             self._held[context.run_id] = context
             self._since[context.run_id] = now
             self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked

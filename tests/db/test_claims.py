@@ -40,6 +40,8 @@ async def test_a_claimed_run_has_owner_token_fence_and_attempt(
     assert (row["state"], row["owner"], row["attempt"]) == ("running", node.incarnation, 1)
     assert (run["token"], run["fence"]) == (row["token"], row["fence"])
     assert (run["args"], run["timeout"], run["handler"]) == ('{"n": 1}', 120.0, HANDLER)
+    assert run["max_attempts"] == (1 if delivery == "at_most_once" else 5)
+    assert run["due"] == row["due_at"].timestamp()
     assert row["started_at"] is None
 
 

@@ -74,7 +74,7 @@ def row(run: int, **columns: Any) -> Any:
         "handler": "py:work",
         "args": "{}",
         "attempt": 1,
-        "max_attempts": None,
+        "max_attempts": 5,
         "queue": "default",
         "priority": 5,
         "schedule": None,
@@ -83,7 +83,7 @@ def row(run: int, **columns: Any) -> Any:
         "fence": run,
         "timeout": None,
         "delivery": "at_least_once",
-        "due_at": None,
+        "due": 0.0,
         **columns,
     }
 

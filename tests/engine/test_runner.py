@@ -238,7 +238,7 @@ async def test_what_waits_can_be_taken_back(held: Held) -> None:
 
 async def test_a_context_says_what_the_row_says(held: Held) -> None:
     claimed = row(7, attempt=2, max_attempts=3, priority=1, queue="q", schedule="s", fence=70)
-    once = row(8, delivery="at_most_once")
+    once = row(8, delivery="at_most_once", max_attempts=1)
     held.runner.accept([claimed, once])
 
     context = held.executor.executing[7]

@@ -227,7 +227,7 @@ def _claimed(run: Run) -> Row:
         handler=run.handler,
         args=run.args,
         attempt=run.attempt,
-        max_attempts=run.max_attempts,
+        max_attempts=run.max_attempts or (1 if run.delivery == "at_most_once" else 5),
         queue=run.queue,
         priority=run.priority,
         schedule=run.schedule,
@@ -236,7 +236,7 @@ def _claimed(run: Run) -> Row:
         fence=run.fence,
         timeout=run.timeout,
         delivery=run.delivery,
-        due_at=run.due_at,
+        due=run.due_at.timestamp(),
     )
 
 

@@ -18,7 +18,7 @@ def row(run: int, queue: str = "a", priority: int = 5) -> dict[str, Any]:
         "id": run,
         "queue": queue,
         "priority": priority,
-        "due_at": START + timedelta(seconds=run),
+        "due": (START + timedelta(seconds=run)).timestamp(),
     }
 
 

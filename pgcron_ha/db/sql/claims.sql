@@ -4,7 +4,8 @@
 -- lower bound that the node moves, so that neither future rows of a high priority nor dead index entries are walked. The
 -- sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the checks on node and cluster stand inside it so
 -- that nothing is locked for a session that is not alive. The token is made once for the statement (a random number costs more
--- than the rest of the row): together with the run's id it names one claim and no other. The paths have an ORDER BY of their own: a join with queue may shuffle them.
+-- than the rest of the row): together with the run's id it names one claim and no other. `due` is in seconds since 1970: a client
+-- makes an instant of it ten times as fast as of a timestamp. The paths have an ORDER BY of their own: a join with queue may shuffle them.
 UPDATE pgcron.run r
 SET state = 'running', owner = :incarnation::uuid, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
     claimed_at = now()
@@ -24,8 +25,8 @@ WHERE r.id = ANY(ARRAY(
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
   LIMIT :limit))
-RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-          r.token, r.fence, extract(epoch FROM r.timeout)::float8 AS timeout, r.delivery, r.due_at;
+RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
+          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery, date_part('epoch', r.due_at) AS due;
 
 -- name: claim_at_most_once
 -- ready -> running
@@ -48,8 +49,8 @@ WHERE r.id = ANY(ARRAY(
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
   LIMIT :limit))
-RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, r.max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-          r.token, r.fence, extract(epoch FROM r.timeout)::float8 AS timeout, r.delivery, r.due_at;
+RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
+          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery, date_part('epoch', r.due_at) AS due;
 
 -- name: claim_lanes
 -- ready -> running
