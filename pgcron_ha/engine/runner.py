@@ -115,7 +115,7 @@ class Runner:
         """Takes claimed rows and starts what has a slot."""
         now = boottime()
         for row in rows:
-            context = Context(*_OF_A_CLAIM(row), None, row["timeout"], row["delivery"])
+            context = Context(*_OF_A_CLAIM(row), timeout=row["timeout"], delivery=row["delivery"])
             self._held[context.run_id] = context
             self._since[context.run_id] = now
             self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
