@@ -11,9 +11,11 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from operator import itemgetter
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
+from uuid import UUID
 
 from pgcron_ha.engine.reconcile import Held
 from pgcron_ha.executors.base import Context, Executor, Interrupted, Outcome, StopReason
@@ -30,7 +32,10 @@ STOP_GRACE_SECONDS: Final = 10.0
 COLLECT_SECONDS: Final = 0.002
 """How long ends may gather while other runs wait here for a slot."""
 
-_OF_A_CLAIM: Final = itemgetter(
+_Claimed: TypeAlias = tuple[
+    int, UUID, str, str, int, int, str, int, str | None, datetime | None, UUID, int
+]
+_OF_A_CLAIM: Final[Callable[[Row], _Claimed]] = itemgetter(
     *("id", "uuid", "handler", "args", "attempt", "max_attempts", "queue", "priority"),
     *("schedule", "fire_time", "token", "fence"),
 )
