@@ -9,8 +9,7 @@ connection is dropped instead.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 import asyncpg
@@ -72,7 +71,6 @@ class Link:
         self._answer_seconds = answer_seconds
         self._statements = load(schema)
         self._connection: asyncpg.Connection | None = None
-        self._begun_on: asyncpg.Connection | None = None
         self._lock = asyncio.Lock()
         self.opened = 0
         """How often a connection was made."""
@@ -95,31 +93,6 @@ class Link:
         """The first column of the first row, or None."""
         rows = await self.rows(name, **parameters)
         return rows[0][0] if rows else None
-
-    @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Callable[..., Any]]:
-        """Several statements in one READ COMMITTED transaction: ``async with link.transaction() as
-        rows: await rows(name, …)``.
-
-        Raises as `rows` does; Unanswered from the commit means that all or nothing happened.
-        """
-
-        async def rows(name: str, /, **parameters: Any) -> list[Row]:
-            return await self._send(name, parameters)
-
-        async with self._lock:
-            self._begun_on = await self._open()
-            try:
-                await self._command("BEGIN ISOLATION LEVEL READ COMMITTED")
-                try:
-                    yield rows
-                except BaseException:
-                    with contextlib.suppress(PgcronError):
-                        await self._command("ROLLBACK")
-                    raise
-                await self._command("COMMIT")
-            finally:
-                self._begun_on = None
 
     async def execute(self, command: str) -> None:
         """A command that takes no parameters and can't be a named statement (DETACH, DROP of a
@@ -180,8 +153,6 @@ class Link:
         await self._answer(connection.execute(command))
 
     async def _open(self) -> asyncpg.Connection:
-        if self._begun_on is not None:
-            return self._still_begun(self._begun_on)
         if self._connection is None or self._connection.is_closed():
             try:
                 async with asyncio.timeout(min(_CONNECT_SECONDS, self._answer_seconds)):
@@ -192,14 +163,6 @@ class Link:
             except asyncpg.PostgresError as error:
                 raise explain_answer(error) or error from error
         return self._connection
-
-    def _still_begun(self, connection: asyncpg.Connection) -> asyncpg.Connection:
-        """A transaction's locks are gone with its connection: it never goes on over another."""
-        if connection is not self._connection or connection.is_closed():
-            raise Unanswered(
-                "the connection to the database broke", "It broke within a transaction."
-            )
-        return connection
 
     async def _connect(self) -> asyncpg.Connection:
         connection = await connect(self._dsn, timeout=_CONNECT_SECONDS)

@@ -109,8 +109,6 @@ async def test_a_connection_that_breaks_during_its_settings_is_unavailable(
         assert not link.is_open
 
         assert await link.value("channel") is not None
-        async with link.transaction():
-            pass
 
 
 async def test_a_link_that_joins_by_hash_keeps_that_over_a_broken_connection(
@@ -164,73 +162,6 @@ async def test_what_the_database_refuses_is_the_error_of_ours(link: Link) -> Non
         await link.execute("INSERT INTO pgcron.run (handler) VALUES ('no kind')")
 
     assert refused.value.hint
-
-
-async def test_a_transaction_is_all_or_nothing(link: Link, connection: Connection) -> None:
-    node = await join(connection)
-
-    async def transact() -> None:
-        async with link.transaction() as send:
-            await send("leave", incarnation=node.incarnation, reason="never")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        await transact()
-
-    assert await connection.fetchval("SELECT state FROM pgcron.node") == "alive"
-    async with link.transaction() as send:
-        await send("leave", incarnation=node.incarnation, reason="left")
-    assert await connection.fetchval("SELECT state FROM pgcron.node") == "dead"
-
-
-async def test_a_transaction_whose_commit_got_no_answer_is_unanswered(
-    proxied: Link, proxy: Proxy, connection: Connection
-) -> None:
-    node = await join(connection)
-
-    async def transact() -> None:
-        async with proxied.transaction() as send:
-            await send("leave", incarnation=node.incarnation, reason="committed")
-            proxy.lose_answer_to("COMMIT")
-
-    with pytest.raises(Unanswered):
-        await transact()
-
-    assert await connection.fetchval("SELECT ended_because FROM pgcron.node") == "committed"
-
-
-async def test_a_transaction_never_goes_on_over_a_second_connection(
-    proxied: Link, proxy: Proxy, connection: Connection
-) -> None:
-    """Its locks are gone with the first one: nothing may be written as if they were held."""
-    node = await join(connection)
-
-    async def transact() -> None:
-        async with proxied.transaction() as send:
-            await send("expired_runs", at_most=1)
-            proxy.reset()
-            await proxied.wait_closed()
-            await send("leave", incarnation=node.incarnation, reason="outside of a transaction")
-
-    with pytest.raises(DatabaseUnavailable):
-        await transact()
-
-    assert await connection.fetchval("SELECT state FROM pgcron.node") == "alive"
-
-
-async def test_a_transaction_whose_connection_is_gone_is_not_committed_elsewhere(
-    proxied: Link, proxy: Proxy
-) -> None:
-    async def transact() -> None:
-        async with proxied.transaction() as send:
-            await send("expired_runs", at_most=1)
-            proxy.reset()
-            await proxied.wait_closed()
-
-    with pytest.raises(DatabaseUnavailable):
-        await transact()
-
-    assert proxy.connections == 1
 
 
 async def test_statements_of_one_link_wait_for_each_other(link: Link) -> None:
