@@ -16,6 +16,7 @@ from typing import Any, Final
 import asyncpg
 
 from pgcron_ha import App
+from pgcron_ha.client import NewRun
 from tests.benchmarks import machine
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground, Place
@@ -33,14 +34,19 @@ CREATE TABLE public.bare_run
 CREATE INDEX ON public.bare_run (queue, priority, due_at, id) WHERE state = 'ready';
 """
 _BARE, _RUN = "public.bare_run", "pgcron.run"
+_INSERT, _COPY = "bare INSERT", "bare COPY"
 
 
 @dataclass
 class Way:
-    """One way to enqueue, and what it has cost so far: seconds for `rows`."""
+    """One way to enqueue, and what it has cost so far: seconds for `rows`.
+
+    `beside` names the way it is compared with; nothing: others are compared with it.
+    """
 
     name: str
     block: Block
+    beside: str = ""
     goal: str = ""
     rows: int = 0
     seconds: list[float] = field(default_factory=list)
@@ -61,10 +67,10 @@ async def one_by_one(ground: Ground, sizes: Sizes) -> Result:
     """A statement and a commit for each row."""
     goal = "≥ 0.75, aim at 0.90"
     ways = [
-        Way("bare INSERT", _inserts(_BARE)),
-        Way("SQL function", _calls, goal),
-        Way("INSERT", _inserts(_RUN), goal),
-        Way("Python client", _client_calls, goal),
+        Way(_INSERT, _inserts(_BARE)),
+        Way("SQL function", _calls, _INSERT, goal),
+        Way("INSERT", _inserts(_RUN), _INSERT, goal),
+        Way("Python client", _client_calls, _INSERT, goal),
     ]
     result = Result(
         "enqueue",
@@ -75,19 +81,20 @@ async def one_by_one(ground: Ground, sizes: Sizes) -> Result:
 
 
 async def in_bulk(ground: Ground, sizes: Sizes) -> Result:
-    """Many rows in one transaction; the SQL function and the client take them one by one."""
+    """Many rows in one statement and one transaction."""
     goal = "≥ 0.50, aim at 0.75"
     ways = [
-        Way("bare INSERT", _multi_row(_BARE)),
-        Way("multi-row INSERT", _multi_row(_RUN), goal),
-        Way("SQL function for each row", _calls_for_rows, goal),
-        Way("Python client, one transaction", _client_transaction, goal),
-        Way("COPY", _copies(_RUN)),
-        Way("bare COPY", _copies(_BARE)),
+        Way(_INSERT, _multi_row(_BARE)),
+        Way("pgcron.enqueue_many", _calls_for_many, _INSERT, goal),
+        Way("App.enqueue_many", _client_calls_for_many, _INSERT, goal),
+        Way("multi-row INSERT", _multi_row(_RUN), _INSERT, goal),
+        Way("pgcron.enqueue for each row", _calls_for_rows, _INSERT),
+        Way(_COPY, _copies(_BARE)),
+        Way("COPY", _copies(_RUN), _COPY, goal),
     ]
     result = Result(
         "enqueue_bulk",
-        "a bare INSERT of the same rows, one statement",
+        "a bare INSERT (for COPY a bare COPY) of the same rows, one statement",
         {"blocks": sizes.bulk_blocks, "rows of a block": sizes.bulk_rows},
     )
     return await _benchmark(ground, result, ways, sizes.bulk_blocks, sizes.bulk_rows)
@@ -123,10 +130,11 @@ async def _measure(way: Way, connection: asyncpg.Connection, rows: int, *, count
 
 
 def _add_figures(result: Result, ways: list[Way]) -> None:
-    base = ways[0]
-    for way in ways[1:]:
+    named = {way.name: way for way in ways}
+    pairs = [(way, named[way.beside]) for way in ways if way.beside]
+    for way, base in pairs:
         result.add(f"{way.name}: rate", way.rate, "rows/s", base.rate, way.goal)
-    for way in ways[1:]:
+    for way, base in pairs:
         for name, cpu, base_cpu in (
             ("client CPU", way.client_cpu, base.client_cpu),
             ("server CPU", way.server_cpu, base.server_cpu),
@@ -165,9 +173,14 @@ async def _client_calls(connection: asyncpg.Connection, rows: int) -> None:
         await app.enqueue("noop", _CLIENT_ARGS, conn=connection)
 
 
-async def _client_transaction(connection: asyncpg.Connection, rows: int) -> None:
-    async with connection.transaction():
-        await _client_calls(connection, rows)
+async def _calls_for_many(connection: asyncpg.Connection, rows: int) -> None:
+    wish = f'{{"handler": "py:noop", "args": {_ARGS}}}'
+    await connection.fetchval("SELECT pgcron.enqueue_many($1)", f"[{','.join([wish] * rows)}]")
+
+
+async def _client_calls_for_many(connection: asyncpg.Connection, rows: int) -> None:
+    wish: NewRun = {"handler": "noop", "args": _CLIENT_ARGS}
+    await App("unused", "pgcron").enqueue_many([wish] * rows, conn=connection)
 
 
 def _multi_row(table: str) -> Block:
