@@ -12,6 +12,8 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +21,7 @@ from pgcron_ha.client import App
 from pgcron_ha.config import load_settings
 from pgcron_ha.db import demo
 from pgcron_ha.db.clients import Connection, connect_client
-from pgcron_ha.demo.places import FOLDER_VARIABLE
+from pgcron_ha.demo.places import FOLDER_VARIABLE, PORT_VARIABLE
 from pgcron_ha.executors.context import Context
 
 app = App()
@@ -33,10 +35,11 @@ _TREND_LINES: Final = 720
 _FAILS_ONCE: Final = 3
 _FAILS_ALWAYS: Final = 42
 _FLAKY_SECONDS: Final = 3
+_LONGEST_WORD: Final = 100
 
 
 class ServiceIsDown(Exception):
-    """What `flaky` calls does not answer."""
+    """What a job calls does not answer, or not as it should."""
 
 
 @app.schedule("* * * * * *", overlap="allow")
@@ -103,6 +106,25 @@ async def report() -> dict[str, int]:
     _write(_folder() / "report.json", json.dumps(rows, indent=1) + "\n")
     print(f"{sum(row['runs'] for row in rows)} runs in the last ten minutes")
     return {"runs": sum(row["runs"] for row in rows), "lines": len(rows)}
+
+
+@app.schedule("*/5 * * * * *", retry_base=1, retry_cap=2, max_attempts=3)
+@app.handler()
+def ready() -> str:
+    """Asks the demo's own pages whether they are ready: the database answers, its schema is right.
+    Nothing that comes from the database chooses whom it asks.
+    """
+    connection = HTTPConnection("127.0.0.1", int(os.environ[PORT_VARIABLE]), timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        word = answer.read(_LONGEST_WORD).decode().strip()
+    finally:
+        connection.close()
+    print(f"the pages answer {answer.status}: {word}")
+    if answer.status != HTTPStatus.OK:
+        raise ServiceIsDown(f"the pages are not ready: {answer.status} {word}")
+    return word
 
 
 @app.handler()

@@ -14,3 +14,6 @@ PASSWORD_VARIABLE: Final = "PGPASSWORD"
 
 ONLY_SCHEMA_VARIABLE: Final = "PGCRON_DEMO_ONLY_SCHEMA"
 """The one schema to back up; not set when the whole database is the demo's."""
+
+PORT_VARIABLE: Final = "PGCRON_DEMO_PORT"
+"""Where the demo's pages are, on 127.0.0.1."""

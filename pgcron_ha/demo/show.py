@@ -31,6 +31,7 @@ from pgcron_ha.demo.places import (
     FOLDER_VARIABLE,
     ONLY_SCHEMA_VARIABLE,
     PASSWORD_VARIABLE,
+    PORT_VARIABLE,
 )
 from pgcron_ha.demo.screen import Screen
 from pgcron_ha.demo.summary import summary_lines, unaccounted_error
@@ -151,6 +152,7 @@ class _Demo:
             "PGCRON_HA_SCHEMA": self._schema,
             FOLDER_VARIABLE: str(self._folder.path),
             DATABASE_VARIABLE: without_password(dsn),
+            PORT_VARIABLE: str(self._options.port),
         }
         if password := password_of(dsn):
             own[PASSWORD_VARIABLE] = password
@@ -293,7 +295,11 @@ class _Demo:
         )
 
     async def _stop_nodes(self) -> None:
-        started = [*self._nodes, *([self._pages] if self._pages is not None else [])]
+        """The pages go last: what the nodes end asks them."""
+        await self._stop_processes(self._nodes)
+        await self._stop_processes([self._pages] if self._pages is not None else [])
+
+    async def _stop_processes(self, started: list[NodeProcess]) -> None:
         for process in started:
             process.terminate()
         waits = (asyncio.to_thread(process.wait, _STOP_SECONDS) for process in started)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -271,10 +272,19 @@ def test_the_demo_says_where_its_pages_are_and_ends_them_with_it(start: Start) -
     demo = start("--for", 60, "--port", 0)
     address = demo.wait_for_output(r"pages +(http://127\.0\.0\.1:\d+/)")[1]
     page = wait_for("the pages answer", lambda: _page(address))
+    run = wait_for(
+        "a job has asked them",
+        lambda: re.search(
+            r'href="(/runs/\d+)', _page(f"{address}runs?schedule=ready&state=succeeded")
+        ),
+    )
+    assert run is not None
+    log = _page(f"{address.rstrip('/')}{run[1]}/log")
     demo.interrupt(signal.SIGINT)
 
     assert demo.end() == 0, demo.output
     assert "<title>" in page
+    assert "the pages answer 200: ok" in log
     assert _page(address) == ""
 
 

@@ -110,6 +110,25 @@ async def test_a_node_s_work_is_counted(client: httpx.AsyncClient, connection: C
     assert sum(value(after, "pgcron_slots", state=state) for state in ("used", "free")) == 16
 
 
+async def test_without_an_open_page_the_web_beside_a_node_costs_the_database_nothing(
+    client: httpx.AsyncClient, connection: Connection
+) -> None:
+    ours = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'pgcron_ha web'"
+    )
+    for path in ("/livez", "/statusz", "/metrics"):
+        assert (await client.get(path)).status_code == 200
+
+    assert await connection.fetchval(ours) == 0
+    await until("the node is ready", lambda: is_ready(client))
+    assert await connection.fetchval(ours) == 1
+
+
+async def is_ready(client: httpx.AsyncClient) -> bool:
+    return (await client.get("/readyz")).status_code == 200
+
+
 async def test_the_metrics_keep_prometheus_s_rules(client: httpx.AsyncClient) -> None:
     """Those that ``promtool check metrics`` looks at."""
     for name, family in (await scrape(client)).items():
