@@ -42,15 +42,32 @@ BEGIN
 END $$;
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
 
+-- Why fires between the watermark and an instant may be owed and undecided; NULL when there are none.
+CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamptz) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN cursor_before.watermark >= instant THEN NULL
+              WHEN cursor_before.is_paused THEN 'paused'
+              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
+              ELSE 'edited' END $$;
+
+CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestamptz, reason text) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
+  VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant, tell_missed.reason, cursor_before.pause_note)
+  ON CONFLICT (schedule_id, first_at) DO NOTHING $$;
+
 -- Makes an edit true for what is already materialized. The order is the proof: (1) the cursor row, where an edit and a
 -- materializer's compare-and-set meet; (2) the rows nobody has started; (3) only now the clock: what was claimed before is due
 -- before it; (4) a new statement deletes what lies after. Reading the clock earlier runs a fire twice.
-CREATE FUNCTION pgcron.apply_edit(edited bigint) RETURNS void
+-- The new timing begins at the edit: an instant before it is never decided by it. What the old timing owed and nobody has decided
+-- (all nodes were away, or the last edit was a moment ago) is told as missed.
+CREATE FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   cursor_before pgcron.cursor;
   schedule_now pgcron.schedule;
   edit_time timestamptz;
+  untold text;
 BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
@@ -62,18 +79,19 @@ BEGIN
                              AND scheduled_for > edit_time AND due_at > edit_time RETURNING scheduled_for)
   DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited AND o.fire_at > edit_time
     AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL);
-  IF schedule_now.enabled AND cursor_before.is_paused AND cursor_before.watermark < edit_time THEN
-    INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
-    VALUES (edited, cursor_before.watermark + interval '1 microsecond', edit_time, 'paused', cursor_before.pause_note)
-    ON CONFLICT (schedule_id, first_at) DO NOTHING;
+  untold := pgcron.untold(cursor_before, edit_time);
+  IF NOT schedule_now.enabled OR (untold = 'edited' AND NOT (timing_changes OR cursor_before.timing_is_new)) THEN
+    untold := NULL;      -- told when the pause is over; or decided late, as the timing is the same
+  ELSIF untold IS NOT NULL THEN
+    PERFORM pgcron.tell_missed(cursor_before, edit_time, untold);
   END IF;
   UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
-         canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false,
+         canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false, timing_is_new = false,
          pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END,
-         watermark = CASE WHEN schedule_now.enabled AND cursor_before.is_paused THEN greatest(watermark, edit_time) ELSE least(watermark, edit_time) END
+         watermark = CASE WHEN untold IS NOT NULL OR (status = 'valid' AND next_fire > edit_time) THEN edit_time ELSE least(watermark, edit_time) END
    WHERE schedule_id = edited;
 END $$;
-COMMENT ON FUNCTION pgcron.apply_edit(bigint) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
+COMMENT ON FUNCTION pgcron.apply_edit(bigint, boolean) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
 
 CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text) RETURNS void
 LANGUAGE sql AS $$
@@ -92,9 +110,11 @@ BEGIN
     IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[]
        IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[] THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM pgcron.apply_edit(NEW.id);
+        PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst));
       ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
-        UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true, next_fire = NULL WHERE schedule_id = NEW.id;
+        UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true,
+               timing_is_new = timing_is_new OR (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst)
+         WHERE schedule_id = NEW.id;
       END IF;
     END IF;
   END IF;
@@ -109,9 +129,11 @@ CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FO
 CREATE FUNCTION pgcron.schedule_is_deleted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  cursor_before pgcron.cursor;
   deletion_time timestamptz;
+  untold text;
 BEGIN
-  PERFORM FROM pgcron.cursor WHERE schedule_id = OLD.id FOR UPDATE;
+  SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = OLD.id FOR UPDATE;
   PERFORM FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
   deletion_time := clock_timestamp();
   WITH gone AS (
@@ -120,6 +142,10 @@ BEGIN
   DELETE FROM pgcron.occurrence o USING gone WHERE o.schedule_id = OLD.id AND o.fire_at = gone.scheduled_for;
   PERFORM pgcron.end_waiting_runs((SELECT array_agg(r.id) FROM pgcron.run r WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
                                   'cancelled', 'schedule was deleted');
+  untold := pgcron.untold(cursor_before, deletion_time);
+  IF untold IS NOT NULL THEN
+    PERFORM pgcron.tell_missed(cursor_before, deletion_time, CASE untold WHEN 'paused' THEN 'paused' ELSE 'deleted' END);
+  END IF;
   OLD.version := OLD.version + 1;
   PERFORM pgcron.record_version(OLD, 'delete');
   RETURN OLD;

@@ -25,7 +25,7 @@ BEGIN
   RETURN true;
 END $$;
 
-CREATE FUNCTION pgcron.apply_edit(edited bigint) RETURNS void
+CREATE FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -33,6 +33,7 @@ DECLARE
   cursor_before pgcron.cursor;
   schedule_now pgcron.schedule;
   edit_time timestamptz;
+  untold text;
 BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
@@ -44,19 +45,20 @@ BEGIN
                              AND scheduled_for > edit_time AND due_at > edit_time RETURNING scheduled_for)
   DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited AND o.fire_at > edit_time
     AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL);
-  IF schedule_now.enabled AND cursor_before.is_paused AND cursor_before.watermark < edit_time THEN
-    INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
-    VALUES (edited, cursor_before.watermark + interval '1 microsecond', edit_time, 'paused', cursor_before.pause_note)
-    ON CONFLICT (schedule_id, first_at) DO NOTHING;
+  untold := pgcron.untold(cursor_before, edit_time);
+  IF NOT schedule_now.enabled OR (untold = 'edited' AND NOT (timing_changes OR cursor_before.timing_is_new)) THEN
+    untold := NULL;      -- told when the pause is over; or decided late, as the timing is the same
+  ELSIF untold IS NOT NULL THEN
+    PERFORM pgcron.tell_missed(cursor_before, edit_time, untold);
   END IF;
   UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
-         canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false,
+         canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false, timing_is_new = false,
          pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END,
-         watermark = CASE WHEN schedule_now.enabled AND cursor_before.is_paused THEN greatest(watermark, edit_time) ELSE least(watermark, edit_time) END
+         watermark = CASE WHEN untold IS NOT NULL OR (status = 'valid' AND next_fire > edit_time) THEN edit_time ELSE least(watermark, edit_time) END
    WHERE schedule_id = edited;
 END $$;
 
-COMMENT ON FUNCTION pgcron.apply_edit(edited bigint) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
+COMMENT ON FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
 
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
@@ -1107,9 +1109,11 @@ CREATE FUNCTION pgcron.schedule_is_deleted() RETURNS trigger
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
+  cursor_before pgcron.cursor;
   deletion_time timestamptz;
+  untold text;
 BEGIN
-  PERFORM FROM pgcron.cursor WHERE schedule_id = OLD.id FOR UPDATE;
+  SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = OLD.id FOR UPDATE;
   PERFORM FROM pgcron.run WHERE schedule_id = OLD.id AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
   deletion_time := clock_timestamp();
   WITH gone AS (
@@ -1118,6 +1122,10 @@ BEGIN
   DELETE FROM pgcron.occurrence o USING gone WHERE o.schedule_id = OLD.id AND o.fire_at = gone.scheduled_for;
   PERFORM pgcron.end_waiting_runs((SELECT array_agg(r.id) FROM pgcron.run r WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
                                   'cancelled', 'schedule was deleted');
+  untold := pgcron.untold(cursor_before, deletion_time);
+  IF untold IS NOT NULL THEN
+    PERFORM pgcron.tell_missed(cursor_before, deletion_time, CASE untold WHEN 'paused' THEN 'paused' ELSE 'deleted' END);
+  END IF;
   OLD.version := OLD.version + 1;
   PERFORM pgcron.record_version(OLD, 'delete');
   RETURN OLD;
@@ -1136,9 +1144,11 @@ BEGIN
     IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[]
        IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[] THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM pgcron.apply_edit(NEW.id);
+        PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst));
       ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
-        UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true, next_fire = NULL WHERE schedule_id = NEW.id;
+        UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true,
+               timing_is_new = timing_is_new OR (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst)
+         WHERE schedule_id = NEW.id;
       END IF;
     END IF;
   END IF;
@@ -1147,6 +1157,51 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
+
+CREATE TABLE pgcron.cursor (
+    schedule_id bigint NOT NULL,
+    generation bigint DEFAULT 1 NOT NULL,
+    since timestamp with time zone NOT NULL,
+    watermark timestamp with time zone NOT NULL,
+    next_fire timestamp with time zone,
+    status text DEFAULT 'unchecked'::text NOT NULL,
+    error jsonb,
+    canonical text,
+    is_paused boolean DEFAULT false NOT NULL,
+    pause_note text,
+    edit_is_pending boolean DEFAULT false NOT NULL,
+    timing_is_new boolean DEFAULT false NOT NULL,
+    CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
+    CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
+
+COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
+
+COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
+
+COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
+
+COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
+
+COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when the schedule fires, not only what and how.';
+
+CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestamp with time zone, reason text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
+  VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant, tell_missed.reason, cursor_before.pause_note)
+  ON CONFLICT (schedule_id, first_at) DO NOTHING $$;
+
+CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamp with time zone) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT CASE WHEN cursor_before.watermark >= instant THEN NULL
+              WHEN cursor_before.is_paused THEN 'paused'
+              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
+              ELSE 'edited' END $$;
 
 CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1221,33 +1276,6 @@ CREATE TABLE pgcron.cluster (
 );
 
 COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
-
-CREATE TABLE pgcron.cursor (
-    schedule_id bigint NOT NULL,
-    generation bigint DEFAULT 1 NOT NULL,
-    since timestamp with time zone NOT NULL,
-    watermark timestamp with time zone NOT NULL,
-    next_fire timestamp with time zone,
-    status text DEFAULT 'unchecked'::text NOT NULL,
-    error jsonb,
-    canonical text,
-    is_paused boolean DEFAULT false NOT NULL,
-    pause_note text,
-    edit_is_pending boolean DEFAULT false NOT NULL,
-    CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
-    CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL)))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
-
-COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
-
-COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
-
-COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
-
-COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
-
-COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
 
 CREATE TABLE pgcron.dead_letter (
     run_id bigint NOT NULL,

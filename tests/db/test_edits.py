@@ -281,6 +281,98 @@ async def test_every_jump_of_a_watermark_without_a_plan_is_a_missed_range(
         covered = watermark
 
 
+async def decided_long_ago(
+    connection: Connection, next_fire: datetime | None = None, **columns: Any
+) -> tuple[int, datetime]:
+    """A schedule whose fires are decided up to two hours ago; its next fire as it was known."""
+    schedule = await put_schedule(connection, **columns)
+    now = await database_now(connection)
+    await connection.execute("UPDATE pgcron.cursor SET watermark = $1", now - minutes(121))
+    cursor, covered = await cursor_of(connection, schedule), now - minutes(120)
+    moved = await materialize(connection, cursor, watermark=covered, next_fire=next_fire)
+    assert moved == (1, 0)
+    return schedule, covered
+
+
+async def missed_ranges(connection: Connection) -> list[tuple[str, datetime, datetime]]:
+    rows = await connection.fetch("SELECT * FROM pgcron.missed ORDER BY first_at")
+    return [(row["reason"], row["first_at"], row["last_at"]) for row in rows]
+
+
+@pytest.mark.parametrize("edit", ["spec = '* * * * *'", "timezone = 'Asia/Tokyo'", "priority = 3"])
+async def test_an_edit_decides_nothing_before_itself_when_nothing_was_owed(
+    connection: Connection, edit: str
+) -> None:
+    """A daily schedule that becomes an hourly one at noon owes no fire of the morning."""
+    tomorrow = await database_now(connection) + timedelta(days=1)
+    schedule, _ = await decided_long_ago(connection, tomorrow, spec="0 3 * * *")
+    before = await database_now(connection)
+
+    await connection.execute(f"UPDATE pgcron.schedule SET {edit}")
+
+    assert (await cursor_of(connection, schedule))["watermark"] >= before
+    assert await missed_ranges(connection) == []
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_what_the_old_timing_owed_and_nobody_decided_is_told_as_missed(
+    connection: Connection, is_known: bool
+) -> None:
+    ago = await database_now(connection) - minutes(60)
+    schedule, covered = await decided_long_ago(connection, ago if is_known else None)
+
+    await connection.execute("UPDATE pgcron.schedule SET spec = '@daily'")
+
+    watermark = (await cursor_of(connection, schedule))["watermark"]
+    first = covered + timedelta(microseconds=1)
+    assert await missed_ranges(connection) == [("edited", first, watermark)]
+
+
+async def test_what_is_undecided_is_still_decided_when_only_the_work_is_edited(
+    connection: Connection,
+) -> None:
+    ago = await database_now(connection) - minutes(60)
+    schedule, covered = await decided_long_ago(connection, ago)
+
+    await connection.execute("UPDATE pgcron.schedule SET args = '{\"a\": 1}'")
+
+    assert (await cursor_of(connection, schedule))["watermark"] == covered
+    assert await missed_ranges(connection) == []
+
+
+async def test_an_edit_in_repeatable_read_decides_nothing_before_itself_either(
+    connection: Connection, another: Connect
+) -> None:
+    ago = await database_now(connection) - minutes(60)
+    schedule, covered = await decided_long_ago(connection, ago)
+    editor = await another()
+    for edit in ("spec = '@daily'", "priority = 3"):
+        async with editor.transaction(isolation="repeatable_read"):
+            await editor.execute(f"UPDATE pgcron.schedule SET {edit}")
+
+    await call(connection, "apply_edit", schedule_id=schedule)
+
+    [(reason, first, last)] = await missed_ranges(connection)
+    assert (reason, first) == ("edited", covered + timedelta(microseconds=1))
+    assert last == (await cursor_of(connection, schedule))["watermark"]
+
+
+@pytest.mark.parametrize("pause", ["", "SELECT pgcron.pause_schedule('job')"])
+async def test_what_a_deleted_schedule_owed_is_told(connection: Connection, pause: str) -> None:
+    ago = await database_now(connection) - minutes(60)
+    _, covered = await decided_long_ago(connection, ago)
+    if pause:
+        await connection.execute(pause)
+
+    await connection.execute("DELETE FROM pgcron.schedule")
+
+    [(reason, first, _)] = await missed_ranges(connection)
+    assert (reason, first) == (
+        "paused" if pause else "deleted",
+        covered + timedelta(microseconds=1),
+    )
+
+
 async def test_a_schedule_that_begins_paused_fires_nothing_until_it_is_resumed(
     connection: Connection,
 ) -> None:

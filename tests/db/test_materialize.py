@@ -120,7 +120,9 @@ async def test_a_plan_of_an_older_generation_decides_nothing(connection: Connect
         connection, stale, await fires_ahead(connection, 1), dropped=dropped
     ) == (0, 0)
     assert await ledger(connection) == []
-    assert await connection.fetchval("SELECT count(*) FROM pgcron.missed") == 0
+    # What was owed between creation and edit is told by the edit itself.
+    missed = "SELECT count(*) FROM pgcron.missed WHERE reason <> 'edited'"
+    assert await connection.fetchval(missed) == 0
 
 
 async def test_a_schedule_under_edit_is_left_out_and_the_others_are_decided(

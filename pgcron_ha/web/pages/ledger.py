@@ -33,6 +33,8 @@ REASONS: Final[dict[str, str]] = {
     "catchup_window": "late; older than the catch-up window",
     "catchup_none": "late; the schedule does not catch up",
     "paused": "the schedule was paused",
+    "edited": "not decided yet when the schedule's timing was edited",
+    "deleted": "not decided yet when the schedule was deleted",
     "overlap_skipped": "the last run was not over",
 }
 _CODE: Final = re.compile("[a-z_]+")
