@@ -179,9 +179,10 @@ class Session(threading.Thread):
         await self._link.rows("learn_timezones", names=list(self._identity.zones))
 
     async def _renew(self) -> None:
-        if not self._has_failed:
+        # Never without a pause while the engine stands still: the watch turns on this loop, too.
+        if not self._has_failed or self._engine_stands_still():
             await self._pause(self.lease.ttl / BEATS_PER_LEASE * random.uniform(0.9, 1.0))
-        if self._is_stopping or boottime() - self._ticked_at > self.lease.ttl / 2:
+        if self._is_stopping or self._engine_stands_still():
             return
         sent = boottime()
         rows = await self._link.rows(
@@ -206,6 +207,9 @@ class Session(threading.Thread):
                 {peer: (sequence, ttl) for peer, sequence, ttl in peers},
             )
         )
+
+    def _engine_stands_still(self) -> bool:
+        return boottime() - self._ticked_at > self.lease.ttl / 2
 
     def _acknowledge(self, sent: float) -> None:
         self.lease.renew(sent)
