@@ -91,8 +91,6 @@ class Store(NodeStatements, ClaimStatements, ScheduleStatements):
             raise Conflict(f"dead letter {run_id} was already redriven")
         again = self._again(letter.run, "redrive")
         again.nominal_for = letter.run.scheduled_for
-        again.timeout = letter.run.timeout
-        again.retry_base, again.retry_cap = letter.run.retry_base, letter.run.retry_cap
         self.insert_run(again)
         letter.requeued_as, letter.requeued_at = again.id, self.now()
         return [Row(run_id=again.id)]
@@ -181,4 +179,7 @@ class Store(NodeStatements, ClaimStatements, ScheduleStatements):
             args=ended.args,
             delivery=ended.delivery,
             max_attempts=ended.max_attempts,
+            timeout=ended.timeout,
+            retry_base=ended.retry_base,
+            retry_cap=ended.retry_cap,
         )

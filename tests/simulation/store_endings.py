@@ -18,7 +18,7 @@ class EndingStatements(Tables):
         run_ids: Sequence[int],
         tokens: Sequence[UUID],
         elapsed_seconds: Sequence[float],
-        results: Sequence[str | None],
+        results: Sequence[str | None] | None,
         node: str,
     ) -> list[Row]:
         rows: list[Row] = []
@@ -144,11 +144,12 @@ class EndingStatements(Tables):
         return []
 
     def _held(
-        self, run_ids: Sequence[int], tokens: Sequence[UUID], *columns: Sequence[Any]
+        self, run_ids: Sequence[int], tokens: Sequence[UUID], *columns: Sequence[Any] | None
     ) -> list[Any]:
         """The rows whose token is the one that holds the run, each with its columns."""
         found = []
-        for run_id, token, *rest in zip(run_ids, tokens, *columns, strict=True):
+        filled = [[None] * len(run_ids) if column is None else column for column in columns]
+        for run_id, token, *rest in zip(run_ids, tokens, *filled, strict=True):
             run = self.runs.get(run_id)
             if run is not None and self.holds(run, token):
                 found.append((run, *rest))

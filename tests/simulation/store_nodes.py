@@ -81,6 +81,14 @@ class NodeStatements(Tables):
             node.is_idle = is_idle
         return []
 
+    def wake_idle_nodes(self) -> list[Row]:
+        self.wake_idle()
+        return []
+
+    def probe_listeners(self) -> list[Row]:
+        self.notify("probe")
+        return [Row(pg_notify=None)]
+
     def declare_dead(self, *, incarnation: UUID, beat_sequence: int) -> list[Row]:
         node = self.nodes.get(incarnation)
         if node is None or not self.may_declare_dead(node, beat_sequence):

@@ -15,7 +15,7 @@ from uuid import UUID
 FIRST_INSTANT = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-class Row(dict[str, Any]):
+class Row(dict[Any, Any]):
     """What a statement returns: by name, and by position as the driver's records are."""
 
     def __missing__(self, key: Any) -> Any:
@@ -256,6 +256,9 @@ class Tables:
 
     def insert_run(self, run: Run) -> None:
         self.runs[run.id] = run
+        self.wake_idle()
+
+    def wake_idle(self) -> None:
         if any(node.is_idle and node.state == "alive" for node in self.nodes.values()):
             self.notify("run")
 

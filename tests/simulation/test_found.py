@@ -1,0 +1,61 @@
+"""What the simulation has found, each as the shortest story that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pgcron_ha.engine.lease import LeasePhase
+from tests.simulation.clocks import installed
+from tests.simulation.simulate import Simulation
+
+
+@contextmanager
+def stage() -> Iterator[Simulation]:
+    """A simulation without troubles of its own."""
+    simulation = Simulation(seed=1)
+    with installed(simulation.place.replacements(), seed=1):
+        try:
+            yield simulation
+        finally:
+            simulation.bury()
+
+
+def enqueue(simulation: Simulation, args: str) -> int:
+    rows = simulation.store.call(
+        "enqueue",
+        handler="py:work",
+        args=args,
+        queue=None,
+        priority=None,
+        due_at=None,
+        idempotency_key=None,
+        key_lifetime=None,
+        timeout=None,
+        max_attempts=None,
+        delivery=None,
+        actor="me",
+    )
+    run: int = rows[0]["run_id"]
+    return run
+
+
+def test_a_node_fences_itself_though_its_engine_stands_still_and_nothing_answers() -> None:
+    """After a failed beat the session tried again without a pause, for as long as the engine stood
+    still: the watch on the same loop never had its turn.
+    """
+    with stage() as simulation:
+        world, ttl = simulation.world, simulation.size.ttl
+        process = simulation.place.start("n1")
+        enqueue(simulation, '{"seconds": 1000}')
+        world.run_until(3)
+        assert len(simulation.judge.live) == 1
+
+        simulation.place.weathers["n1"].is_cut = True
+        world.run_until(world.now + ttl / 2)
+        process.engine.stall(10 * ttl)
+        world.run_until(world.now + ttl)
+
+        session = simulation.place.nodes["n1"].session
+        assert session.lease.phase(process.boottime()) is LeasePhase.OVER
+        assert simulation.judge.live == []
