@@ -9,7 +9,7 @@
 --   2. The first due run of each lane that nobody holds. A run that waits for its retry holds its lane and goes first. Runs that may start
 --      only once are chosen for a free slot only; those that found none are told as `wait`.
 --   3. The claim. A row that somebody has locked is left to them, and one that has changed is judged anew.
---   4. Whatever else is due in a lane that is held now is skipped. A lane nobody holds keeps its runs when none can be claimed here.
+--   4. Whatever else is due in a lane that is held now is skipped, a thousand at a time. A lane nobody holds keeps its runs when none can be claimed here.
 -- Nothing in here waits for anybody. One statement is one round trip and one commit for hundreds of runs.
 CREATE FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free int, ahead int, look int)
 RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
@@ -76,7 +76,7 @@ BEGIN
     SELECT w.id FROM pgcron.run w
      WHERE w.schedule_id = ANY(lanes) AND w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
        AND EXISTS (SELECT FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL)
-     ORDER BY w.id FOR UPDATE OF w SKIP LOCKED);
+     ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN
     PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
   END IF;

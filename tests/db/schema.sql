@@ -223,7 +223,7 @@ BEGIN
     SELECT w.id FROM pgcron.run w
      WHERE w.schedule_id = ANY(lanes) AND w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
        AND EXISTS (SELECT FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL)
-     ORDER BY w.id FOR UPDATE OF w SKIP LOCKED);
+     ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN
     PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
   END IF;

@@ -25,6 +25,11 @@ from tests.db.control import (
 )
 from tests.db.gate import Gate
 
+HOLD = (
+    "UPDATE pgcron.run SET state = 'running', owner = $2, token = gen_random_uuid(), fence = 1,"
+    " attempt = 1, claimed_at = now(), overlap_slot = 1 WHERE id = $1"
+)
+
 
 async def lane(connection: Connection, name: str = "job") -> dict[str, Any]:
     """Columns of runs that must not overlap."""
@@ -98,6 +103,20 @@ async def test_of_two_due_runs_the_first_is_claimed_and_the_second_skipped(
     [run], skipped = await claim_lanes(connection, node)
 
     assert (run["id"], skipped) == (first, [second])
+
+
+async def test_a_long_backlog_of_a_lane_is_skipped_in_batches(connection: Connection) -> None:
+    node = await join(connection)
+    runs = await enqueue(connection, 1300, **await lane(connection))
+
+    rounds = [await claim_lanes(connection, node) for _ in range(3)]
+
+    assert [(len(claimed), len(skipped)) for claimed, skipped in rounds] == [
+        (1, 1000),
+        (0, 299),
+        (0, 0),
+    ]
+    assert await connection.fetchval("SELECT id FROM pgcron.run") == runs[0]
 
 
 async def test_a_lane_over_the_limit_keeps_its_runs(connection: Connection) -> None:
@@ -217,6 +236,22 @@ async def test_a_lane_that_was_decided_meanwhile_is_seen_as_it_is_now(
         [third] = await enqueue(connection, due_at=due, **columns)
 
     assert await late == ([], [third])
+
+
+async def test_a_holder_that_came_meanwhile_is_seen(connection: Connection, gate: Gate) -> None:
+    """Its run was not there when the claimer looked for lanes."""
+    await connection.execute("DROP INDEX pgcron.run_overlap_slot")
+    node = await join(connection)
+    columns = await lane(connection)
+    [late] = await enqueue(connection, **columns)
+    visitor = await gate.visitor()
+    async with gate.closed():
+        deciding = asyncio.ensure_future(claim_lanes(visitor, node))
+        await gate.reached_by(visitor)
+        [holder] = await enqueue(connection, **columns)
+        await connection.execute(HOLD, holder, node.incarnation)
+
+    assert await deciding == ([], [late])
 
 
 async def test_a_run_that_somebody_has_locked_makes_nobody_wait(
@@ -343,11 +378,7 @@ async def test_eight_claimers_never_make_two_holders(
 async def test_a_second_holder_is_refused_by_the_net(connection: Connection) -> None:
     node = await join(connection)
     first, second = await enqueue(connection, 2, **await lane(connection))
-    hold = (
-        "UPDATE pgcron.run SET state = 'running', owner = $2, token = gen_random_uuid(), fence = 1,"
-        " attempt = 1, claimed_at = now(), overlap_slot = 1 WHERE id = $1"
-    )
-    await connection.execute(hold, first, node.incarnation)
+    await connection.execute(HOLD, first, node.incarnation)
 
     with pytest.raises(asyncpg.UniqueViolationError, match="run_overlap_slot"):
-        await connection.execute(hold, second, node.incarnation)
+        await connection.execute(HOLD, second, node.incarnation)
