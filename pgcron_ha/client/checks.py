@@ -25,6 +25,8 @@ DELIVERIES: Final = ("at_least_once", "at_most_once")
 
 _HANDLER: Final = re.compile(r"(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+# As PostgreSQL writes jsonb, so that both count the same bytes.
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 
 
@@ -51,9 +53,8 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
             _ARGS_HINT,
         )
     try:
-        # Written as PostgreSQL writes jsonb, so that both count the same bytes.
-        text = json.dumps(dict(parsed), ensure_ascii=False, allow_nan=False)
-        size = len(text.encode())
+        text = _ENCODER.encode(dict(parsed))
+        size = len(text) if text.isascii() else len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput("args can't be written as JSON", str(error), _ARGS_HINT) from None
     if size > MOST_ARGS_BYTES:
@@ -62,7 +63,7 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
             f"args may have {MOST_ARGS_BYTES} bytes (256 KiB) as JSON text.",
             "Store the payload in a table or file of yours and pass its key.",
         )
-    if _has_nul(parsed):
+    if r"\u0000" in text and _has_nul(parsed):
         raise InvalidInput(
             "args has a NUL character", "PostgreSQL stores no NUL in text.", "Leave it out."
         )

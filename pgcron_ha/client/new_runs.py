@@ -33,6 +33,9 @@ class NewRun(TypedDict, total=False):
     delivery: str
 
 
+_KEYS: Final = NewRun.__annotations__.keys()
+
+
 def request_runs(
     runs: Iterable[Mapping[str, Any]], name_of: Callable[[Any], str]
 ) -> list[RunRequest]:
@@ -78,10 +81,9 @@ async def send_runs(
 def _numbered(wish: object, name_of: Callable[[Any], str], which: str) -> RunRequest:
     if not isinstance(wish, Mapping):
         raise InvalidInput(f"{which} is a {type(wish).__name__}", "A run is a mapping.", _HINT)
-    unknown = [str(key) for key in wish if key not in NewRun.__annotations__]
-    if unknown:
+    if not wish.keys() <= _KEYS:
         raise InvalidInput(
-            f"{which}: '{min(unknown)[:100]}' is no argument of enqueue",
+            f"{which}: '{min(map(str, wish.keys() - _KEYS))[:100]}' is no argument of enqueue",
             f"The keys are {', '.join(NewRun.__annotations__)}.",
             _HINT,
         )

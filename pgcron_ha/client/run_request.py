@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgcron_ha.client import checks
 from pgcron_ha.db import doors
 from pgcron_ha.errors import InvalidInput
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(NamedTuple):
     """What `pgcron_ha.db.doors.enqueue` takes, every value checked."""
 
     handler: str
