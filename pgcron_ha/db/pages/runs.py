@@ -161,15 +161,20 @@ async def runs_of_schedule(
     first: list[Row] = []
     if position.at is None:
         first = await _live_of_schedule(connection, schedule_id, wanted, schema)
-    scan = await _scan(
-        connection,
-        "page_runs_of_schedule",
-        schema,
-        wanted,
-        schedule_id=schedule_id,
-        end_at=position.at or FAR_AHEAD,
-        end_id=position.ended,
-    )
+    most = LOOK if position.at is None else FURTHER_LOOK
+    for look in (min(SHORT_LOOK, most), most):
+        scan = await _scan(
+            connection,
+            "page_runs_of_schedule",
+            schema,
+            wanted,
+            schedule_id=schedule_id,
+            end_at=position.at or FAR_AHEAD,
+            end_id=position.ended,
+            look=look,
+        )
+        if len(scan.rows) > PAGE_ROWS or not scan.is_cut:
+            break
     rows = scan.rows[:PAGE_ROWS]
     if len(scan.rows) > PAGE_ROWS:
         last = rows[-1]

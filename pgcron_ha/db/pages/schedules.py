@@ -15,6 +15,8 @@ LAST_RUNS: Final = 30
 NAMES: Final = 200
 NEAR_NAMES: Final = 8
 MOST_IDS: Final = 500
+# The schedules that were made last, among which the new ones are.
+NEW_LOOK: Final = 5_000
 
 
 async def schedules(
@@ -55,8 +57,11 @@ async def next_schedules(connection: Any, limit: int, *, schema: str = DEFAULT_S
 
 
 async def new_schedules(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[int]:
-    """Ids of enabled schedules that never ran, as far as history goes back."""
-    found = await fetch(connection, "page_new_schedules", schema, limit=MOST_IDS)
+    """Ids of enabled schedules that never ran, as far as history goes back, the newest first.
+
+    Looks at the `NEW_LOOK` that were made last.
+    """
+    found = await fetch(connection, "page_new_schedules", schema, look=NEW_LOOK, limit=MOST_IDS)
     return [row["schedule_id"] for row in found]
 
 

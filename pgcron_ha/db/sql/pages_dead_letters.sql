@@ -1,21 +1,24 @@
 -- name: page_letter_groups
 -- Causes among the newest :look dead letters: one row for each handler and error class, those with open letters first. Letters that
--- were redriven are found by their run's number, which is as good as when they died.
-SELECT d.handler, d.error_class, count(*) AS letters, count(*) FILTER (WHERE d.requeued_as IS NULL) AS open,
-       count(*) FILTER (WHERE d.died_at > now() - interval '1 hour') AS of_an_hour, count(*) FILTER (WHERE d.died_at > now() - interval '1 day') AS of_a_day,
-       count(*) FILTER (WHERE d.outcome = 'lost') AS lost, min(d.died_at) AS first_at, max(d.died_at) AS last_at,
-       count(DISTINCT d.schedule) AS schedules, min(d.schedule) AS schedule, count(DISTINCT d.queue) AS queues, min(d.queue) AS queue,
-       count(DISTINCT d.cause) AS causes, (array_agg(d.cause ORDER BY d.died_at DESC))[1] AS cause,
-       (array_agg(d.run_id ORDER BY d.requeued_as IS NOT NULL, d.died_at DESC))[1] AS newest_run
-FROM ((SELECT e.handler, e.error_class, e.outcome, e.died_at, e.schedule, e.queue, e.requeued_as, e.run_id, left(e.error, 300) AS cause
-       FROM pgcron.dead_letter e WHERE :state::text = 'open' AND e.requeued_as IS NULL ORDER BY e.died_at DESC LIMIT :look::int)
-      UNION ALL
-      (SELECT e.handler, e.error_class, e.outcome, e.died_at, e.schedule, e.queue, e.requeued_as, e.run_id, left(e.error, 300)
-       FROM pgcron.dead_letter e WHERE :state::text <> 'open' ORDER BY e.run_id DESC LIMIT :look::int)) d
-WHERE (:state::text <> 'redriven' OR d.requeued_as IS NOT NULL) AND (:handler::text IS NULL OR d.handler = :handler::text)
-  AND (:error_class::text IS NULL OR coalesce(d.error_class, '') = :error_class::text)
-  AND (:queue::text IS NULL OR d.queue = :queue::text) AND (:schedule::text IS NULL OR d.schedule = :schedule::text)
-GROUP BY d.handler, d.error_class ORDER BY count(*) FILTER (WHERE d.requeued_as IS NULL) = 0, max(d.died_at) DESC LIMIT :limit::int;
+-- were redriven are found by their run's number, which is as good as when they died. Only the groups that are shown read a cause.
+SELECT g.*, left(newest.error, 300) AS cause
+FROM (SELECT d.handler, d.error_class, count(*) AS letters, count(*) FILTER (WHERE d.requeued_as IS NULL) AS open,
+             count(*) FILTER (WHERE d.died_at > now() - interval '1 hour') AS of_an_hour, count(*) FILTER (WHERE d.died_at > now() - interval '1 day') AS of_a_day,
+             count(*) FILTER (WHERE d.outcome = 'lost') AS lost, min(d.died_at) AS first_at, max(d.died_at) AS last_at,
+             count(DISTINCT d.schedule COLLATE "C") AS schedules, min(d.schedule COLLATE "C") AS schedule, count(DISTINCT d.queue COLLATE "C") AS queues,
+             min(d.queue COLLATE "C") AS queue, count(DISTINCT d.cause) AS causes, (array_agg(d.run_id ORDER BY d.died_at DESC))[1] AS last_run,
+             (array_agg(d.run_id ORDER BY d.requeued_as IS NOT NULL, d.died_at DESC))[1] AS newest_run
+      FROM ((SELECT e.handler, e.error_class, e.outcome, e.died_at, e.schedule, e.queue, e.requeued_as, e.run_id, hashtextextended(left(e.error, 300), 0) AS cause
+             FROM pgcron.dead_letter e WHERE :state::text = 'open' AND e.requeued_as IS NULL ORDER BY e.died_at DESC LIMIT :look::int)
+            UNION ALL
+            (SELECT e.handler, e.error_class, e.outcome, e.died_at, e.schedule, e.queue, e.requeued_as, e.run_id, hashtextextended(left(e.error, 300), 0)
+             FROM pgcron.dead_letter e WHERE :state::text <> 'open' ORDER BY e.run_id DESC LIMIT :look::int)) d
+      WHERE (:state::text <> 'redriven' OR d.requeued_as IS NOT NULL) AND (:handler::text IS NULL OR d.handler = :handler::text)
+        AND (:error_class::text IS NULL OR coalesce(d.error_class, '') = :error_class::text)
+        AND (:queue::text IS NULL OR d.queue = :queue::text) AND (:schedule::text IS NULL OR d.schedule = :schedule::text)
+      GROUP BY d.handler, d.error_class ORDER BY count(*) FILTER (WHERE d.requeued_as IS NULL) = 0, max(d.died_at) DESC LIMIT :limit::int) g
+JOIN pgcron.dead_letter newest ON newest.run_id = g.last_run
+ORDER BY g.open = 0, g.last_at DESC;
 
 -- name: page_letters
 -- One page, newest first, among the next :look letters after the one that :before_at and :before_id name; what came of the redriven.

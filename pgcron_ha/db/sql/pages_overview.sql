@@ -6,7 +6,6 @@ SELECT clock_timestamp() AS now;
 -- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
 SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note, CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
        (SELECT count(*) FROM pgcron.schedule s) AS schedules,
-       (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
        (SELECT count(*) FROM (SELECT FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL LIMIT :most::int + 1) bounded) AS dead_letters,
        (SELECT count(*) FROM (SELECT FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL AND d.died_at > now() - interval '1 hour'
                               LIMIT :most::int + 1) bounded) AS dead_letters_of_last_hour,

@@ -153,9 +153,9 @@ SELECT ARRAY(SELECT q.name FROM (SELECT e.name FROM pgcron.queue e UNION SELECT 
        coalesce((SELECT t.period FROM pgcron.retention t WHERE t.relation = 'history'), 'day') AS period;
 
 -- name: page_run_counts
--- How many run, wait and are parked; each at most :most + 1.
+-- How many run and wait; each at most :most + 1. Those that wait are counted from the newest, where fewest dead rows are.
 SELECT now() AS now, (SELECT count(*) FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL LIMIT :most::int + 1) bounded) AS running,
-       (SELECT count(*) FROM (SELECT FROM pgcron.run r WHERE r.state <> 'running' LIMIT :most::int + 1) bounded) AS waiting;
+       (SELECT count(*) FROM (SELECT FROM pgcron.run r WHERE r.state <> 'running' ORDER BY r.id DESC LIMIT :most::int + 1) bounded) AS waiting;
 
 -- name: page_schedule_id
 SELECT s.id FROM pgcron.schedule s WHERE s.name = :name::text;

@@ -39,10 +39,11 @@ SELECT c.schedule_id FROM pgcron.cursor c
 WHERE c.status <> 'invalid' AND NOT c.is_paused AND c.next_fire IS NOT NULL AND isfinite(c.next_fire) ORDER BY c.next_fire LIMIT :limit::int;
 
 -- name: page_new_schedules
-SELECT s.id AS schedule_id FROM pgcron.schedule s
+-- Of the :look schedules that were made last: who never ran long after that is found as late or stale, not as new.
+SELECT s.id AS schedule_id FROM (SELECT v.id, v.enabled FROM pgcron.schedule v ORDER BY v.id DESC LIMIT :look::int) s
 WHERE s.enabled AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = s.id)
   AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'running')
-ORDER BY s.id LIMIT :limit::int;
+ORDER BY s.id DESC LIMIT :limit::int;
 
 -- name: page_schedule_names
 -- For a name that does not exist: those that contain it, or that it begins with.
