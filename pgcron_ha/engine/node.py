@@ -31,6 +31,7 @@ from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.standing import NodeLook
+from pgcron_ha.engine.strangers import settle_strangers
 from pgcron_ha.engine.watch import Watch
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.base import Executor, Interrupted, StopReason
@@ -38,7 +39,7 @@ from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.python import PythonExecutor
 from pgcron_ha.executors.python_handler import PythonHandler
 from pgcron_ha.executors.shell import ShellExecutor
-from pgcron_ha.telemetry.events import NodeLeft, RunsReleased, ServiceFailed
+from pgcron_ha.telemetry.events import NodeLeft, ServiceFailed
 from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -358,23 +359,11 @@ class Node:
         for run in result.to_cancel:
             self._runner.stop(run, StopReason.CANCELLED)
         if result.to_release:
-            self._release(result.to_release)
+            self._settling = asyncio.ensure_future(
+                settle_strangers(self._links["upkeep"], self.settings.node.name, result.to_release)
+            )
         if self._session.may_claim():
             self._runner.start_waiting()
-
-    def _release(self, strangers: Sequence[tuple[int, UUID]]) -> None:
-        async def give_back() -> None:
-            try:
-                rows = await self._links["upkeep"].rows(
-                    "release_runs",
-                    run_ids=[run for run, _ in strangers],
-                    tokens=[token for _, token in strangers],
-                )
-                emit(RunsReleased(len(rows), "the answer to their claim never came"))
-            except PgcronError as error:
-                emit(ServiceFailed("session", f"could not give back claims: {error.message}", 0.0))
-
-        self._giving_back = asyncio.ensure_future(give_back())
 
     # What the runner says.
 

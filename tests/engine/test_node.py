@@ -224,6 +224,21 @@ async def test_a_claim_whose_answer_got_lost_is_given_back_and_runs_once(
     ]
 
 
+async def test_a_claim_whose_answer_got_lost_can_be_cancelled(
+    settings: Start, handlers: Handlers, connection: Connection, proxy: Proxy, database: str
+) -> None:
+    """A run with a cancel request is not given back; without a holder nobody else would end it."""
+    async with living(settings(proxy.dsn(database), lease_ttl="3s"), handlers):
+        proxy.lose_answer_to("bound_due")
+        (run,) = await control.enqueue(connection, handler="py:fine")
+        await until("it is claimed", is_in(connection, run, "running"))
+        assert await connection.fetchval("SELECT pgcron.cancel_run($1)", run) == "requested"
+
+        await until("it is cancelled", is_in(connection, run, "cancelled"))
+
+    assert handlers.calls == {}
+
+
 async def test_a_node_outlives_breaks_of_all_its_connections(
     settings: Start, handlers: Handlers, connection: Connection, proxy: Proxy, database: str
 ) -> None:
