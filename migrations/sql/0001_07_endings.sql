@@ -17,14 +17,16 @@ CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXE
 
 -- ready -> skipped, superseded, expired, cancelled
 -- blocked -> cancelled
--- Rows that began to run meanwhile are left alone. Returns the runs that ended.
+-- Rows that began to run meanwhile are left alone, and so is one that did and waits for its retry when its start deadline is why.
+-- Returns the runs that ended.
 CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   ending bigint[];
 BEGIN
   SELECT array_agg(locked.id) INTO ending FROM
-    (SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) AND r.state <> 'running' ORDER BY r.id FOR UPDATE) locked;
+    (SELECT r.id FROM pgcron.run r
+      WHERE r.id = ANY(run_ids) AND r.state <> 'running' AND (outcome <> 'expired' OR r.attempt = 0) ORDER BY r.id FOR UPDATE) locked;
   IF ending IS NULL THEN RETURN; END IF;
   UPDATE pgcron.occurrence o SET decision = outcome, reason = end_waiting_runs.reason, decided_at = now()
     FROM pgcron.run r

@@ -429,7 +429,8 @@ DECLARE
   ending bigint[];
 BEGIN
   SELECT array_agg(locked.id) INTO ending FROM
-    (SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) AND r.state <> 'running' ORDER BY r.id FOR UPDATE) locked;
+    (SELECT r.id FROM pgcron.run r
+      WHERE r.id = ANY(run_ids) AND r.state <> 'running' AND (outcome <> 'expired' OR r.attempt = 0) ORDER BY r.id FOR UPDATE) locked;
   IF ending IS NULL THEN RETURN; END IF;
   UPDATE pgcron.occurrence o SET decision = outcome, reason = end_waiting_runs.reason, decided_at = now()
     FROM pgcron.run r

@@ -441,6 +441,20 @@ async def test_a_run_that_began_meanwhile_is_not_ended_as_a_waiting_one(
     assert await finish(connection, [claimed]) == [run_id]
 
 
+async def test_a_run_that_was_tried_meanwhile_does_not_expire(connection: Connection) -> None:
+    """Seen as late by the janitor, then claimed by a statement that began before the deadline."""
+    [run_id] = await enqueue(connection)
+    node = await join(connection)
+    assert await fail(connection, await claim(connection, node)) == {run_id: "retry"}
+
+    late = {"run_ids": [run_id], "outcome": "expired", "reason": "late"}
+    assert await call(connection, "end_waiting_runs", **late) == []
+
+    row = await run_row(connection, run_id)
+    assert row is not None
+    assert (row["state"], row["attempt"]) == ("ready", 1)
+
+
 async def drop_partitions(connection: Connection, *relations: str) -> None:
     """As if nobody had made partitions for weeks."""
     for relation in relations:

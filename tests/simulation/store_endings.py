@@ -108,8 +108,9 @@ class EndingStatements(Tables):
     ) -> list[Row]:
         rows: list[Row] = []
         for run in sorted({run for run in run_ids or () if run in self.runs}):
-            if self.runs[run].state != "running":
-                self._end_waiting(self.runs[run], outcome, reason)
+            waiting = self.runs[run]
+            if waiting.state != "running" and (outcome != "expired" or waiting.attempt == 0):
+                self._end_waiting(waiting, outcome, reason)
                 rows.append(Row(run_id=run))
         return rows
 
