@@ -108,17 +108,21 @@ class ScheduleStatements(EndingStatements):
         return [Row(schedule_id=schedule) for schedule in pending[:at_most]]
 
     def apply_edit(self, *, schedule_id: int) -> list[Row]:
+        return self._apply_edit(schedule_id, timing_changes=False)
+
+    def _apply_edit(self, schedule_id: int, *, timing_changes: bool) -> list[Row]:
         cursor, schedule = self.cursors.get(schedule_id), self.schedules.get(schedule_id)
         if cursor is None or schedule is None:
             return [Row(apply_edit=None)]
         now = self.now()
         self._forget_future(schedule_id, {"schedule"})
-        resumes = schedule.enabled and cursor.is_paused
-        if resumes and cursor.watermark < now:
-            first = cursor.watermark + timedelta(microseconds=1)
-            pause = Missed(schedule_id, first, now, None, "paused", cursor.pause_note)
-            self.missed.setdefault((schedule_id, first), pause)
-        cursor.watermark = max(cursor.watermark, now) if resumes else min(cursor.watermark, now)
+        untold = self._untold(cursor, now)
+        if not schedule.enabled or (untold == "edited" and not timing_changes):
+            untold = None
+        if untold is not None:
+            self._tell_missed(cursor, now, untold)
+        jumps = untold is not None or self._owes_nothing(cursor, now)
+        cursor.watermark = now if jumps else min(cursor.watermark, now)
         cursor.generation += 1
         cursor.since, cursor.next_fire, cursor.status = now, None, "unchecked"
         cursor.error = cursor.canonical = cursor.pause_note = None
@@ -167,6 +171,10 @@ class ScheduleStatements(EndingStatements):
             if run.schedule_id == schedule.id and run.state != "running" and run.attempt == 0
         ]
         self.end_waiting_runs(run_ids=waiting, outcome="cancelled", reason="schedule was deleted")
+        cursor, now = self.cursors[schedule.id], self.now()
+        untold = self._untold(cursor, now)
+        if untold is not None:
+            self._tell_missed(cursor, now, "paused" if untold == "paused" else "deleted")
         del self.schedules[schedule.id], self.cursors[schedule.id]
         return [Row(delete_schedule=None)]
 
@@ -188,8 +196,25 @@ class ScheduleStatements(EndingStatements):
             schedule.paused_by = actor
         changed = {key for key in _WRITTEN if getattr(before, key) != getattr(schedule, key)}
         if changed - _HARMLESS:
-            self.apply_edit(schedule_id=schedule.id)
+            timing_changes = bool(changed & {"spec", "timezone", "dst"})
+            self._apply_edit(schedule.id, timing_changes=timing_changes)
         self._tell_schedule()
+
+    def _owes_nothing(self, cursor: Cursor, now: datetime) -> bool:
+        """Whether it is known that no fire lies between the watermark and now."""
+        return cursor.status == "valid" and cursor.next_fire is not None and cursor.next_fire > now
+
+    def _untold(self, cursor: Cursor, now: datetime) -> str | None:
+        if cursor.watermark >= now:
+            return None
+        if cursor.is_paused:
+            return "paused"
+        return None if self._owes_nothing(cursor, now) else "edited"
+
+    def _tell_missed(self, cursor: Cursor, now: datetime, reason: str) -> None:
+        first = cursor.watermark + timedelta(microseconds=1)
+        missed = Missed(cursor.schedule_id, first, now, None, reason, cursor.pause_note)
+        self.missed.setdefault((cursor.schedule_id, first), missed)
 
     def _tell_schedule(self) -> None:
         if any(node.state == "alive" for node in self.nodes.values()):
