@@ -3,9 +3,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
 
 from pgcron_ha.config import SETTINGS
+from pgcron_ha.config.values import address
+from pgcron_ha.web.security import require_loopback
 from tests.house.checkout import ROOT
 
 COMPOSE = ROOT / "docker-compose.yml"
@@ -33,7 +41,7 @@ def test_the_validation_sees_a_misspelt_key(tmp_path: Path) -> None:
 def test_no_password_has_a_default() -> None:
     passwords = re.findall(r"PASSWORD: *(.+)|://[^:/]+:(\$\{[^}]+\})@", COMPOSE.read_text())
 
-    assert len(passwords) == 2
+    assert len(passwords) == 3
     assert [
         p for pair in passwords for p in pair if p and not p.startswith("${PGCRON_HA_PASSWORD:?")
     ] == []
@@ -51,3 +59,64 @@ def test_the_image_runs_as_a_user_without_rights() -> None:
 
     assert users
     assert users[-1] not in ("root", "0")
+
+
+def services() -> dict[str, dict[str, Any]]:
+    """The services by name, with what anchors merge into them."""
+    found: dict[str, dict[str, Any]] = YAML(typ="safe").load(COMPOSE.read_text())["services"]
+    return found
+
+
+SERVING = sorted(name for name, service in services().items() if "8420" in str(service))
+
+
+def test_the_nodes_and_the_pages_serve() -> None:
+    assert SERVING == ["node-1", "node-2", "web"]
+
+
+@pytest.mark.parametrize("name", SERVING)
+def test_what_serves_pages_is_reached_from_its_own_machine_only(name: str) -> None:
+    service = services()[name]
+    command = service["command"]
+    (listened,) = [each for each in command if ":" in each]
+
+    require_loopback(address(listened))
+    assert command[command.index(listened) - 1] in ("--web", "--listen")
+    assert "PGCRON_HA_WEB_LISTEN" not in service["environment"]
+    assert "ports" not in service
+
+
+def test_the_pages_are_on_the_loopback_of_the_host_and_no_node_is_on_its_network() -> None:
+    hosts = [name for name, service in services().items() if service.get("network_mode")]
+
+    assert hosts == ["web"]
+    assert services()["web"]["network_mode"] == "host"
+
+
+def test_no_port_of_the_database_is_published() -> None:
+    assert [name for name, service in services().items() if "ports" in service] == []
+    dsn = services()["web"]["environment"]["PGCRON_HA_DSN"]
+    (shared,) = [v for v in services()["postgres"]["volumes"] if v.startswith("socket:")]
+    assert dsn.endswith("?host=" + shared.partition(":")[2])
+
+
+@pytest.mark.parametrize(("status", "is_healthy"), [(200, True), (503, False)])
+def test_the_health_of_a_container_is_what_readyz_says(status: int, is_healthy: bool) -> None:
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/readyz" else 200)
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    commands = {tuple(services()[name]["healthcheck"]["test"]) for name in SERVING}
+    ((kind, program, *arguments),) = commands
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        asked = [each.replace(":8420/", f":{server.server_port}/") for each in arguments]
+        run = subprocess.run([sys.executable, *asked], capture_output=True, timeout=30)
+        server.shutdown()
+
+    assert (kind, program) == ("CMD", "python")
+    assert (run.returncode == 0) == is_healthy, run.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from pgcron_ha.web.app import create_app
 from pgcron_ha.web.node_metrics import NodeCollector
 from pgcron_ha.web.serving import WebServer
 from tests.db.control import Connection
+from tests.house.checkout import ROOT
 from tests.waiting import until
 
+README = (ROOT / "README.md").read_text()
 LINE = "what it says"
 
 app = App()
@@ -144,6 +147,19 @@ async def test_the_metrics_keep_prometheus_s_rules(client: httpx.AsyncClient) ->
             *("node", "op", "verdict", "source", "link", "service", "metric", "le", "version"),
             *("route", "method", "status", "query", "sqlstate_class"),
         }, name
+
+
+async def test_the_readme_names_every_metric_and_no_other(client: httpx.AsyncClient) -> None:
+    await client.get("/nowhere")
+    table = README.partition("| metric (`pgcron_…`)")[2].partition("\n\n")[0]
+    told = {f"pgcron_{name}" for name in re.findall(r"`([a-z_]+)`", table)} - {f"pgcron_{OTHER}"}
+    there = {
+        f"{name}_total" if family.type == "counter" else name
+        for name, family in (await scrape(client)).items()
+        if not name.endswith("_created")  # the library's own, of each counter
+    }
+
+    assert told == there
 
 
 def collected(counters: Counters) -> dict[str, Metric]:
