@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 import click
 
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.errors import InvalidInput
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# Args have 256 KiB at most; what is more is refused in words that say so.
+MOST_BYTES_OF_A_FILE: Final = 512 * 1024
 
 
 class _RunId(click.IntRange):
@@ -53,4 +61,26 @@ def duration(option: str, text: str | None) -> timedelta | None:
             f"{option} '{text[:60]}' is not a duration",
             "A duration is positive and says its unit: ms, s, m, h, d, w.",
             "Write for example 90s, 15m or 1h30m.",
+        ) from None
+
+
+def args_option(words: str) -> Callable[[Command], Command]:
+    """``--args JSON``, or ``--args @FILE`` for the JSON in a file."""
+    return click.option(
+        "--args", "args", metavar="JSON|@FILE", callback=_args, help=f"{words} @FILE reads it."
+    )
+
+
+def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    if text is None or not text.startswith("@"):
+        return text
+    path = Path(text[1:])
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES_OF_A_FILE).decode()
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"--args '{text[:200]}' can't be read",
+            f"{error}.",
+            "After @ comes the name of a file with a JSON object, in UTF-8.",
         ) from None

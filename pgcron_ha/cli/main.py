@@ -39,7 +39,9 @@ COMMANDS: dict[str, Subcommand] = {
     "migrate": Subcommand("migrate:migrate_command", "Bring the schema up to this version."),
     "schedules": Subcommand("schedules:schedules_group", "List, define, pause, explain schedules."),
     "next": Subcommand("next:next_command", "Print the fire times of a spec."),
-    "enqueue": Subcommand("runs:enqueue_command", "Ask for one run of a handler."),
+    "enqueue": Subcommand(
+        "enqueue:enqueue_command", "Ask for one run of a handler, or a file of them."
+    ),
     "runs": Subcommand("runs:runs_group", "List, show, cancel, retry runs; read their logs."),
     "dead": Subcommand("dead:dead_group", "List dead letters and send them again."),
     "queues": Subcommand("queues:queues_group", "List, pause and resume queues."),

@@ -1,4 +1,4 @@
-"""``pgcron-ha enqueue`` and ``pgcron-ha runs``: ask for runs, look at them, end and repeat them."""
+"""``pgcron-ha runs``: look at runs, end and repeat them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from pgcron_ha.cli.output import (
     shown,
 )
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.client.run_request import request_run
 from pgcron_ha.db import doors, overview
 from pgcron_ha.model.run import RunOutcome, RunState
 
@@ -32,50 +31,6 @@ COLUMNS = (
     Column("ERROR", "error", 30),
 )
 _STATES = [str(state) for state in (*RunState, *RunOutcome)]
-
-
-@click.command("enqueue")
-@click.argument("handler")
-@click.option("--args", "args", default="{}", metavar="JSON", help="A JSON object of arguments.")
-@click.option("--queue", default="default", show_default=True, help="Which nodes may take it.")
-@click.option("--priority", type=int, default=5, show_default=True, help="0 is first, 9 last.")
-@click.option("--due", metavar="ISO", help="Not before this instant. Default: now.")
-@click.option("--key", help="An idempotency key: a day long it names the same run.")
-@click.option("--timeout", metavar="DURATION", help="Stop it after so long. Default: 1h.")
-@click.option("--max-attempts", type=int, help="How often it is tried. Default: 5.")
-@click.option(
-    "--delivery",
-    default="at_least_once",
-    show_default=True,
-    help="at_least_once or at_most_once.",
-)
-@json_option
-def enqueue_command(
-    handler: str,
-    args: str,
-    queue: str,
-    priority: int,
-    due: str | None,
-    key: str | None,
-    timeout: str | None,
-    max_attempts: int | None,
-    delivery: str,
-    as_json: bool,
-) -> None:
-    """Ask for one run of HANDLER (such as py:report or shell:backup); prints its id."""
-    request = request_run(
-        handler,
-        args,
-        queue=queue,
-        priority=priority,
-        due_at=arguments.instant("--due", due),
-        idempotency_key=key,
-        timeout=arguments.duration("--timeout", timeout),
-        max_attempts=max_attempts,
-        delivery=delivery,
-    )
-    run_id = on_database(lambda s: request.send(s.connection, s.schema, s.actor))
-    print_run_id(run_id, as_json)
 
 
 @click.group("runs")

@@ -14,7 +14,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _DURATIONS = ("catchup_window", "start_deadline", "timeout", "retry_base", "retry_cap")
 
 _OPTIONS = (
-    click.option("--args", "args", metavar="JSON", help="A JSON object of arguments."),
+    arguments.args_option("A JSON object of arguments."),
     click.option("--tz", "--timezone", "timezone", metavar="ZONE", help="An IANA time zone."),
     click.option("--dst", metavar="POLICY", help="vixie, robfig or skip."),
     click.option("--queue", help="Which nodes may take its runs."),

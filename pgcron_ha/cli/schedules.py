@@ -190,7 +190,7 @@ def delete_command(name: str, as_json: bool) -> None:
 
 @schedules_group.command("run-now")
 @click.argument("name")
-@click.option("--args", "args", metavar="JSON", help="Other arguments than the schedule's.")
+@arguments.args_option("Other arguments than the schedule's.")
 @json_option
 def run_now_command(name: str, args: str | None, as_json: bool) -> None:
     """Run a schedule once, beside its fires.

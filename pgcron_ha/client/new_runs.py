@@ -51,9 +51,26 @@ def request_runs(
             _DIVIDE,
         )
     return [
-        _numbered(wish, name_of, f"run {place} of {len(wishes)}")
+        request_new_run(wish, name_of, f"run {place} of {len(wishes)}")
         for place, wish in enumerate(wishes, 1)
     ]
+
+
+def request_new_run(wish: object, name_of: Callable[[Any], str], which: str) -> RunRequest:
+    """The checked request; messages begin with `which`. None stands for what is left out."""
+    if not isinstance(wish, Mapping):
+        raise InvalidInput(f"{which} is a {type(wish).__name__}", "A run is a mapping.", _HINT)
+    if not wish.keys() <= _KEYS:
+        raise InvalidInput(
+            f"{which}: '{min(map(str, wish.keys() - _KEYS))[:100]}' is no argument of enqueue",
+            f"The keys are {', '.join(NewRun.__annotations__)}.",
+            _HINT,
+        )
+    given = {key: value for key, value in wish.items() if value is not None}
+    try:
+        return request_run(name_of(given.pop("handler", "")), **given)
+    except PgcronError as error:
+        raise type(error)(f"{which}: {error.message}", error.detail, error.hint) from None
 
 
 async def send_runs(
@@ -76,19 +93,3 @@ async def send_runs(
     return await doors.enqueue_many(
         connection, f"[{','.join(objects)}]", actor=actor, schema=schema
     )
-
-
-def _numbered(wish: object, name_of: Callable[[Any], str], which: str) -> RunRequest:
-    if not isinstance(wish, Mapping):
-        raise InvalidInput(f"{which} is a {type(wish).__name__}", "A run is a mapping.", _HINT)
-    if not wish.keys() <= _KEYS:
-        raise InvalidInput(
-            f"{which}: '{min(map(str, wish.keys() - _KEYS))[:100]}' is no argument of enqueue",
-            f"The keys are {', '.join(NewRun.__annotations__)}.",
-            _HINT,
-        )
-    given = {key: value for key, value in wish.items() if value is not None}
-    try:
-        return request_run(name_of(given.pop("handler", "")), **given)
-    except PgcronError as error:
-        raise type(error)(f"{which}: {error.message}", error.detail, error.hint) from None

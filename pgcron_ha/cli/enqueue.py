@@ -1,0 +1,141 @@
+"""``pgcron-ha enqueue``: ask for one run, or for those of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, TextIO
+
+import click
+
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import json_option
+from pgcron_ha.cli.runs import print_run_id
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.client.new_runs import request_new_run, send_runs
+from pgcron_ha.client.run_request import RunRequest, request_run
+from pgcron_ha.errors import InvalidInput, TooLarge
+
+# A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
+BATCH: Final = 1000
+MOST_RUNS: Final = 1_000_000
+MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
+
+
+@click.command("enqueue")
+@click.argument("handler", required=False)
+@click.option(
+    "--file",
+    "file",
+    type=click.File("r", encoding="utf-8"),
+    metavar="FILE",
+    help='Runs as JSON lines: {"handler": …, "args": …}; - reads stdin.',
+)
+@arguments.args_option("A JSON object of arguments.")
+@click.option("--queue", default="default", show_default=True, help="Which nodes may take it.")
+@click.option("--priority", type=int, default=5, show_default=True, help="0 is first, 9 last.")
+@click.option("--due", metavar="ISO", help="Not before this instant. Default: now.")
+@click.option("--key", help="An idempotency key: a day long it names the same run.")
+@click.option("--timeout", metavar="DURATION", help="Stop it after so long. Default: 1h.")
+@click.option("--max-attempts", type=int, help="How often it is tried. Default: 5.")
+@click.option(
+    "--delivery",
+    default="at_least_once",
+    show_default=True,
+    help="at_least_once or at_most_once.",
+)
+@json_option
+def enqueue_command(
+    handler: str | None,
+    file: TextIO | None,
+    args: str | None,
+    due: str | None,
+    key: str | None,
+    timeout: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Ask for one run of HANDLER (such as py:report or shell:backup); prints its id.
+
+    With --file a run for each line: all of them, or none when one is refused. A line has the keys
+    handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts and
+    delivery; what it leaves out is as HANDLER and the options say. Prints the ids in order.
+    """
+    given["due_at"] = arguments.instant("--due", due)
+    given["timeout"] = arguments.duration("--timeout", timeout)
+    if file is None:
+        if handler is None:
+            raise click.UsageError("Missing argument 'HANDLER' (or --file).")
+        request = request_run(handler, args, idempotency_key=key, **given)
+        print_run_id(on_database(lambda s: request.send(s.connection, s.schema, s.actor)), as_json)
+        return
+    if key is not None:
+        raise click.UsageError("--key names one run; in a file each line has an idempotency_key")
+    requests = _requests(file, {"handler": handler, "args": args, **given})
+    for run_id in on_database(lambda session: _send(session, requests)):
+        print_run_id(run_id, as_json)
+
+
+async def _send(session: Session, requests: Iterator[RunRequest]) -> list[int]:
+    ids: list[int] = []
+    async with session.connection.transaction():
+        while batch := list(islice(requests, BATCH)):
+            ids += await send_runs(session.connection, batch, session.schema, session.actor)
+    return ids
+
+
+def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[RunRequest]:
+    number = 0
+    while line := _line(file, number + 1):
+        number += 1
+        if number > MOST_RUNS:
+            raise TooLarge(
+                f"the file has more than {MOST_RUNS} lines",
+                f"One command asks for up to {MOST_RUNS} runs, all in one transaction.",
+                "Split the file; `split -l` does it.",
+            )
+        if line.strip():
+            wish = _wish(line, f"line {number}")
+            yield request_new_run({**defaults, **wish}, _as_it_is, f"line {number}")
+
+
+def _line(file: TextIO, number: int) -> str:
+    try:
+        line = file.readline(MOST_CHARACTERS_OF_A_LINE)
+    except (UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(
+            f"line {number} can't be read", f"{error}.", "Write the file as UTF-8 text."
+        ) from None
+    if len(line) == MOST_CHARACTERS_OF_A_LINE:
+        raise TooLarge(
+            f"line {number} has more than {MOST_CHARACTERS_OF_A_LINE - 1} characters",
+            "args may have 262144 bytes (256 KiB) as JSON text; a line is one run.",
+            "Store the payload in a table or file of yours and pass its key.",
+        )
+    return line
+
+
+def _wish(line: str, which: str) -> dict[str, Any]:
+    try:
+        wish = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"{which} is not JSON: {line.strip()[:60]}", f"{error}.", _EXAMPLE
+        ) from None
+    if not isinstance(wish, dict):
+        raise InvalidInput(f"{which} is no JSON object", "A line is one run.", _EXAMPLE)
+    wish = {key: value for key, value in wish.items() if value is not None}
+    if isinstance(wish.get("due_at"), str):
+        wish["due_at"] = arguments.instant(f"{which}: due_at", wish["due_at"])
+    for key in ("timeout", "key_lifetime"):
+        if isinstance(wish.get(key), str):
+            wish[key] = arguments.duration(f"{which}: {key}", wish[key])
+    return wish
+
+
+def _as_it_is(handler: Any) -> Any:
+    return handler
+
+
+_EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
