@@ -99,7 +99,9 @@ class Series(Generic[T]):
 
 
 class Counters:
-    """The numbers of a process. Each is written by one thread, except what `saw` counts."""
+    """The numbers of a process. Each is written by one thread, except what `saw` counts, and the
+    dropped bytes of handlers that print in several threads at once, of which a few may be lost.
+    """
 
     def __init__(self) -> None:
         self.is_watched = False
