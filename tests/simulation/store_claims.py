@@ -25,9 +25,10 @@ class ClaimStatements(EndingStatements):
         bounds = list(zip(bound_dues, bound_ids, strict=True))
         if not self.is_alive(incarnation) or self.is_paused:
             return []
+        due = self._due()
         found: list[Run] = []
         for path, bound in zip(zip(queues, priorities, strict=True), bounds, strict=True):
-            found += self._claimable(path, handlers, "at_least_once", limit, bound)
+            found += self._claimable(due.get(path, []), handlers, "at_least_once", limit, bound)
         return self._claim(found[:limit], incarnation)
 
     def claim_at_most_once(
@@ -41,9 +42,10 @@ class ClaimStatements(EndingStatements):
     ) -> list[Row]:
         if not self.is_alive(incarnation) or self.is_paused:
             return []
+        due = self._due()
         found: list[Run] = []
         for path in zip(queues, priorities, strict=True):
-            found += self._claimable(path, handlers, "at_most_once", limit, None)
+            found += self._claimable(due.get(path, []), handlers, "at_most_once", limit, None)
         return self._claim(found[:limit], incarnation)
 
     def claim_lanes(
@@ -130,10 +132,11 @@ class ClaimStatements(EndingStatements):
     def park_unserved(
         self, *, queues: Sequence[str], priorities: Sequence[int], look: int
     ) -> list[Row]:
+        due_by_path = self._due()
         parked: list[Row] = []
         for path in zip(queues, priorities, strict=True):
             for kind in ("plain", "lane", "once"):
-                due = [run for run in self._due(path) if _kind(run) == kind]
+                due = [run for run in due_by_path.get(path, []) if _kind(run) == kind]
                 for run in due[:look]:
                     if not self.is_offered(run.handler, run.queue):
                         run.hold = "unserved"
@@ -146,18 +149,20 @@ class ClaimStatements(EndingStatements):
             run.hold = None
         return [Row(id=run.id) for run in held[:at_most]]
 
-    def _due(self, path: tuple[str, int]) -> list[Run]:
+    def _due(self) -> dict[tuple[str, int], list[Run]]:
+        """What is due, in its order, by queue and priority."""
         now = self.now()
-        found = [
-            run
-            for run in self.runs.values()
-            if run.is_waiting and (run.queue, run.priority) == path and run.due_at <= now
-        ]
-        return sorted(found, key=lambda run: run.order)
+        found: dict[tuple[str, int], list[Run]] = {}
+        for run in self.runs.values():
+            if run.state == "ready" and run.due_at <= now and run.hold is None:
+                found.setdefault((run.queue, run.priority), []).append(run)
+        for runs in found.values():
+            runs.sort(key=_in_order)
+        return found
 
     def _claimable(
         self,
-        path: tuple[str, int],
+        due: list[Run],
         handlers: Sequence[str],
         delivery: str,
         limit: int,
@@ -166,7 +171,7 @@ class ClaimStatements(EndingStatements):
         now = self.now()
         return [
             run
-            for run in self._due(path)
+            for run in due
             if run.overlap is None
             and run.delivery == delivery
             and run.queue not in self.paused_queues
@@ -182,8 +187,9 @@ class ClaimStatements(EndingStatements):
             zip(queues, priorities, strict=True), key=lambda path: path[0] in self.paused_queues
         )
         heads: list[int] = []
+        due_by_path = self._due()
         for path in paths:
-            due = [run for run in self._due(path) if run.handler in handlers]
+            due = [run for run in due_by_path.get(path, []) if run.handler in handlers]
             heads += [run.lane for run in due if run.lane is not None][:look]
         return list(dict.fromkeys(heads[:look]))
 
@@ -212,6 +218,10 @@ class ClaimStatements(EndingStatements):
             run.claimed_at = self.now()
             rows.append(_claimed(run))
         return rows
+
+
+def _in_order(run: Run) -> tuple[datetime, int]:
+    return run.due_at, run.id
 
 
 def _kind(run: Run) -> str:

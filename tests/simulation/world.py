@@ -41,6 +41,7 @@ class World:
         self.now = 0.0
         self.chance = random.Random(seed)
         self.current: VirtualLoop | None = None
+        self._entered: VirtualLoop | None = None
         self.failure: BaseException | None = None
         self.steps = 0
         self._trace = hashlib.blake2b(digest_size=16)
@@ -102,13 +103,20 @@ class World:
                 self._run(None, handle)
             else:
                 owner.take_timer(handle)
-        asyncio._set_running_loop(None)
+        self.leave()
         if self.failure is not None:
             raise self.failure
 
+    def leave(self) -> None:
+        """No loop runs any more."""
+        self._entered = None
+        asyncio._set_running_loop(None)
+
     def _run(self, loop: VirtualLoop | None, handle: Handle) -> None:
         self.current = loop
-        asyncio._set_running_loop(cast(Any, loop))
+        if loop is not self._entered:
+            self._entered = loop
+            asyncio._set_running_loop(cast(Any, loop))
         try:
             if handle.context is None:
                 handle.callback(*handle.arguments)
@@ -238,7 +246,7 @@ class Process:
         for loop in self.loops:
             loop.tasks.clear()
             loop.ready.clear()
-        asyncio._set_running_loop(None)
+        self.world.leave()
 
 
 class VirtualLoop:
