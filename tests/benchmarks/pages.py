@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
 import asyncpg
 
@@ -29,8 +29,6 @@ from tests.benchmarks.place import Ground, Place, difference
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.statement_log import logged, server_log, statements
 from tests.benchmarks.web_process import Answer, WebProcess
-
-Times: TypeAlias = dict[str, list[float]]
 
 _SMALLER: Final = 1_000
 _LEAST_ROWS: Final = 1_000
@@ -78,56 +76,104 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
     return result.finished()
 
 
+@dataclass
+class Samples:
+    """Of one page: milliseconds until it was there, and of processor time of web and server."""
+
+    first: float = 0.0
+    taken: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, float | None]:
+        """Percentiles."""
+        return {
+            "first": self.first,
+            "p50": percentile(self.taken, 0.5),
+            "p95": percentile(self.taken, 0.95),
+            "worst": percentile(self.taken, 1.0),
+            "CPU p50": percentile(self.cpu, 0.5),
+        }
+
+
+class Clocked:
+    """A web and its visitor; what a request cost is read from the kernel."""
+
+    def __init__(self, web: WebProcess, place: Place, paths: Mapping[str, str]) -> None:
+        self._web = web
+        self._visitor = web.visitor()
+        self._server = place.postmaster
+        self._processes: list[int] = []
+        self.paths = paths
+        self.samples = {page: Samples() for page in paths}
+
+    def look_for_processes(self) -> None:
+        """The web, and the backends of its connections, which come and go seldom."""
+        backends = [] if self._server is None else machine.children(self._server)
+        self._processes = [self._web.pid, *backends]
+
+    def ask(self, page: str, *, is_first: bool) -> None:
+        """One more sample; the first, for which statements are planned, is kept apart."""
+        before = self._cpu()
+        taken = _taken(page, self._visitor.get(self.paths[page]))
+        samples = self.samples[page]
+        if is_first:
+            samples.first = taken
+        else:
+            samples.taken.append(taken)
+            samples.cpu.append((self._cpu() - before) * 1000)
+
+    def close(self) -> None:
+        """Ends the visit."""
+        self._visitor.close()
+
+    def _cpu(self) -> float:
+        return sum(machine.fine_cpu_seconds(each) for each in self._processes)
+
+
 async def _add_pages(result: Result, place: Place, small_place: Place, samples: int) -> None:
     paths, small_paths = [await addresses(each.observer) for each in (place, small_place)]
     with WebProcess(place.dsn) as web, WebProcess(small_place.dsn) as small_web:
-        first, times, base = await asyncio.to_thread(
-            _sampled, (web, paths), (small_web, small_paths), samples
-        )
+        measured, base = Clocked(web, place, paths), Clocked(small_web, small_place, small_paths)
+        await asyncio.to_thread(_sample, measured, base, samples)
         memory = machine.peak_memory_bytes(web.pid)
     slow = []
-    for page in paths:
-        most = _OVERVIEW_MS if page.startswith("overview") else _LIST_MS
-        value = percentile(times[page], 0.95)
-        result.add(f"{page}, p95", value, "ms", percentile(base[page], 0.95), f"≤ {most:g}")
-        slow += [page] if value is None or value > most else []
+    for page, seen in measured.samples.items():
+        value, other = (percentile(each.samples[page].taken, 0.95) for each in (measured, base))
+        result.add(f"{page}, p95", value, "ms", other, f"≤ {_most(page):g}")
+        slow += [page] if value is None or value > _most(page) else []
+        result.details[page] = seen.as_json()
+    _add_cpu(result, measured, base)
     result.add("peak memory of the web", memory / 1e6, "MB")
-    result.details["milliseconds"] = {
-        page: {
-            "p50": percentile(times[page], 0.5),
-            "p95": percentile(times[page], 0.95),
-            "worst": max(times[page]),
-            "first": first[page],
-        }
-        for page in paths
-    }
     await _add_plans(result, place, paths, slow)
 
 
-def _sampled(
-    measured: tuple[WebProcess, Mapping[str, str]],
-    small: tuple[WebProcess, Mapping[str, str]],
-    samples: int,
-) -> tuple[dict[str, float], Times, Times]:
-    """Milliseconds: of the first request of each page, and of the `samples` after it."""
-    first: dict[str, float] = {}
-    times: Times = defaultdict(list)
-    base: Times = defaultdict(list)
-    visitor, small_visitor = measured[0].visitor(), small[0].visitor()
+def _add_cpu(result: Result, measured: Clocked, base: Clocked) -> None:
+    """What no other load of the machine adds to: of the dearest overview, and the dearest list."""
+    for word, is_overview in (("overview", True), ("list", False)):
+        pages = [page for page in measured.paths if page.startswith("overview") == is_overview]
+        costs = {page: percentile(measured.samples[page].cpu, 0.5) or 0.0 for page in pages}
+        dearest = max(costs, key=lambda page: costs[page])
+        other = percentile(base.samples[dearest].cpu, 0.5)
+        name = f"CPU of web and server, dearest {word} ({dearest}), p50"
+        result.add(name, costs[dearest], "ms", other, f"≤ {_most(dearest):g}")
+
+
+def _most(page: str) -> float:
+    return _OVERVIEW_MS if page.startswith("overview") else _LIST_MS
+
+
+def _sample(measured: Clocked, base: Clocked, samples: int) -> None:
+    """In turn; no page is asked for twice within the second for which it is remembered."""
     for number in range(samples + 1):
         began = time.monotonic()
-        for page, path in measured[1].items():
-            taken = _taken(page, visitor.get(path))
-            base_taken = _taken(page, small_visitor.get(small[1][page]))
-            if number == 0:
-                first[page] = taken
-            else:
-                times[page].append(taken)
-                base[page].append(base_taken)
+        for each in (measured, base):
+            each.look_for_processes()
+        for page in measured.paths:
+            for each in (measured, base):
+                each.ask(page, is_first=number == 0)
         time.sleep(max(0.0, began + _ROUND_SECONDS - time.monotonic()))
-    visitor.close()
-    small_visitor.close()
-    return first, times, base
+    measured.close()
+    base.close()
 
 
 def _taken(page: str, answer: Answer) -> float:
@@ -161,8 +207,10 @@ async def _add_plans(
             every = sum(each.milliseconds for each in found)
             told[page] = f"{worst.name}: {worst.milliseconds:.1f} of {every:.1f} ms"
             if page in slow:
-                lines = worst.plan.splitlines()[:_TOLD_PLAN_LINES]
-                result.notes += [f"{page}: {told[page]}", *lines]
+                result.notes.append(f"{page}: {told[page]} of statements, planned as")
+                lines = worst.plan.splitlines()
+                begin = next((at for at, line in enumerate(lines) if "(cost=" in line), 0)
+                result.notes += lines[begin : begin + _TOLD_PLAN_LINES]
         visitor.close()
 
 

@@ -12,10 +12,11 @@ from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import Result, percentile, table
 
 _ROOT = Path(__file__).resolve().parents[2]
-_OF_RUNS = "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,hourly,first_run,pages"
+_OF_RUNS = "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,hourly,first_run"
 _OF_SCHEDULES = (
     "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip,crash"
 )
+_OF_PAGES = "pages"
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,11 +30,17 @@ def test_the_benchmarks_of_runs_print_their_figures_and_keep_them(tmp_path: Path
 
 
 def test_every_benchmark_is_tried_here() -> None:
-    assert sorted(f"{_OF_RUNS},{_OF_SCHEDULES}".split(",")) == sorted(BENCHMARKS)
+    tried = ",".join((_OF_RUNS, _OF_SCHEDULES, _OF_PAGES)).split(",")
+
+    assert sorted(tried) == sorted(BENCHMARKS)
 
 
 def test_the_benchmarks_of_schedules_and_ends_print_theirs(tmp_path: Path) -> None:
     _try(_OF_SCHEDULES, tmp_path)
+
+
+def test_the_benchmark_of_pages_prints_its_figures(tmp_path: Path) -> None:
+    _try(_OF_PAGES, tmp_path)
 
 
 def _try(group: str, tmp_path: Path) -> None:
