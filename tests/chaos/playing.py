@@ -17,10 +17,6 @@ from tests.chaos.watching import keep_reviving, keep_watching
 from tests.waiting import until
 
 CLIENTS: Final = 2
-BEFORE_LEASES: Final = 2.0
-AFTER_LEASES: Final = 3.0
-"""How long it is quiet before and after the faults."""
-
 DRAIN_SECONDS: Final = 60.0
 """More than the longest back-off, the longest handler and a lease together."""
 
@@ -34,18 +30,19 @@ async def play(settings: Settings, folder: Path) -> None:
         for node in list(stage.nodes.values()):
             await until(f"{node.name} has joined", node.has_joined, deadline=30)
         await _create_schedules(stage)
+        quiet = settings.quiet * settings.ttl
         async with _company(stage) as enqueueing:
             record.write("phase", name="before")
-            await asyncio.sleep(BEFORE_LEASES * settings.ttl)
+            await asyncio.sleep(quiet)
             record.write("phase", name="faults")
             stage.allow_failpoints(True)
             await _do_harm(stage)
             stage.allow_failpoints(False)
             await stage.heal()
             record.write("phase", name="recovery")
-            await asyncio.sleep(AFTER_LEASES * settings.ttl)
+            await asyncio.sleep(quiet)
             record.write("phase", name="after")
-            await asyncio.sleep(AFTER_LEASES * settings.ttl)
+            await asyncio.sleep(quiet)
             enqueueing.set()
             await _drain(stage)
         async with stage.connected() as connection:

@@ -58,6 +58,8 @@ class Settings:
     points: Failpoints = field(default_factory=Failpoints)
     mutant: str | None = None
     only: tuple[str, ...] = ()
+    quiet: float = 3.0
+    """Leases that it is quiet before the faults, while all recovers, and after that."""
 
 
 class Stage:

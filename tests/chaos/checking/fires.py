@@ -38,9 +38,11 @@ class Version:
 
     def names(self, second: int) -> bool:
         """Whether this version owes that second."""
-        if self.is_deleted or not self.is_enabled:
-            return False
-        return is_fire(self.spec, self.timezone, second)
+        return self.is_enabled and self.would_name(second)
+
+    def would_name(self, second: int) -> bool:
+        """Whether it would, if it were not paused."""
+        return not self.is_deleted and is_fire(self.spec, self.timezone, second)
 
 
 def check_fires(history: History) -> tuple[list[str], dict[str, int]]:
@@ -103,10 +105,16 @@ class Ledger:
         at = f"{second} ({second % 60:02d})"
         if is_owed and not singly and not ranges:
             yield f"fire {at} lost"
+        if self._is_told_pause(second, possible) and not ranges:
+            yield f"fire {at} of a pause that is over is told nowhere"
         if singly > 1 or (singly and ranges and any(named)):
             yield f"fire {at} decided {singly} times and in {ranges} ranges"
         if singly and not any(named):
             yield f"fire {at} decided, but nobody owed it"
+
+    def _is_told_pause(self, second: int, possible: list[Version]) -> bool:
+        is_paused = all(v.would_name(second) and not v.is_enabled for v in possible)
+        return bool(possible) and is_paused and second <= self.watermark
 
     def _possible(self, second: int) -> list[Version]:
         """The versions that may have been in force at that instant."""
@@ -115,7 +123,7 @@ class Ledger:
         possible = known[over[-1] :] if over else known
         if possible and not over and self.versions[0].latest >= second - CLOCK_SLACK:
             # It may not have existed yet.
-            possible = [Version(-inf, -inf, "", "UTC", False), *possible]
+            possible = [Version(-inf, -inf, "", "UTC", False, True), *possible]
         return possible
 
 

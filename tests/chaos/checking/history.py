@@ -20,7 +20,10 @@ from tests.chaos import record
 
 Facts: TypeAlias = dict[str, Any]
 
-_LOG_ENTRY = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \S+ \[\d+\] ", re.MULTILINE)
+_LOG_ENTRY = re.compile(
+    r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \S+ \[\d+\] (?!DETAIL|HINT|CONTEXT|QUERY|STATEMENT)",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)

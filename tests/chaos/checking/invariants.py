@@ -10,7 +10,7 @@ from typing import Final
 from tests.chaos.checking.history import History
 
 ORPHANED_SECONDS: Final = 2.0
-WAITING_SECONDS: Final = 5.0
+WAITING_SECONDS: Final = 8.0
 """In quiet times: for how long a dead node's row may run, and a due run may wait."""
 
 # Sessions of nemeses do what nobody should; their statements are known by these words.

@@ -1,0 +1,233 @@
+"""Histories that never happened: valid ones by a seed, for the tests of the checkers.
+
+A small world without a product: schedules with fires that run, are skipped, or are missed
+together; runs that fail, are reaped, are cancelled; clients that are answered, refused, or never
+told. Everything holds that the checkers promise to check.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+from tests.chaos.checking.history import Facts, History
+from tests.chaos.checking.oracle import is_fire
+from tests.chaos.schedules import SPECS
+
+WALL = 1_795_000_000.0
+"""Wall clock minus boottime."""
+
+END = 90.0
+NODES = {"n1": 101, "n2": 102}
+
+
+class World:
+    """Writes down what a chaos run would."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.events: list[Facts] = []
+        self.tables: dict[str, list[Facts]] = {
+            name: []
+            for name in (
+                *("live", "ended", "attempts", "occurrences", "missed", "versions", "cursors"),
+                *("letters", "keys", "nodes", "effects"),
+            )
+        }
+        self.runs = self.fences = self.operations = 0
+
+    def event(self, kind: str, at: float, **facts: Any) -> None:
+        self.events.append({"kind": kind, "at": at, "pid": 1, **facts})
+
+    def history(self) -> History:
+        """What all of it comes to."""
+        for name, at in (("start", 0.0), ("before", 1.0), ("faults", 5.0), ("recovery", 70.0)):
+            self.event("phase", at, name=name, ttl=2.0)
+        self.event("phase", 75.0, name="after")
+        self.event("phase", 80.0, name="drain")
+        self.event("phase", END, name="over", drained=True)
+        for second in range(1, int(END)):
+            self.look(second)
+        for name, pid in NODES.items():
+            self.event("left", END + 1, node=name, of=pid, code=0)
+        return History(self.events, self.tables)
+
+    def look(self, second: int) -> None:
+        self.event(
+            "look",
+            second + 0.5,
+            **{"offset": WALL, "orphaned": 0.0, "waiting": 0.1, "hoarders": []},
+            **{"crowded_lanes": 0, "live": 3, "parked": 0, "deadlocks": 0},
+        )
+
+    # Schedules.
+
+    def schedule(self, number: int) -> None:
+        """Created, perhaps edited and paused, with its ledger."""
+        spec = self.chance.choice(SPECS)
+        edits = [(2.0, spec, True)]
+        if self.chance.random() < 0.7:
+            edits.append((30.25, self.chance.choice(SPECS), True))
+        if self.chance.random() < 0.7:
+            edits.append((45.25, edits[-1][1], False))
+            edits.append((55.25, edits[-1][1], True))
+            self.missed(number, 45.250001, 55.25, "paused")
+        edits.append((79.0, edits[-1][1], False))
+        for version, (at, text, is_enabled) in enumerate(edits, 1):
+            self.version(number, version, at, text, is_enabled)
+        lane = f"s{number}" if self.chance.random() < 0.6 else None
+        outage = range(60, 65) if self.chance.random() < 0.5 else range(0)
+        if outage:
+            self.missed(number, 60, 64, "catchup_latest")
+        busy_until = 0.0
+        for second in range(3, 79):
+            spec, is_enabled = [edit[1:] for edit in edits if edit[0] <= second][-1]
+            if is_enabled and second not in outage and is_fire(spec, "UTC", int(WALL) + second):
+                busy_until = self.fire(number, second, lane, busy_until)
+        self.tables["cursors"].append({"schedule_id": number, "watermark": WALL + 79.0})
+
+    def version(self, number: int, version: int, at: float, spec: str, is_enabled: bool) -> None:
+        self.operations += 1
+        what = "create" if version == 1 else "edit"
+        self.ask(what, at, "ok", number, name=f"s{number}")
+        content = {
+            "spec": spec,
+            "timezone": "UTC",
+            "enabled": is_enabled,
+            "args": {"op": self.operations},
+        }
+        self.tables["versions"].append(
+            {
+                **{"schedule_id": number, "version": version, "at": WALL + at},
+                **{"operation": what, "content": json.dumps(content)},
+            }
+        )
+
+    def ask(self, what: str, at: float, result: str, value: Any, **facts: Any) -> None:
+        self.event("ask", at - 0.005, op=self.operations, what=what, **facts)
+        if result != "silence":
+            self.event("answer", at + 0.005, op=self.operations, result=result, value=value)
+
+    def missed(self, number: int, first: float, last: float, reason: str) -> None:
+        self.tables["missed"].append(
+            {
+                **{"schedule_id": number, "first_at": WALL + first, "last_at": WALL + last},
+                **{"fires": None, "reason": reason, "note": None},
+            }
+        )
+
+    def fire(self, number: int, second: int, lane: str | None, busy_until: float) -> float:
+        """Runs it, or skips it while its lane is held; returns until when the lane is."""
+        row = self.run_row("py:work", second, schedule=number)
+        decision = "run"
+        if lane is not None and busy_until > second:
+            decision = "skipped"
+            self.end(row, "skipped", second + 0.1)
+        else:
+            busy_until = self.execute(row, second + 0.02, lane)
+        self.tables["occurrences"].append(
+            {
+                **{"schedule_id": number, "fire_at": WALL + second, "decision": decision},
+                **{"run_id": row["id"], "reason": None},
+            }
+        )
+        return busy_until
+
+    # Runs.
+
+    def run_row(self, handler: str, due: float, schedule: int | None = None, **facts: Any) -> Facts:
+        self.runs += 1
+        return {
+            **{"id": self.runs, "schedule_id": schedule, "handler": handler},
+            "scheduled_for": None if schedule is None else WALL + due,
+            "origin": "enqueued" if schedule is None else "schedule",
+            **{"delivery": "at_least_once", "max_attempts": 100, "attempt": 0, "args": "{}"},
+            **{"fence": None, "cancel_reason": None, "due_at": WALL + due},
+            **facts,
+        }
+
+    def execute(self, row: Facts, at: float, lane: str | None = None) -> float:
+        """Attempt after attempt until it ends; returns when."""
+        while True:
+            row["attempt"] += 1
+            self.fences += 1
+            row["fence"] = self.fences
+            seconds = self.chance.uniform(0.05, 1.5)
+            manner = self.chance.random()
+            is_last = row["delivery"] == "at_most_once" or manner > 0.25
+            how = "end" if manner > 0.15 else self.chance.choice(["stopped", "dies"])
+            if not is_last:
+                how = self.chance.choice(["stopped", "dies", "frozen"])
+            self.claim(row, at, at + seconds, lane, how)
+            ended = at + seconds + 0.01
+            if how == "end":
+                self.end(row, "succeeded", ended)
+                return ended
+            if row["delivery"] == "at_most_once":
+                self.end(row, "lost", ended + 2)
+                return ended + 2
+            self.tables["attempts"].append(
+                {"run_id": row["id"], "attempt": row["attempt"], "ended_at": WALL + ended}
+            )
+            at = ended + self.chance.uniform(0.01, 2.0)
+
+    def claim(self, row: Facts, at: float, until: float, lane: str | None, how: str) -> None:
+        name, pid = self.chance.choice(sorted(NODES.items()))
+        facts = {"run": row["id"], "fence": row["fence"], "pid": pid}
+        given = {"attempt": row["attempt"], "node": name, "lane": lane, "key": f"k{row['id']}"}
+        self.event("start", at, **facts, **given, handler=row["handler"], fire=None, schedule=None)
+        tick = at + 0.1
+        while tick < until:
+            self.event("tick", tick, **facts)
+            tick += 0.1
+        if how in ("end", "stopped"):
+            self.event(how, until, **facts)
+        if how == "frozen":
+            # It was frozen while others went on, and notices it just after it wakes up.
+            pid = 900 + row["fence"]
+            for event in self.events:
+                if event.get("fence") == row["fence"]:
+                    event["pid"] = pid
+            self.event("freeze", until - 0.01, of=pid, seconds=5.0)
+            self.event("stopped", until + 5.1, **{**facts, "pid": pid})
+
+    def end(self, row: Facts, outcome: str, at: float) -> None:
+        self.tables["ended"].append({**row, "outcome": outcome, "finished_at": WALL + at})
+
+    # Clients.
+
+    def enqueued(self) -> None:
+        """One operation of a client, and what came of it."""
+        self.operations += 1
+        at = self.chance.uniform(3, 70)
+        result = self.chance.choice(["ok", "ok", "ok", "refused", "unknown", "silence"])
+        happens = result == "ok" or (result != "refused" and self.chance.random() < 0.5)
+        delivery = self.chance.choice(["at_least_once", "at_most_once"])
+        row = self.run_row("py:work", at, delivery=delivery)
+        row["args"] = json.dumps({"op": self.operations})
+        if delivery == "at_most_once":
+            row["max_attempts"] = 1
+        key = f"key{self.operations}" if self.chance.random() < 0.5 else None
+        self.ask("enqueue", at, result, row["id"] if result == "ok" else None, key=key)
+        if not happens:
+            return
+        if result == "ok" and key is not None and self.chance.random() < 0.5:
+            self.operations += 1
+            self.ask("enqueue", at + 1, "ok", row["id"], key=key)
+        if self.chance.random() < 0.15:
+            self.operations += 1
+            self.ask("cancel", at + 0.5, "ok", "cancelled", run=row["id"])
+            self.end(row, "cancelled", at + 0.6)
+        else:
+            self.execute(row, at + 0.02)
+
+
+def valid_history(seed: int) -> History:
+    """One in which every promise was kept."""
+    world = World(seed)
+    for number in range(1, world.chance.randint(2, 4)):
+        world.schedule(number)
+    for _ in range(world.chance.randint(5, 40)):
+        world.enqueued()
+    return world.history()
