@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -40,12 +41,17 @@ def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
     assert ' TO "a""; DROP";' in cli("grants", "viewer", 'a"; DROP').out
 
 
-def test_a_producer_enqueues_and_nothing_else(granted: Callable[[str], As], role: str) -> None:
+def test_a_producer_enqueues_and_nothing_else(
+    granted: Callable[[str], As], role: str, tmp_path: Path
+) -> None:
     producer = granted("producer")
+    file = tmp_path / "runs.ndjson"
+    file.write_text('{"handler": "py:x", "idempotency_key": "k"}\n{"handler": "py:y"}\n')
 
     assert producer("enqueue", "py:x", "--key", "k").code == 0
     assert producer("enqueue", "py:x", "--key", "k").code == 0
     assert producer("enqueue", "py:x", "--priority", "1").code == 0
+    assert len(producer("enqueue", "--file", file).out.split()) == 2
     assert refused(producer("runs", "list"))
     assert refused(producer("schedules", "put", "s", "@daily", "py:x"))
     assert refused(producer("runs", "cancel", 1))
