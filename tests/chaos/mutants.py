@@ -189,7 +189,7 @@ _LEDGER_FORGETS: Replacements = (
 )
 _NO_LEDGER = ("ALTER TABLE pgcron.occurrence DROP CONSTRAINT occurrence_pkey", _DROP_FIRE_NET)
 _LOST = Failpoints(lost=0.05)
-_ZOMBIES = Failpoints(lost=0.01, frozen=0.01)
+_ZOMBIES = Failpoints(lost=0.01, frozen=0.03)
 _SLOW = Failpoints(slow=0.3, lost=0.01)
 
 _A_TOKEN = "token = (SELECT gen_random_uuid())"
@@ -201,8 +201,8 @@ _LANE_LOCK = (
     "WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id))"
 )
 _HOLDER = (
-    "NOT EXISTS (SELECT FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id"
-    " AND h.overlap_slot IS NOT NULL)"
+    "(SELECT h.id FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id"
+    " AND h.overlap_slot IS NOT NULL LIMIT 1) IS NULL"
 )
 _CANCEL = (
     "UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),"

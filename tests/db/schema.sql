@@ -201,7 +201,7 @@ BEGIN
               AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
             ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
          WHERE (head.overlap_slot IS NOT NULL
-                OR NOT EXISTS (SELECT FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id AND h.overlap_slot IS NOT NULL))
+                OR (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NULL)
            AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_lanes.incarnation AND n.state = 'alive' AND n.lease_until > now())
            AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
          ORDER BY place LIMIT claim_lanes.free + claim_lanes.ahead) ranked;
@@ -220,9 +220,9 @@ BEGIN
   END IF;
 
   skipped := ARRAY(
-    SELECT w.id FROM pgcron.run w
-     WHERE w.schedule_id = ANY(lanes) AND w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
-       AND EXISTS (SELECT FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL)
+    SELECT w.id FROM unnest(lanes) AS lane(schedule_id) JOIN pgcron.run w ON w.schedule_id = lane.schedule_id
+     WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+       AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
      ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN
     PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');

@@ -58,6 +58,14 @@ FILL = f"""
            'at_least_once', 'succeeded', 1, now(), now(), 'x' FROM generate_series(1, 50000) n;
 """
 
+# What no statistics know of yet: a burst has just taken many lanes.
+BURST = f"""
+    INSERT INTO pgcron.run (handler, state, owner, token, fence, claimed_at, attempt, origin,
+                            schedule_id, overlap, overlap_slot)
+    SELECT '{HANDLER}', 'running', '{LIVING}', gen_random_uuid(), n, now(), 1, 'manual',
+           1500 + n, 'skip', 1 FROM generate_series(1, 1500) n;
+"""
+
 
 @pytest.fixture(scope="module")
 def full_database(server: ThrowAwayServer, template: str) -> Iterator[str]:
@@ -66,6 +74,7 @@ def full_database(server: ThrowAwayServer, template: str) -> Iterator[str]:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(FILL.encode())
         connection.execute("VACUUM ANALYZE")
+        connection.execute(BURST.encode())
     yield dsn
     server.drop_database("full")
 
