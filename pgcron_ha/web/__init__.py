@@ -47,9 +47,10 @@ nothing is to be done for that.
         )
         return visit.redirect("run", {"done": "cancelled"}, id=run)
 
-A verb that makes a run goes through `Visit.make_run`, which does what one form asks for once, however
-often it is sent. ``done`` is a word of `viewing.NOTICES`. A GET never writes (its connection could not). Same
-origin, host, body size and headers are judged before the page is asked (`security`).
+A verb that makes a run goes through `Visit.make_run`, which does what one form asks for once,
+however often it is sent. ``done`` is a word of `viewing.NOTICES`. A GET never writes (its
+connection could not). Same origin, host, body size and headers are judged before the page is asked
+(`security`).
 
 **5. Register** a line in `routes.ROUTES` with the permission it needs (a word of `PERMISSIONS`).
 The navigation of `viewing.NAVIGATION` shows an entry as soon as a route of that name exists, and

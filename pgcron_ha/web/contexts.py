@@ -73,6 +73,7 @@ class QueueLine:
     """Whether `due` is only a lower bound."""
     paused: str | None
     """By whom and why it is paused."""
+    href: str
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class NodeLine:
     reason: str | None
     """Why it ended."""
     ended_at: datetime | None
+    href: str
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,10 @@ class ScheduleView:
     """Earlier decisions."""
     runs: Sequence[dict[str, Any]]
     trend: Trend | None
+    runs_href: str
+    """All its runs."""
+    occurrences_href: str
+    """All its fires, and why one did not run."""
     median: float | None
     slowest: float | None
     """Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`."""

@@ -66,10 +66,12 @@ async def test_retry_and_redrive_sent_twice_give_the_first_result(
     full_site: Site, full_database: str
 ) -> None:
     connection = await asyncpg.connect(full_database)
-    ended, letter = await connection.fetchrow(
+    row = await connection.fetchrow(
         """SELECT (SELECT min(id) FROM pgcron.history WHERE outcome = 'succeeded'),
                   (SELECT min(run_id) FROM pgcron.dead_letter)"""
     )
+    assert row is not None
+    ended, letter = row
     await connection.close()
     for path, origin in ((f"/runs/{ended}/retry", "rerun"), (f"/dead/{letter}/redrive", "redrive")):
         number = await number_of(full_site, path.rpartition("/")[0].replace("dead", "runs"), path)

@@ -147,7 +147,7 @@
     }
     // On a phone the timeline opens where now is, a little to the right of the middle.
     for (const box of document.querySelectorAll(".plot-scroll")) {
-      if (box.scrollWidth > box.clientWidth) box.scrollLeft = box.scrollWidth * 0.72 - box.clientWidth * 0.6;
+      if (box.scrollWidth > box.clientWidth) box.scrollLeft = box.scrollWidth * 0.72 - box.clientWidth * 0.7;
     }
     // What was just done is said once, not at each reload.
     const here = new URL(location.href);

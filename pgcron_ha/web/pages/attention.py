@@ -25,18 +25,18 @@ def causes(
 ) -> list[Attention]:
     """Everything that is wrong, worst first, the newest of equals first."""
     found = [
-        *_cluster(facts),
+        *_cluster(visit, facts),
         *_missing_nodes(visit, nodes),
         *_failing(visit, judged),
-        *_unserved(facts),
+        *_unserved(visit, facts),
         *_others(visit, judged),
         *_dead(visit, facts),
-        *_paused_queues(facts),
+        *_paused_queues(visit, facts),
     ]
     return sorted(found, key=lambda cause: _GRAVITY.get(cause.tone, 9))
 
 
-def _cluster(facts: Facts) -> Iterator[Attention]:
+def _cluster(visit: Visit, facts: Facts) -> Iterator[Attention]:
     cluster = facts.cluster
     if cluster["paused_at"] is not None:
         by = ": ".join(filter(None, [cluster["paused_by"], cluster["paused_note"]]))
@@ -45,7 +45,7 @@ def _cluster(facts: Facts) -> Iterator[Attention]:
             "paused",
             "fail",
             "Everything is paused",
-            None,
+            visit.link("queues"),
             cluster["paused_at"],
             short(by) or "nobody said why",
             "Nothing is claimed until it is resumed.",
@@ -56,7 +56,7 @@ def _cluster(facts: Facts) -> Iterator[Attention]:
             "waiting",
             "late",
             "The database server is another one",
-            None,
+            visit.link("nodes"),
             None,
             "Claims wait for one lease, so that what the old server gave out can end.",
             None,
@@ -64,7 +64,7 @@ def _cluster(facts: Facts) -> Iterator[Attention]:
 
 
 def _missing_nodes(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
-    href = visit.link_if_there("nodes")
+    href = visit.link("nodes")
     if not any(node.state in ("alive", "draining") for node in nodes):
         yield Attention(
             "✕",
@@ -81,8 +81,9 @@ def _missing_nodes(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attentio
         if node.state in ("silent", "died") and node.name not in alive:
             mark = state_mark(node.state)
             why = node.reason or "Its lease ran out; its runs are taken over."
+            what = f"Node {node.name}"
             yield Attention(
-                mark.glyph, mark.word, "late", f"Node {node.name}", href, node.ended_at, why, None
+                mark.glyph, mark.word, "late", what, node.href, node.ended_at, why, None
             )
 
 
@@ -112,7 +113,7 @@ def _failing(visit: Visit, judged: Judged) -> Iterator[Attention]:
         )
 
 
-def _unserved(facts: Facts) -> Iterator[Attention]:
+def _unserved(visit: Visit, facts: Facts) -> Iterator[Attention]:
     """Work that no live node can take: put aside by a node, or never looked at by any."""
     unserved: dict[tuple[str, str], tuple[int, Any]] = {}
     for row in [*facts.parked, *(due for due in facts.due if not due["is_served"])]:
@@ -126,7 +127,7 @@ def _unserved(facts: Facts) -> Iterator[Attention]:
             mark.word,
             mark.tone,
             handler,
-            None,
+            visit.link("queue", name=queue),
             oldest,
             f"{plural(runs, 'run waits', 'runs wait')}: no live node offers it for queue {queue}.",
             "Start a node with that handler; they run then.",
@@ -149,14 +150,14 @@ def _dead(visit: Visit, facts: Facts) -> Iterator[Attention]:
                 mark.word,
                 "late",
                 f"{group['handler']} ({plural(group['letters'], 'dead letter')})",
-                visit.link_if_there("dead"),
+                visit.link("dead", {"handler": group["handler"]}),
                 group["last_at"],
                 short(group["cause"]) or "it said nothing",
                 None,
             )
 
 
-def _paused_queues(facts: Facts) -> Iterator[Attention]:
+def _paused_queues(visit: Visit, facts: Facts) -> Iterator[Attention]:
     waiting: dict[str, int] = {}
     for row in facts.due:
         waiting[row["queue"]] = waiting.get(row["queue"], 0) + row["runs"]
@@ -169,10 +170,11 @@ def _paused_queues(facts: Facts) -> Iterator[Attention]:
             "paused",
             "late" if count else "idle",
             f"Queue {queue['name']}",
-            None,
+            visit.link("queue", name=queue["name"]),
             queue["paused_at"],
             f"{wait}; paused by {short(by)}",
             None,
+            (Action("Resume", visit.link("resume_queue", name=queue["name"])),),
         )
 
 

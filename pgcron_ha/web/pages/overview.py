@@ -112,7 +112,7 @@ def node_state(row: dict[str, Any]) -> str:
 
 def _view(visit: Visit, facts: Facts, now: datetime, window: str) -> OverviewView:
     judged = [(row, judge(row, now)) for row in facts.schedules]
-    nodes = tuple(_node_line(row) for row in facts.nodes)
+    nodes = tuple(_node_line(visit, row) for row in facts.nodes)
     attention = causes(visit, facts, judged, nodes)
     recent = facts.recent
     ended = recent.get("ended_in_a_minute") or 0
@@ -123,7 +123,7 @@ def _view(visit: Visit, facts: Facts, now: datetime, window: str) -> OverviewVie
         problems=len(attention),
         timeline=_timeline(visit, facts, now, WINDOWS[window]),
         windows=[(word, word == window) for word in WINDOWS],
-        queues=_queue_lines(facts),
+        queues=_queue_lines(visit, facts),
         nodes=nodes[:_NODES],
         last_finished_at=recent.get("last_finished_at"),
         rate=ended / 60 if ended else None,
@@ -191,7 +191,7 @@ def future_fires(
     return fires
 
 
-def _node_line(row: dict[str, Any]) -> NodeLine:
+def _node_line(visit: Visit, row: dict[str, Any]) -> NodeLine:
     state = node_state(row)
     return NodeLine(
         name=row["name"],
@@ -202,10 +202,11 @@ def _node_line(row: dict[str, Any]) -> NodeLine:
         slots_used=row["slots_used"],
         reason=row["ended_because"],
         ended_at=row["ended_at"],
+        href=visit.link("node", incarnation=row["incarnation"]),
     )
 
 
-def _queue_lines(facts: Facts) -> tuple[QueueLine, ...]:
+def _queue_lines(visit: Visit, facts: Facts) -> tuple[QueueLine, ...]:
     names = dict.fromkeys(
         [
             *(row["name"] for row in facts.paused_queues),
@@ -228,6 +229,7 @@ def _queue_lines(facts: Facts) -> tuple[QueueLine, ...]:
                 paused=None
                 if pause is None
                 else ": ".join(filter(None, [pause["paused_by"], pause["paused_note"]])),
+                href=visit.link("queue", name=name),
             )
         )
     return tuple(sorted(lines, key=lambda line: (line.oldest_due is None, line.oldest_due)))[

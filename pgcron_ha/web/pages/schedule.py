@@ -155,6 +155,8 @@ def _view(
         ledger=ledger,
         ledger_href=visit.link("schedule", before, name=row["name"]) if before else None,
         runs=found.runs,
+        runs_href=visit.link("runs", {"schedule": row["name"]}),
+        occurrences_href=visit.link("occurrences", name=row["name"]),
         trend=trend(
             facts["ids"],
             facts["outcomes"],

@@ -35,7 +35,7 @@ def tiles(
         _late(visit, judged, now),
         _dead(visit, facts),
         _nodes(visit, facts, nodes),
-        _lag(facts, now),
+        _lag(visit, facts, now),
         _delay(facts),
     )
 
@@ -98,17 +98,21 @@ def _nodes(visit: Visit, facts: Facts, nodes: Sequence[NodeLine]) -> Tile:
     return _tile("Nodes", number(len(alive)), "ok", "ok", note, unit="alive", href=href)
 
 
-def _lag(facts: Facts, now: datetime) -> Tile:
+def _lag(visit: Visit, facts: Facts, now: datetime) -> Tile:
     waiting = [*facts.due, *facts.parked]
     if not waiting:
-        return _tile("Worst queue lag", "0", "ok", "ok", "nothing is due and waiting", unit="s")
+        href = visit.link("queues")
+        note = "nothing is due and waiting"
+        return _tile("Worst queue lag", "0", "ok", "ok", note, unit="s", href=href)
     worst = min(waiting, key=lambda row: row["oldest_due"])
     seconds = max(0.0, (now - worst["oldest_due"]).total_seconds())
     tone = "fail" if seconds > LAG_BAD_SECONDS else "late" if seconds > LAG_LATE_SECONDS else "ok"
     word = {"fail": "behind", "late": "behind", "ok": "ok"}[tone]
     # A number that is read from afar: no seconds beside many minutes.
     shown = seconds if seconds < LAG_BAD_SECONDS else seconds - seconds % 60
-    return _tile("Worst queue lag", duration(shown), tone, word, f"queue {worst['queue']}")
+    queue = worst["queue"]
+    href = visit.link("queue", name=queue)
+    return _tile("Worst queue lag", duration(shown), tone, word, f"queue {queue}", href=href)
 
 
 def _delay(facts: Facts) -> Tile:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 
 import asyncpg
+import pytest
 import pytest_asyncio
 
+from tests.house.checkout import ROOT
 from tests.servers import ThrowAwayServer
+from tests.waiting import wait_for
 from tests.web.browser.hostile import fill
 from tests.web.browser.watched import Windows, chromium
 from tests.web.conftest import Serve, Site
+
+NODE = (
+    *("--app", "tests.web.browser.jobs:app", "--web", "127.0.0.1:0"),
+    *("--queue", "default", "--queue", "clicked"),
+)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -45,3 +58,48 @@ async def full_site(full_database: str, serve: Serve) -> AsyncIterator[Site]:
     """A server over a believable cluster of the test's own."""
     async with serve(full_database) as site:
         yield site
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A node as an operator starts it, with its pages, on a database of this worker's own."""
+
+    url: str
+    dsn: str
+
+    async def execute(self, statement: str, *values: object) -> list[asyncpg.Record]:
+        """One statement by plain SQL, in a connection of its own; its rows."""
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            return await connection.fetch(statement, *values)
+        finally:
+            await connection.close()
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    server: ThrowAwayServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """``pgcron-ha node --web``; tests use schedules and queues of their own."""
+    folder = tmp_path_factory.mktemp("node")
+    dsn = server.create_database("clicked", template)
+    environment = {"PGCRON_HA_DSN": dsn, "PGCRON_HA_NODE_STATE_DIRECTORY": str(folder / "state")}
+    output = folder / "output"
+    with output.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pgcron_ha", "node", "--name", "clicked", *NODE],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        found = wait_for(
+            "it serves", lambda: re.search(r"serving (http://\S+)", output.read_text()), deadline=40
+        )
+        assert found is not None
+        yield Cluster(found[1], dsn)
+    finally:
+        process.kill()
+        process.wait(10)
+        server.drop_database("clicked")

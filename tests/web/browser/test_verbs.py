@@ -1,0 +1,237 @@
+"""Every verb by every kind of hand, its effect read back from the database."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pgcron_ha.web.routes import ROUTES
+from tests.waiting import until
+from tests.web.browser.conftest import Cluster
+from tests.web.browser.hands import BrowserHands, Hands, HttpHands
+from tests.web.browser.watched import Windows
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ACTOR = "ui:local"
+KINDS = ["with the script", "without the script", "by plain HTTP"]
+
+
+@pytest_asyncio.fixture(params=KINDS, loop_scope="session")
+async def hands(
+    request: pytest.FixtureRequest, cluster: Cluster, windows: Windows
+) -> AsyncIterator[Hands]:
+    if request.param == "by plain HTTP":
+        async with httpx.AsyncClient(base_url=cluster.url, timeout=20) as client:
+            yield HttpHands(cluster.url, client)
+    else:
+        async with windows.tab(cluster.url, script=request.param == KINDS[0]) as tab:
+            yield BrowserHands(tab)
+
+
+@pytest.fixture
+def name() -> str:
+    """One that no other test has."""
+    return f"daily/{uuid.uuid4().hex[:8]} 100% “é”"
+
+
+async def schedule(cluster: Cluster, name: str, handler: str = "py:quick") -> int:
+    rows = await cluster.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler, queue) VALUES ($1, '0 0 1 1 *', $2, $3)"
+        " RETURNING id",
+        name,
+        handler,
+        "clicked",
+    )
+    found: int = rows[0]["id"]
+    return found
+
+
+async def one(cluster: Cluster, statement: str, *values: object) -> Any:
+    """The first column of the only row, None without a row."""
+    rows = await cluster.execute(statement, *values)
+    assert len(rows) <= 1
+    return rows[0][0] if rows else None
+
+
+async def outcome(cluster: Cluster, run: int) -> str:
+    """How a run ended; waits for it."""
+
+    async def ended() -> Any:
+        return await one(cluster, "SELECT outcome FROM pgcron.history WHERE id = $1", run)
+
+    return str(await until(f"run {run} has ended", ended))
+
+
+def run_of(path: str) -> int:
+    assert path.startswith("/runs/"), path
+    return int(path.rpartition("/")[2])
+
+
+async def test_run_now_is_executed_by_a_node(hands: Hands, cluster: Cluster, name: str) -> None:
+    await schedule(cluster, name)
+    await hands.open("/schedules")
+    await hands.press("Run now", row=name)
+    await hands.open(f"/schedules?text={name[6:14]}")
+    run = run_of(await hands.press("Run now", row=name))
+
+    assert await outcome(cluster, run) == "succeeded"
+    row = (await cluster.execute("SELECT * FROM pgcron.history WHERE id = $1", run))[0]
+    assert (row["origin"], row["schedule"], row["created_by"]) == ("manual", name, ACTOR)
+    both = "SELECT count(*) FROM pgcron.runs WHERE schedule = $1"
+    assert await one(cluster, both, name) == 2
+    await until("its log is shown", lambda: says(hands, run, "{{7*7}}"))
+    shown = await hands.text()
+    assert "<script>pwned=1</script> red nul:" in shown
+    assert "\x1b" not in shown
+    assert "\0" not in shown
+
+
+async def says(hands: Hands, run: int, words: str) -> bool:
+    await hands.open(f"/runs/{run}")
+    return words in await hands.text()
+
+
+async def test_a_schedule_is_paused_with_a_reason_and_resumed(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    id_ = await schedule(cluster, name)
+    state = "SELECT enabled, paused_note, paused_by FROM pgcron.schedule WHERE id = $1"
+    await hands.open("/schedules")
+    await hands.press("Pause", row=name)
+    plain = tuple((await cluster.execute(state, id_))[0])
+    await hands.press("Resume")
+    resumed = tuple((await cluster.execute(state, id_))[0])
+    await hands.press("Pause", note="the “old” one <b> is off")
+    noted = tuple((await cluster.execute(state, id_))[0])
+    said = await hands.text()
+    await hands.open("/schedules?state=paused")
+    await hands.press("Resume", row=name)
+    again = tuple((await cluster.execute(state, id_))[0])
+    doors = await cluster.execute(
+        "SELECT actor, door FROM pgcron.schedule_version WHERE schedule_id = $1 AND version > 1",
+        id_,
+    )
+
+    assert plain == (False, None, ACTOR)
+    assert resumed[0] is again[0] is True
+    assert noted == (False, "the “old” one <b> is off", ACTOR)
+    assert "Paused: no fires from now on." in said
+    assert "the “old” one <b> is off" in said
+    assert [tuple(row) for row in doors] == [(ACTOR, "ui")] * 4
+
+
+async def test_a_running_run_is_stopped_and_runs_again(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    await schedule(cluster, name, "py:waits")
+    await hands.open("/schedules")
+    run = run_of(await hands.press("Run now", row=name))
+    await until("it is seen to execute", lambda: says(hands, run, "executes on"))
+    await hands.press("Ask it to stop", reason="a <b>mistake</b>")
+
+    assert await outcome(cluster, run) == "cancelled"
+    reason = "SELECT cancel_reason FROM pgcron.history WHERE id = $1"
+    assert await one(cluster, reason, run) == f"cancelled by {ACTOR}: a <b>mistake</b>"
+
+    await until("its end is seen", lambda: says(hands, run, "Cancelled"))
+    again = run_of(await hands.press("Run again"))
+    made = "SELECT origin, parent_run, created_by FROM pgcron.run WHERE id = $1"
+    assert tuple((await cluster.execute(made, again))[0]) == ("rerun", run, ACTOR)
+    await until("it is seen to execute", lambda: says(hands, again, "executes on"))
+    await hands.press("Ask it to stop")
+    assert await outcome(cluster, again) == "cancelled"
+
+
+async def test_a_waiting_run_is_cancelled_or_due_now(hands: Hands, cluster: Cluster) -> None:
+    later = "SELECT pgcron.enqueue('py:quick', due_at => now() + interval '1 hour')"
+    first, second = [await one(cluster, later) for _ in range(2)]
+    await hands.open(f"/runs/{first}")
+    await hands.press("Cancel", reason="no need")
+    said = await hands.text()
+    await hands.open(f"/runs/{second}")
+    same = run_of(await hands.press("Run it now"))
+
+    assert await outcome(cluster, first) == "cancelled"
+    assert "Cancelled: it had not begun and never will." in said
+    assert same == second
+    assert await outcome(cluster, second) == "succeeded"
+
+
+async def test_dead_letters_are_redriven_from_each_place(hands: Hands, cluster: Cluster) -> None:
+    await cluster.execute("DELETE FROM pgcron.dead_letter")
+    runs = []
+    for _ in range(3):
+        runs.append(await one(cluster, "SELECT pgcron.enqueue('py:quick', queue => 'nobody')"))
+    await cluster.execute(
+        """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args,
+             delivery, timeout, retry_base, retry_cap, attempts, error_class, error)
+           SELECT id, uuid, 'dead', 'clicked', 5, handler, args, delivery, timeout, retry_base,
+             retry_cap, 5, 'ValueError', 'it did not work' FROM pgcron.run WHERE id = ANY($1)""",
+        runs,
+    )
+    await cluster.execute("DELETE FROM pgcron.run WHERE id = ANY($1)", runs)
+    again = []
+    await hands.open("/dead")
+    again.append(run_of(await hands.press("Redrive one", row="ValueError")))
+    (left,) = await cluster.execute(
+        "SELECT array_agg(run_id ORDER BY run_id) FROM pgcron.dead_letter WHERE requeued_as IS NULL"
+    )
+    await hands.open("/dead")
+    again.append(run_of(await hands.press("Redrive", row=str(left[0][0]))))
+    await hands.open(f"/runs/{left[0][1]}")
+    again.append(run_of(await hands.press("Redrive")))
+
+    letters = await cluster.execute("SELECT requeued_as, requeued_by FROM pgcron.dead_letter")
+    assert {row["requeued_as"] for row in letters} == set(again)
+    assert {row["requeued_by"] for row in letters} == {ACTOR}
+    assert [await outcome(cluster, run) for run in again] == ["succeeded"] * 3
+
+
+async def test_a_queue_is_paused_noted_and_resumed(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    state = "SELECT paused_at IS NOT NULL, paused_by, paused_note FROM pgcron.queue WHERE name = $1"
+    queue = f"q-{name[6:14]}"
+    await cluster.execute("SELECT pgcron.enqueue('py:quick', queue => $1)", queue)
+    found = []
+    await hands.open("/queues")
+    for label, row, fields in (
+        ("Pause", queue, {}),
+        ("Change the note", None, {"note": "moving <b>disks</b>"}),
+        ("Resume", None, {}),
+        ("Pause", None, {"note": "again"}),
+    ):
+        assert await hands.press(label, row=row, **fields) == f"/queues/{queue}"
+        found.append(tuple((await cluster.execute(state, queue))[0]))
+    await hands.open("/")
+    await hands.press("Resume", row=f"Queue {queue}")
+    found.append(tuple((await cluster.execute(state, queue))[0]))
+    await hands.open("/queues")
+    await hands.press("Pause", row=queue)
+    await hands.open("/queues")
+    await hands.press("Resume", row=queue)
+    found.append(tuple((await cluster.execute(state, queue))[0]))
+
+    assert found == [
+        (True, ACTOR, None),
+        (True, ACTOR, "moving <b>disks</b>"),
+        (False, None, None),
+        (True, ACTOR, "again"),
+        (False, None, None),
+        (False, None, None),
+    ]
+
+
+async def test_no_verb_is_left_out() -> None:
+    verbs = {route.name for route in ROUTES if route.method == "POST"}
+
+    assert verbs == {
+        *("run_now", "pause", "resume", "cancel", "retry", "redrive"),
+        *("pause_queue", "resume_queue"),
+    }
