@@ -1,0 +1,159 @@
+"""What is open in the browser follows the cluster without being loaded again."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.waiting import until
+from tests.web.browser.conftest import Cluster
+from tests.web.browser.watched import Tab, Windows
+from tests.web.conftest import Site
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def mark(tab: Tab) -> None:
+    """Leaves a mark that a page which is loaded again would not have."""
+    await tab.page.evaluate("window.marked = true")
+
+
+async def is_marked(tab: Tab) -> bool:
+    return bool(await tab.page.evaluate("window.marked === true"))
+
+
+async def shows(tab: Tab, selector: str, words: str) -> None:
+    await tab.page.locator(selector).filter(has_text=words).first.wait_for(timeout=20_000)
+
+
+async def execute(dsn: str, statement: str, *values: object) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(statement, *values)
+    await connection.close()
+
+
+async def test_the_log_and_the_state_of_a_run_follow_it(
+    cluster: Cluster, windows: Windows, tmp_path: Path
+) -> None:
+    name = f"live-{uuid.uuid4().hex[:8]}"
+    lines = tmp_path / "lines"
+    await cluster.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler, args)"
+        " VALUES ($1, '0 0 1 1 *', 'py:follows', jsonb_build_object('path', $2::text))",
+        name,
+        str(lines),
+    )
+    async with windows.tab(cluster.url) as tab:
+        await tab.open(f"/schedules/{name}")
+        async with tab.page.expect_navigation():
+            await tab.page.get_by_role("button", name="Run now").click()
+        await mark(tab)
+        await shows(tab, "#head", "running")
+        with lines.open("a") as file:
+            print("the first line", file=file, flush=True)
+            await shows(tab, ".log-text", "the first line")
+            print("<b>the second</b> line", file=file, flush=True)
+            await shows(tab, ".log-text", "<b>the second</b> line")
+            print("end", file=file, flush=True)
+        await shows(tab, "#head", "succeeded")
+        await shows(tab, "#verbs", "Run again")
+
+        assert await is_marked(tab)
+        run = tab.place.rpartition("/")[2]
+        assert await tab.page.title() == f"succeeded · run {run} · {name} · pgcron_ha"
+
+
+async def test_an_open_overview_follows_the_cluster(
+    full_site: Site, full_database: str, windows: Windows
+) -> None:
+    async with windows.tab(full_site.url) as tab:
+        await tab.open("/")
+        await mark(tab)
+        title = await tab.page.title()
+        await execute(full_database, "SELECT pgcron.pause_queue('ops', 'new disks', 'eve')")
+        await shows(tab, "#attention tr", "eve: new disks")
+        await until("the title counts it", lambda: has_other_title(tab, title))
+        await execute(full_database, "UPDATE pgcron.node SET lease_until = now()")
+        await shows(tab, "#tiles", "nothing fires, nothing runs")
+
+        assert await is_marked(tab)
+        assert await tab.page.locator("#live-state").inner_text() == "live"
+
+
+async def has_other_title(tab: Tab, title: str) -> bool:
+    return await tab.page.title() != title
+
+
+async def test_what_somebody_uses_is_not_replaced(
+    full_site: Site, full_database: str, windows: Windows
+) -> None:
+    paused = "SELECT pgcron.pause_queue('ops', 'new disks', 'eve')"
+    async with windows.tab(full_site.url) as tab:
+        await tab.open("/queues")
+        rows = tab.page.locator("#list tr", has_text="ops")
+        await rows.get_by_role("button", name="Pause").focus()
+        await execute(full_database, paused)
+        async with tab.page.expect_response(lambda answer: answer.url.endswith("/queues")):
+            await tab.page.keyboard.press("r")
+        async with tab.page.expect_response(lambda answer: answer.url.endswith("/queues")):
+            await tab.page.keyboard.press("r")
+        held = await rows.get_by_role("button", name="Pause").count()
+        await tab.page.locator("h1").click()
+        await tab.page.evaluate("document.activeElement.blur()")
+        await tab.page.keyboard.press("r")
+        await shows(tab, "#list tr", "eve: new disks")
+
+        assert held == 1
+
+
+async def test_a_form_that_stays_open_stays_one_operation(
+    full_site: Site, windows: Windows
+) -> None:
+    number = "[...document.querySelectorAll('#verbs input[name=operation]')].map((f) => f.value)[0]"
+    async with windows.tab(full_site.url) as tab:
+        await tab.open("/schedules/weekly-report")
+        before = await tab.page.evaluate(number)
+        async with tab.page.expect_response(lambda answer: "weekly-report" in answer.url):
+            await tab.page.keyboard.press("r")
+        async with tab.page.expect_response(lambda answer: "weekly-report" in answer.url):
+            await tab.page.keyboard.press("r")
+        after = await tab.page.evaluate(number)
+        await tab.page.reload()
+
+        assert after == before
+        assert await tab.page.evaluate(number) != before
+
+
+async def test_a_double_click_makes_one_run(
+    full_site: Site, full_database: str, windows: Windows
+) -> None:
+    async with windows.tab(full_site.url) as tab:
+        await tab.open("/schedules/weekly-report")
+        await tab.page.get_by_role("button", name="Run now").dblclick(no_wait_after=True)
+        await tab.page.wait_for_url("**/runs/*")
+
+    connection = await asyncpg.connect(full_database)
+    made = await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE origin = 'manual'")
+    await connection.close()
+    assert made == 1
+
+
+async def test_without_the_script_a_page_refreshes_by_links(
+    full_site: Site, windows: Windows
+) -> None:
+    async with windows.tab(full_site.url, script=False) as tab:
+        await tab.open("/runs?state=waiting&done=cancelled")
+        await tab.page.get_by_role("link", name="every 10 s").click()
+        chosen = tab.place
+        answer = await full_site.get(chosen)
+        await tab.page.get_by_role("link", name="Stop refreshing").click()
+        stopped = tab.place
+        await tab.page.get_by_role("link", name="Refresh", exact=True).click()
+
+        assert chosen == "/runs?state=waiting&refresh=10"
+        assert answer.headers["refresh"] == "10"
+        assert stopped == tab.place == "/runs?state=waiting"
+        assert "refresh" not in (await full_site.get(stopped)).headers
