@@ -62,7 +62,8 @@ class Judge:
         self.live: list[Execution] = []
         self.lanes: dict[int, int] = {}
         self.begun: Counter[int] = Counter()
-        self.completed: Counter[int] = Counter()
+        self.completed: set[int] = set()
+        """Fence numbers of the claims whose handler came to its end."""
         self.seen: Counter[str] = Counter()
 
     def begins(self, execution: Execution) -> None:
@@ -75,7 +76,7 @@ class Judge:
         self.look()
 
     def completes(self, execution: Execution) -> None:
-        self.completed[execution.context.run_id] += 1
+        self.completed.add(execution.context.fence)
 
     def ends(self, execution: Execution) -> None:
         if not execution.has_ended:

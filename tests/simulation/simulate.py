@@ -126,8 +126,8 @@ class Simulation:
     def _check_evidence(self) -> None:
         """A run that succeeded was executed completely."""
         for run, ended in self.store.history.items():
-            if ended.outcome == "succeeded" and not self.judge.completed[run]:
-                raise Violation(f"run {run} has succeeded, but nobody has executed it")
+            if ended.outcome == "succeeded" and ended.run.fence not in self.judge.completed:
+                raise Violation(f"run {run} has succeeded, but not by the claim that it names")
             if ended.outcome == "lost" and ended.run.delivery != "at_most_once":
                 raise Violation(f"run {run} is lost")
 

@@ -38,7 +38,9 @@ class Story:
             self._world.call_at(chance.uniform(0, 2), self._place.start, name)
         for number in range(chance.randint(1, 4)):
             self._world.call_at(chance.uniform(0, 5), self._put, f"schedule {number}")
-        self._repeat(chance.uniform(0.4, 3), self._enqueue)
+        # As much as the nodes can do, or less: the end must come soon after the trouble.
+        capacity = len(self._names) * self._place.size.slots
+        self._repeat(chance.uniform(0.8, 4) * max(1, 8 / capacity), self._enqueue)
         self._repeat(chance.uniform(3, 12), self._wish)
         self._repeat(chance.uniform(3, 20), self._fault)
         self._world.call_at(self._end, self._heal)
@@ -61,8 +63,11 @@ class Story:
 
     def _args(self) -> str:
         chance = self._chance
+        lasts = 0.02 * math.exp(chance.uniform(0, 4))
+        if chance.random() < 0.1:
+            lasts = self._place.size.ttl * chance.uniform(0.2, 2)
         args = {
-            "seconds": round(min(12.0, 0.03 * math.exp(chance.uniform(0, 5))), 3),
+            "seconds": round(lasts, 3),
             "fails": chance.choice((0, 0, 0.1, 0.5)),
             "stubborn": chance.random() < 0.1,
             "lines": chance.randint(0, 1),
@@ -106,7 +111,7 @@ class Story:
     def _enqueue(self) -> None:
         chance = self._chance
         is_once = chance.random() < 0.2
-        for _ in range(chance.choice((1, 1, 2, 12))):
+        for _ in range(chance.choice((1, 1, 2, 6))):
             self._call(
                 "enqueue",
                 handler=self._handler(),
@@ -141,12 +146,17 @@ class Story:
             lambda: self._call("run_now", name=name, args=None, actor="me"),
             lambda: self._call("cancel_run", run_id=run, reason=None, actor="me"),
             lambda: self._call("cancel_run", run_id=run, reason=None, actor="me"),
-            lambda: self._call("retry_run", run_id=run, actor="me"),
+            lambda: self._retry(run),
             lambda: self._call("redrive", run_id=run, actor="me"),
             lambda: self._call("pause_queue", name="other", note=None, actor="me"),
             lambda: self._call("resume_queue", name="other", actor="me"),
         ]
         chance.choice(wishes)()
+
+    def _retry(self, run: int) -> None:
+        known = self._store.runs.get(run)
+        self._ledger.may_begin_early |= known is not None and known.due_at > self._store.now()
+        self._call("retry_run", run_id=run, actor="me")
 
     # What goes wrong.
 
@@ -221,6 +231,7 @@ class Story:
             self._place.start(name)
 
     def _step_clock(self, seconds: float) -> None:
+        self._ledger.may_begin_early |= seconds < 0
         self._place.clock_step += seconds
 
     # The end of all trouble.

@@ -1,0 +1,127 @@
+"""Guards of the protocol, each taken away for the time of a seed: the simulation must notice.
+
+A guard of the database is taken from the stand-in, one of the node from the engine's own class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pgcron_ha.engine import lease, node, reconcile, session
+from tests.simulation.simulate import simulate
+from tests.simulation.store import Store
+from tests.simulation.tables import Cursor, NodeRow, Run
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What is replaced by what, and why that can't be borne."""
+
+    name: str
+    where: Any
+    what: str
+    by: Callable[..., Any]
+    shows_soon: bool = True
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Inside, the guard is gone."""
+        original = getattr(self.where, self.what)
+        setattr(self.where, self.what, self.by)
+        try:
+            yield
+        finally:
+            setattr(self.where, self.what, original)
+
+
+def seeds_until_caught(mutant: Mutant, most: int) -> tuple[int, str] | None:
+    """(how many seeds it took, what was seen), or None."""
+    with mutant.at_work():
+        for number in range(1, most + 1):
+            try:
+                simulate(number)
+            except Exception as error:
+                return number, str(error).splitlines()[0][:100] or type(error).__name__
+    return None
+
+
+def _any_token(self: Store, run: Run | None, token: object) -> bool:
+    return run is not None and run.state == "running"
+
+
+def _any_beat(self: Store, node: NodeRow, beat_sequence: int) -> bool:
+    return node.state != "dead"
+
+
+def _any_generation(self: Store, cursor: Cursor, generation: int, watermark: object) -> bool:
+    return True
+
+
+def _any_lane(self: Store, lane: int, first: Run) -> bool:
+    return True
+
+
+def _always_retry(self: Store, run: Run, kind: str, retryable: bool) -> str:
+    return "retry"
+
+
+def _no_phase(self: node.Node, phase: lease.LeasePhase) -> None:
+    pass
+
+
+def _silent_at_once(self: reconcile.PeerWatch, now: float) -> list[Any]:
+    return [(peer, sequence) for peer, (sequence, _, _) in self._seen.items()]
+
+
+def _from_the_answer(self: lease.Lease, sent_at: float) -> None:
+    here: Any = session
+    self.renewed_at = here.boottime()
+
+
+def _always(self: session.Session) -> bool:
+    return self.incarnation is not None
+
+
+def _no_reconciliation(*_: Any) -> reconcile.Reconciliation:
+    return reconcile.Reconciliation([], [], [], {})
+
+
+def _release_at_once(
+    beat: reconcile.Beat, held: Any, unknown: Any, settled_at: float
+) -> reconcile.Reconciliation:
+    seen_before = {run: (token, float("-inf")) for run, token in beat.runs.items()}
+    return reconcile.reconcile(beat, held, seen_before, float("inf"))
+
+
+MUTANTS: Final = (
+    Mutant("the token is not asked for", Store, "holds", _any_token),
+    Mutant(
+        "death without looking at the beat", Store, "may_declare_dead", _any_beat, shows_soon=False
+    ),
+    Mutant(
+        "no compare-and-set of the cursor", Store, "is_undecided", _any_generation, shows_soon=False
+    ),
+    Mutant("a lane is not looked at", Store, "may_take_lane", _any_lane),
+    Mutant("a retry without end", Store, "_verdict", _always_retry),
+    Mutant("a node does not fence itself", node.Node, "_on_phase", _no_phase),
+    Mutant("no comparison with the beat", node, "reconcile", _no_reconciliation),
+    Mutant(
+        "unknown claims are released at once", node, "reconcile", _release_at_once, shows_soon=False
+    ),
+    Mutant(
+        "the server's clock alone is believed",
+        reconcile.PeerWatch,
+        "silent",
+        _silent_at_once,
+        shows_soon=False,
+    ),
+    Mutant(
+        "the lease counts from the answer", lease.Lease, "renew", _from_the_answer, shows_soon=False
+    ),
+    Mutant(
+        "claims and starts without a lease", session.Session, "may_claim", _always, shows_soon=False
+    ),
+)

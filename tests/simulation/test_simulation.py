@@ -1,0 +1,76 @@
+"""Thousands of clusters in virtual time; each seed is another history of faults, edits and work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.house.checkout import ROOT
+from tests.simulation.__main__ import attempt
+from tests.simulation.mutants import MUTANTS, Mutant, seeds_until_caught
+from tests.simulation.simulate import Told, simulate
+
+SEEDS, PART = 2000, 100
+
+# Those that show soon; ``python -m tests.simulation --mutants`` hunts the others, too.
+QUICK = [mutant for mutant in MUTANTS if mutant.shows_soon]
+MOST_SEEDS = 200
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, PART))
+def test_no_history_breaks_a_promise(first: int) -> None:
+    told = [attempt(seed) for seed in range(first, first + PART)]
+
+    faults = [each for each in told if isinstance(each, str)]
+    assert not faults, f"{len(faults)} of {PART} seeds\n" + faults[0]
+    green = [each for each in told if isinstance(each, Told)]
+    # It is worth nothing if nothing happens.
+    trouble = set().union(*(each.seen for each in green))
+    outcomes = set().union(*(each.outcomes for each in green))
+    assert {"crash", "freeze", "stall", "storm", "cut", "restart", "leave", "clock"} <= trouble
+    assert {"succeeded", "dead", "cancelled", "skipped", "lost", "expired"} <= outcomes
+    assert sum(each.owed for each in green) > PART
+
+
+def test_a_seed_is_the_same_history_again() -> None:
+    first, again, other = simulate(7), simulate(7), simulate(8)
+
+    assert first == again
+    assert first.trace != other.trace
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_seed_is_the_same_history_in_another_process(seed: int) -> None:
+    """Also where strings hash otherwise."""
+    program = f"from tests.simulation.simulate import simulate; print(simulate({seed}).trace)"
+    traces = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+
+    assert traces == {simulate(seed).trace + "\n"}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
+def test_a_guard_that_is_gone_shows(mutant: Mutant) -> None:
+    assert seeds_until_caught(mutant, MOST_SEEDS) is not None
+
+
+def test_the_guards_are_there_again() -> None:
+    with MUTANTS[0].at_work():
+        pass
+
+    assert all(getattr(mutant.where, mutant.what) is not mutant.by for mutant in MUTANTS)
