@@ -16,6 +16,7 @@ from typing import Any, Final
 import asyncpg
 
 from pgcron_ha.db import statements
+from pgcron_ha.db.link import Link
 from pgcron_ha.engine import dispatcher, lease, node, reconcile, session
 from pgcron_ha.executors import supervisor_client
 from pgcron_ha.executors.operating_system import boottime
@@ -47,7 +48,8 @@ class Mutant:
 
     def change_node(self) -> None:
         """In the node's process, before the node is made."""
-        loaded = statements.load()
+        # As a link asks for them: what is asked for in another way is loaded a second time.
+        loaded = Link("postgresql://", statements.DEFAULT_SCHEMA)._statements
         for name, replacements in self.texts.items():
             statement = loaded[name]
             loaded[name] = dataclasses.replace(statement, sql=_replaced(statement, replacements))
@@ -189,7 +191,7 @@ _LEDGER_FORGETS: Replacements = (
 )
 _NO_LEDGER = ("ALTER TABLE pgcron.occurrence DROP CONSTRAINT occurrence_pkey", _DROP_FIRE_NET)
 _LOST = Failpoints(lost=0.05)
-_ZOMBIES = Failpoints(lost=0.01, frozen=0.03)
+_ZOMBIES = Failpoints(lost=0.01, frozen=0.01)
 _SLOW = Failpoints(slow=0.3, lost=0.01)
 
 _A_TOKEN = "token = (SELECT gen_random_uuid())"
@@ -293,7 +295,11 @@ MUTANTS: Final = (
     Mutant(
         "pauses_untold",
         "resuming writes the pause down",
-        functions={"apply_edit": (("IF schedule_now.enabled AND", "IF false AND"),)},
+        functions={
+            "apply_edit": (
+                ("PERFORM pgcron.tell_missed(cursor_before, edit_time, untold);", "NULL;"),
+            )
+        },
         needs=("N17",),
     ),
     Mutant(
@@ -307,6 +313,19 @@ MUTANTS: Final = (
             )
         },
         needs=("N17", "N13"),
+    ),
+    Mutant(
+        "edits_look_back",
+        "an edit decides nothing before itself",
+        functions={
+            "apply_edit": (
+                (
+                    "WHEN untold IS NOT NULL OR (status = 'valid' AND next_fire > edit_time)",
+                    "WHEN untold = 'paused'",
+                ),
+            )
+        },
+        needs=("N17",),
     ),
     Mutant(
         "lanes_unchecked",
