@@ -172,6 +172,8 @@ def plain(text: str) -> str:
 
 def harmless(text: str) -> str:
     """Text from outside without terminal escapes, controls and bidirectional overrides."""
+    if text.isascii() and text.isprintable():  # as nearly all of it is
+        return text
     without_escapes = _ESCAPES.sub("", text)
     return "".join(
         character

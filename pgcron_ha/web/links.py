@@ -31,6 +31,8 @@ class Segment(Convertor[str]):
     def to_string(self, value: object) -> str:
         """The segment of a name (or a number)."""
         name = str(value)
+        if isinstance(value, int):
+            return name
         escaped = quote(name, safe=_SIGN)
         return _SIGN + escaped if name in _DOTS or name.startswith(_SIGN) else escaped
 

@@ -191,6 +191,8 @@ class Visit:
         """The path of a route by its name, with these values in the address; None is left out."""
         path = self.services.links.path(route, segments)
         root = self.request.scope.get("root_path", "")
+        if not query and self._zone_of_links is None:
+            return f"{root}{path}"
         given = {key: value for key, value in (query or {}).items() if value is not None}
         if self._zone_of_links is not None:
             given.setdefault("tz", self._zone_of_links)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import NodeLine, OverviewView, QueueLine
-from pgcron_ha.web.health import judge
+from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.pages.attention import causes
 from pgcron_ha.web.pages.tiles import tiles
 from pgcron_ha.web.plots import Timeline, distance, timeline
@@ -34,6 +34,8 @@ LANES: Final = 12
 _ATTENTION_ROWS: Final = 20
 _QUEUES: Final = 8
 _NODES: Final = 8
+
+_Judged: TypeAlias = list[tuple[dict[str, Any], Health]]
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ async def read_facts(connection: Connection, schema: str, length: timedelta) -> 
     ]
     ids = list(dict.fromkeys(candidates))[: ask_schedules.MOST_IDS]
     schedules = await ask_schedules.schedules(connection, ids=ids, limit=len(ids), schema=schema)
-    chosen = [row["id"] for row in _for_lanes(schedules, cluster["now"])]
+    judged = [(row, judge(row, cluster["now"])) for row in schedules]
+    chosen = [row["id"] for row, _ in _for_lanes(judged, cluster["now"])]
     since = cluster["now"] - length * 2 / 3
     return Facts(
         cluster=cluster,
@@ -121,7 +124,7 @@ def _view(visit: Visit, facts: Facts, now: datetime, window: str) -> OverviewVie
         attention=tuple(attention[:_ATTENTION_ROWS]),
         more_attention=max(0, len(attention) - _ATTENTION_ROWS),
         problems=len(attention),
-        timeline=_timeline(visit, facts, now, WINDOWS[window]),
+        timeline=_timeline(visit, facts, judged, now, WINDOWS[window]),
         windows=[(word, word == window) for word in WINDOWS],
         queues=_queue_lines(visit, facts),
         nodes=nodes[:_NODES],
@@ -131,17 +134,20 @@ def _view(visit: Visit, facts: Facts, now: datetime, window: str) -> OverviewVie
     )
 
 
-def _for_lanes(rows: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
+def _for_lanes(judged: _Judged, now: datetime) -> _Judged:
     """The problem ones first, then by next fire."""
 
-    def rank(row: dict[str, Any]) -> tuple[bool, bool, datetime]:
-        return (not judge(row, now).is_problem, row["next_fire"] is None, row["next_fire"] or now)
+    def rank(line: tuple[dict[str, Any], Health]) -> tuple[bool, bool, datetime]:
+        row, health = line
+        return (not health.is_problem, row["next_fire"] is None, row["next_fire"] or now)
 
-    return sorted(rows, key=rank)[:LANES]
+    return sorted(judged, key=rank)[:LANES]
 
 
-def _timeline(visit: Visit, facts: Facts, now: datetime, length: timedelta) -> Timeline | None:
-    rows = _for_lanes(facts.schedules, now)
+def _timeline(
+    visit: Visit, facts: Facts, judged: _Judged, now: datetime, length: timedelta
+) -> Timeline | None:
+    rows = _for_lanes(judged, now)
     if not rows:
         return None
     until = now + length / 3
@@ -161,11 +167,11 @@ def _timeline(visit: Visit, facts: Facts, now: datetime, length: timedelta) -> T
     lanes = [
         {
             "name": row["name"],
-            "health": judge(row, now).word,
+            "health": health.word,
             "runs": by_schedule.get(row["id"], []),
             "fires": future_fires(row, now, until, distance(now - length * 2 / 3, until)),
         }
-        for row in rows
+        for row, health in rows
     ]
     return timeline(lanes, now - length * 2 / 3, now, until, visit.zone)
 
