@@ -3,7 +3,7 @@
 # PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench chaos lock clean
+.PHONY: help demo test check format bench chaos model lock clean
 
 ARGS ?=
 ONLY ?=
@@ -22,6 +22,7 @@ demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 s
 test: ## all tests, against real PostgreSQL servers, processes and a browser; fails if one is skipped
 	@.ci/environment dev
 	@.ci/browser
+	@.ci/model-checker
 	@$(BIN)/python -m pytest -p tests.house.no_skips -n auto --maxprocesses 4 $(ARGS)
 
 check: ## format, lint, strict types, import contracts
@@ -43,6 +44,11 @@ bench: ## figures beside their baselines; ONLY=drain,enqueue chooses, ARGS="--qu
 chaos: ## faults by a seed against real nodes and servers; SEED=1 (or 1,2,3) MINUTES=5 REPORT=FILE ARGS="--ttl 5"
 	@.ci/environment dev
 	@$(BIN)/python -m tests.chaos --seeds "$(or $(SEED),1)" --minutes "$(or $(MINUTES),2)" $(if $(REPORT),--report "$(REPORT)") $(ARGS)
+
+model: ## every state of the protocol's models, and what each guard is for; FULL=1 ONLY=lane ARGS=--trail
+	@.ci/environment dev
+	@.ci/model-checker
+	@$(BIN)/python -m tests.model $(if $(FULL),--full) $(if $(ONLY),--only "$(ONLY)") $(ARGS)
 
 lock: ## resolve pyproject.toml again into .requirements/ (needs uv)
 	.requirements/lock "$(UV)"

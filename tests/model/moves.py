@@ -1,0 +1,34 @@
+"""The changes of a run that the models make, as their text says: ``MOVE(run, from, to, why)`` for
+one that stays alive, ``END(…)`` for one that goes to history.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pgcron_ha.model.run import TRANSITIONS
+
+Moves = frozenset[tuple[str, str]]
+
+TABLE: Final[Moves] = frozenset((str(start), str(end)) for start, end in TRANSITIONS)
+
+_LABEL: Final = re.compile(r"\b(?:MOVE|END)\([^,()]+, (\w+), (\w+), \w+\)")
+
+
+def moves(text: str) -> Moves:
+    """(from, to) of every labelled change in a model's text. Raises ValueError for a label that
+    can't be read.
+    """
+    calls = "\n".join(line for line in text.splitlines() if not line.startswith("#define"))
+    found = _LABEL.findall(calls)
+    if len(found) != len(re.findall(r"\b(?:MOVE|END)\(", calls)):
+        raise ValueError("a MOVE or END does not name its states in words")
+    return frozenset(found)
+
+
+def sets_a_state_elsewhere(text: str) -> bool:
+    """Whether a state is written past the labels (apart from init and the definitions)."""
+    calls = "\n".join(line for line in text.splitlines() if not line.startswith("#define"))
+    body = calls.partition("\ninit ")[0].replace("row[r].state = 0;", "")
+    return re.search(r"\.state = ", body) is not None
