@@ -1,7 +1,7 @@
 """``python -m tests.chaos``: faults by a seed against real nodes, and a verdict.
 
-``--seed 3 --minutes 5`` one long run; ``--seeds 1,2,3`` several; ``--check FOLDER`` judges what an
-earlier run has left; ``--mutants`` takes one guard away after the other and must catch each.
+``--seed 3 --minutes 5`` one long run; ``--seeds 1,2,3 --ttl 2,5`` six; ``--check FOLDER`` judges
+what an earlier run has left; ``--mutants`` takes one guard away after the other and must see it.
 Exit code: 0 green, 1 broken, 2 inconclusive (something that had to happen never did).
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import shutil
 import sys
 import tempfile
@@ -41,13 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"unknown nemeses; there are {', '.join(NEMESES)}", file=sys.stderr)
         return 2
     if options.mutants is not None:
-        return hunting.hunt(options.mutants.split(",") if options.mutants else [])
+        names = options.mutants.split(",") if options.mutants else []
+        return hunting.hunt(names, Path(options.report) if options.report else None)
     seeds = [int(seed) for seed in (options.seeds or str(options.seed)).split(",")]
     summary = Summary()
-    for seed in seeds:
-        settings = Settings(
-            seed, options.minutes * 60, options.nodes, options.ttl, POINTS, None, only
-        )
+    for ttl, seed in itertools.product(map(float, options.ttl.split(",")), seeds):
+        settings = Settings(seed, options.minutes * 60, options.nodes, ttl, POINTS, None, only)
         play_and_add(settings, summary, keep=options.keep)
     print(f"\nverdict: {summary.word}")
     _print_coverage(summary)
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", help="several, as 1,2,3")
     parser.add_argument("--minutes", type=float, default=1.5, help="of faults, for each seed")
     parser.add_argument("--nodes", type=int, default=4)
-    parser.add_argument("--ttl", type=float, default=2.0, help="seconds")
+    parser.add_argument("--ttl", default="2", help="seconds; several, as 2,5,15")
     parser.add_argument("--only", help="nemeses, as N1,N3")
     parser.add_argument("--report", help="a Markdown file to write")
     parser.add_argument("--keep", action="store_true", help="keep the folder of a green run")

@@ -28,6 +28,11 @@ FAULT_SECONDS: Final = 20.0
 TRIES: Final = 8
 SURVIVOR_TRIES: Final = 2
 
+HEADLINE: Final = (
+    "Each guard of the protocol was taken away, and nodes and server were attacked until a checker"
+    " noticed. Seconds count starts of servers and nodes, quiet phases and the end of all runs."
+)
+
 _CHECKER = re.compile(r"^(C\d+)")
 
 
@@ -52,7 +57,7 @@ class Catch:
         return f"| {self.mutant.name} | {self.mutant.guard} | {caught} | {self.seconds:.0f} |"
 
 
-def hunt(names: Sequence[str]) -> int:
+def hunt(names: Sequence[str], report: Path | None = None) -> int:
     """Tries these mutants, or all; prints a table; the exit code is 0 if all were caught."""
     chosen = [BY_NAME[name] for name in names] if names else list(MUTANTS)
     catches = []
@@ -61,7 +66,10 @@ def hunt(names: Sequence[str]) -> int:
         print(catches[-1].row(), flush=True)
         for problem in catches[-1].problems[:2]:
             print(f"    {problem[:200]}", flush=True)
-    print(table(catches))
+    page = f"# Mutants\n\n{HEADLINE}\n\n{table(catches)}\n\n{notes(catches)}"
+    print(page)
+    if report is not None:
+        report.write_text(page)
     return 0 if all(each.is_as_expected for each in catches) else 1
 
 
@@ -90,6 +98,16 @@ def try_once(mutant: Mutant | None, seed: int, seconds: float = FAULT_SECONDS) -
         return check(load(folder)).broken
     finally:
         shutil.rmtree(folder)
+
+
+def notes(catches: Sequence[Catch]) -> str:
+    """Why what survives is expected to."""
+    lines = [
+        f"`{each.mutant.name}` survives: {each.mutant.survives}.\n"
+        for each in catches
+        if each.mutant.survives
+    ]
+    return "".join(lines)
 
 
 def table(catches: Sequence[Catch]) -> str:

@@ -33,7 +33,7 @@ class Figures:
             _after_restarts(history),
             _after_the_end(history),
         ):
-            self.recovery[name].append(seconds)
+            self.recovery[f"TTL {history.ttl:g} s: {name}"].append(seconds)
         for phase, seconds in _lateness(history):
             self.lateness[phase].append(seconds)
         for phase, rate in _throughput(history):
