@@ -194,14 +194,24 @@ BEGIN
   DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.name);
 END $$;
 
--- A run of the schedule beside its fires, under the same overlap policy; returns its id.
+-- A run of the schedule beside its fires, under the same overlap policy; returns its id. A deletion under way is waited for: it would
+-- not see this run, which would be executed after it.
 CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL, actor text DEFAULT NULL) RETURNS bigint
-LANGUAGE sql AS $$
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, overlap, created_by)
+LANGUAGE plpgsql AS $$
+DECLARE
+  new_id bigint;
+BEGIN
+  INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+                                  overlap, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
          s.retry_base, s.retry_cap, nullif(s.overlap, 'allow'), coalesce(run_now.actor, session_user)
-    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name)
-  RETURNING id $$;
+    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
+  RETURNING made.id INTO new_id;
+  IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
+    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor);
+  END IF;
+  RETURN new_id;
+END $$;
 
 -- What is known of a run that is not alive: raises PC010 when there was none.
 CREATE FUNCTION pgcron.ended_run(run bigint) RETURNS pgcron.history

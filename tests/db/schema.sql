@@ -1084,13 +1084,22 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text) RETURNS bigint
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $$
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, overlap, created_by)
+DECLARE
+  new_id bigint;
+BEGIN
+  INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+                                  overlap, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
          s.retry_base, s.retry_cap, nullif(s.overlap, 'allow'), coalesce(run_now.actor, session_user)
-    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name)
-  RETURNING id $$;
+    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
+  RETURNING made.id INTO new_id;
+  IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
+    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor);
+  END IF;
+  RETURN new_id;
+END $$;
 
 CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
     LANGUAGE plpgsql STABLE
