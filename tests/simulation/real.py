@@ -29,6 +29,7 @@ CHANCE: Final = 0.5
 # What a function or a default of ours asks for must be the shadow, too.
 _SHADOW: Final = f"""
 CREATE SCHEMA shadow;
+GRANT USAGE ON SCHEMA shadow TO PUBLIC;
 CREATE FUNCTION shadow.now() RETURNS timestamptz LANGUAGE sql STABLE
   AS $$ SELECT pg_catalog.current_setting('shadow.now')::timestamptz $$;
 CREATE FUNCTION shadow.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
@@ -53,6 +54,8 @@ BEGIN
   END LOOP;
 END $$;
 """
+
+_SHADOWED: Final = "SET search_path = shadow, pg_catalog"
 
 _DURATIONS: Final = {
     "lease_ttl",
@@ -87,19 +90,19 @@ class RealStore:
         self._loop = asyncio.new_event_loop()
         self._statements = load()
         self.now = FIRST_INSTANT
-        self._connection = self._wait(self._connect(dsn))
+        self.connection = self.wait(self._connect(dsn))
         self._queries = {name: _query(*TABLES[name]) for name in TABLES}
 
     def begin(self) -> None:
-        self._transaction = self._connection.transaction()
-        self._wait(self._transaction.start())
+        self._transaction = self.connection.transaction()
+        self.wait(self._transaction.start())
         self.set_clock(FIRST_INSTANT)
 
     def undo(self) -> None:
-        self._wait(self._transaction.rollback())
+        self.wait(self._transaction.rollback())
 
     def close(self) -> None:
-        self._wait(self._connection.close(timeout=5))
+        self.wait(self.connection.close(timeout=5))
         self._loop.close()
 
     def set_clock(self, now: datetime) -> None:
@@ -112,7 +115,7 @@ class RealStore:
         assert set(parameters) == set(statement.parameters), name
         arguments = [parameters[parameter] for parameter in statement.parameters]
         with answers():
-            return self._wait(self._savepoint(statement.sql, arguments))
+            return self.wait(self._savepoint(statement.sql, arguments))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """What the real table holds, in the stand-in's words."""
@@ -134,20 +137,25 @@ class RealStore:
         return {(row[0], row[1]): row[2] for row in self._fetch(query)}
 
     def _fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
-        found: list[asyncpg.Record] = self._wait(self._connection.fetch(query, *arguments))
+        found: list[asyncpg.Record] = self.wait(self.connection.fetch(query, *arguments))
         return found
+
+    async def another(self, connection: asyncpg.Connection) -> None:
+        """Gives another connection the same clock."""
+        await connection.execute(_SHADOWED)
+        await connection.execute("SELECT set_config('shadow.now', $1, false)", self.now.isoformat())
 
     async def _connect(self, dsn: str) -> asyncpg.Connection:
         connection = await connect(dsn)
         await connection.execute(_SHADOW)
-        await connection.execute("SET search_path = shadow, pg_catalog")
+        await connection.execute(_SHADOWED)
         return connection
 
     async def _savepoint(self, query: str, arguments: list[Any]) -> list[Row]:
-        async with self._connection.transaction():
-            return [Row(row) for row in await self._connection.fetch(query, *arguments)]
+        async with self.connection.transaction():
+            return [Row(row) for row in await self.connection.fetch(query, *arguments)]
 
-    def _wait(self, answer: Coroutine[Any, Any, T]) -> T:
+    def wait(self, answer: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(answer)
 
 
