@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from heapq import heappop, heappush
 from typing import Final
 
 import asyncpg
@@ -279,15 +280,19 @@ async def _add_viewers(result: Result, place: Place, sizes: Sizes) -> None:
 
 
 def _watched(web: WebProcess, viewers: int, seconds: float) -> None:
-    """Each asks for what changed every `REFRESH_SECONDS`, as the script of the page does."""
-    visitors = [web.visitor() for _ in range(viewers)]
+    """Each asks anew `REFRESH_SECONDS` after an answer, as the script of the page does."""
     began = time.monotonic()
-    for turn in range(max(viewers, round(seconds / REFRESH_SECONDS * viewers))):
-        due = began + turn * REFRESH_SECONDS / viewers
+    waiting = [
+        (began + number * REFRESH_SECONDS / viewers, number, web.visitor())
+        for number in range(viewers)
+    ]
+    while waiting[0][0] < began + seconds:
+        due, number, visitor = heappop(waiting)
         time.sleep(max(0.0, due - time.monotonic()))
-        _taken("overview", visitors[turn % viewers].get("/", is_live=True))
+        _taken("overview", visitor.get("/", is_live=True))
+        heappush(waiting, (time.monotonic() + REFRESH_SECONDS, number, visitor))
     time.sleep(max(0.0, began + seconds - time.monotonic()))
-    for visitor in visitors:
+    for _, _, visitor in waiting:
         visitor.close()
 
 
