@@ -2,8 +2,8 @@
 
 Every statement of a node goes through `Link`, whose one method that sends is wrapped here, in the
 tests' own program only: the product has no trace of it. Black-box faults hide what these show: an
-answer lost after the commit, a node frozen between its last look at the lease and the commit, a
-decision that is made long after it was read.
+answer lost after the commit, or so late that the node has lost its lease and got another; a node
+frozen between its last look at the lease and the commit; a decision made long after it was read.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Failpoints:
     lost: float = 0.0
     frozen: float = 0.0
     slow: float = 0.0
+    late: float = 0.0
     skew_seconds: float = 0.0
 
     def as_facts(self) -> dict[str, Any]:
@@ -72,6 +73,10 @@ def install(points: Failpoints) -> None:
         if name in ENDINGS and chance.random() < points.frozen:
             freeze(chance.uniform(1.1, 1.8) * points.ttl)
         rows = await send(link, name, parameters)
+        if name.startswith("claim_") and chance.random() < points.late:
+            seconds = chance.uniform(0.3, 2.5) * points.ttl
+            record.write("late", statement=name, seconds=seconds)
+            await asyncio.sleep(seconds)
         if name in LOSABLE and chance.random() < points.lost:
             record.write("lost", statement=name)
             link.drop()

@@ -255,7 +255,8 @@ MUTANTS: Final = (
         "begins_for_a_dead_incarnation",
         "what an earlier incarnation has claimed is not begun",
         in_node=_begin_what_was_claimed_before,
-        needs=("N3", "N5"),
+        needs=("N3",),
+        points=Failpoints(late=0.1),
     ),
     Mutant(
         "no_compare_and_set",
