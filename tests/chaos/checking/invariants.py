@@ -21,8 +21,9 @@ _CLIENTS_OWN = re.compile(r"schedule_name_key")
 
 
 def check_looks(history: History) -> Iterator[str]:
-    """Lanes are never crowded; in quiet times nothing is left lying."""
+    """Lanes are never crowded; in quiet times nothing is left lying, and no backlog stays."""
     quiet = history.phases.get("after", float("inf"))
+    calm = history.phases.get("drain", float("inf"))
     crowded = sum(1 for look in history.of("look") if look["crowded_lanes"])
     if crowded:
         yield f"C13: {crowded} looks saw two running runs in a lane"
@@ -34,7 +35,7 @@ def check_looks(history: History) -> Iterator[str]:
             continue
         if look["orphaned"] > ORPHANED_SECONDS:
             yield f"C13: a dead node's run was still running after {look['orphaned']:.1f} s"
-        if look["waiting"] > WAITING_SECONDS:
+        if look["at"] > calm and look["waiting"] > WAITING_SECONDS:
             yield f"C13: a due run waited for {look['waiting']:.1f} s though all was quiet"
 
 
