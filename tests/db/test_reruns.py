@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ DEFAULT = {
 }
 
 
-async def _ended(connection: Connection, how: str, settings: dict[str, object]) -> int:
+async def _ended(connection: Connection, how: str, settings: dict[str, Any]) -> int:
     """A run that ended in one of the ways in which runs end."""
     [run_id] = await enqueue(connection, **settings)
     if how == "cancelled":
