@@ -71,7 +71,9 @@ The navigation of `viewing.NAVIGATION` shows an entry as soon as a route of that
 - Empty states differ: nothing exists yet (how to make one), nothing matches (how to clear).
 
 **7. Look** at it with ``python -m tests.web.seed DSN`` behind it, light and dark, 1280 and 390
-wide, and test it in ``tests/web`` through HTTP (fixture ``site``).
+wide, and test it in ``tests/web`` through HTTP (fixture ``site``). ``tests/web/browser`` follows
+links with Chromium: a page that nothing leads to, that is wider than a phone, breaks the policy or
+lacks a label fails there without a line of its own; verbs are pressed in ``test_verbs``.
 
 `reading` shares reads, `security` is the outermost layer, `visit` one request, `health` a
 schedule's word, `formats` all wording, `metrics` and `probes` what machines ask, `serving` the
