@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pgcron_ha.engine import lease, node, reconcile, session
+from pgcron_ha.engine import completer, lease, node, reconcile, runner, session
+from pgcron_ha.executors.base import Interrupted, StopReason
 from tests.simulation.simulate import simulate
 from tests.simulation.store import Store
 from tests.simulation.tables import Cursor, NodeRow, Run
@@ -81,8 +82,9 @@ def _from_the_answer(self: lease.Lease, sent_at: float) -> None:
     self.renewed_at = here.boottime()
 
 
-def _always(self: session.Session) -> bool:
-    return self.incarnation is not None
+def _is_stopped(ended: runner.Ended) -> bool:
+    outcome = ended[1]
+    return isinstance(outcome, Interrupted) and outcome.reason is StopReason.SHUTDOWN
 
 
 def _no_reconciliation(*_: Any) -> reconcile.Reconciliation:
@@ -98,9 +100,7 @@ def _release_at_once(
 
 MUTANTS: Final = (
     Mutant("the token is not asked for", Store, "holds", _any_token),
-    Mutant(
-        "death without looking at the beat", Store, "may_declare_dead", _any_beat, shows_soon=False
-    ),
+    Mutant("death without looking at the beat", Store, "may_declare_dead", _any_beat),
     Mutant(
         "no compare-and-set of the cursor", Store, "is_undecided", _any_generation, shows_soon=False
     ),
@@ -108,9 +108,7 @@ MUTANTS: Final = (
     Mutant("a retry without end", Store, "_verdict", _always_retry),
     Mutant("a node does not fence itself", node.Node, "_on_phase", _no_phase),
     Mutant("no comparison with the beat", node, "reconcile", _no_reconciliation),
-    Mutant(
-        "unknown claims are released at once", node, "reconcile", _release_at_once, shows_soon=False
-    ),
+    Mutant("unknown claims are released at once", node, "reconcile", _release_at_once),
     Mutant(
         "the server's clock alone is believed",
         reconcile.PeerWatch,
@@ -122,6 +120,10 @@ MUTANTS: Final = (
         "the lease counts from the answer", lease.Lease, "renew", _from_the_answer, shows_soon=False
     ),
     Mutant(
-        "claims and starts without a lease", session.Session, "may_claim", _always, shows_soon=False
+        "a run that may start once is given back",
+        completer,
+        "_is_release",
+        _is_stopped,
+        shows_soon=False,
     ),
 )

@@ -64,12 +64,12 @@ class Story:
     def _args(self) -> str:
         chance = self._chance
         lasts = 0.02 * math.exp(chance.uniform(0, 4))
-        if chance.random() < 0.1:
+        if chance.random() < 0.15:
             lasts = self._place.size.ttl * chance.uniform(0.2, 2)
         args = {
             "seconds": round(lasts, 3),
             "fails": chance.choice((0, 0, 0.1, 0.5)),
-            "stubborn": chance.random() < 0.1,
+            "stubborn": chance.random() < 0.2,
             "lines": chance.randint(0, 1),
         }
         return json.dumps(args)
@@ -144,8 +144,8 @@ class Story:
             lambda: self._put(name),
             lambda: self._call("delete_schedule", name=name, **who),
             lambda: self._call("run_now", name=name, args=None, actor="me"),
-            lambda: self._call("cancel_run", run_id=run, reason=None, actor="me"),
-            lambda: self._call("cancel_run", run_id=run, reason=None, actor="me"),
+            lambda: self._cancel(run),
+            lambda: self._cancel(run),
             lambda: self._retry(run),
             lambda: self._call("redrive", run_id=run, actor="me"),
             lambda: self._call("pause_queue", name="other", note=None, actor="me"),
@@ -154,9 +154,17 @@ class Story:
         chance.choice(wishes)()
 
     def _retry(self, run: int) -> None:
-        known = self._store.runs.get(run)
-        self._ledger.may_begin_early |= known is not None and known.due_at > self._store.now()
+        self._look_whether_early(run)
         self._call("retry_run", run_id=run, actor="me")
+
+    def _cancel(self, run: int) -> None:
+        self._look_whether_early(run)
+        self._call("cancel_run", run_id=run, reason=None, actor="me")
+
+    def _look_whether_early(self, run: int) -> None:
+        known = self._store.runs.get(run)
+        if known is not None and known.due_at > self._store.now():
+            self._ledger.is_early(known)
 
     # What goes wrong.
 
@@ -176,7 +184,8 @@ class Story:
             ("crash", lambda: self._crash(name, chance.uniform(0.05, 1.5 * ttl))),
             ("crash", lambda: self._crash(name, chance.uniform(0.05, 1))),
             ("leave", lambda: self._leave(name)),
-            ("clock", lambda: self._step_clock(chance.choice((-20, -1, 1, 5, 20)))),
+            ("clock", lambda: self._step_clock(chance.choice((-20, -1, 1, 5, 20, 20)))),
+            ("duel", lambda: self._duel(name)),
         ]
         kind, act = chance.choice(faults)
         self.told.append(f"{self._world.now:8.3f} {kind} {name} {lasts:.2f}")
@@ -202,6 +211,16 @@ class Story:
         weather = self._weather(name)
         weather.is_cut = True
         self._world.call_at(self._world.now + lasts, weather.clear)
+
+    def _duel(self, name: str) -> None:
+        """One comes back at the moment in which the others, who are slow, take it for dead."""
+        ttl = self._place.size.ttl
+        for other in self._names:
+            if other != name:
+                weather = self._weather(other)
+                weather.slow = ttl
+                self._world.call_at(self._world.now + 2 * ttl, weather.clear)
+        self._cut(name, ttl * self._chance.uniform(0.9, 1.4))
 
     def _freeze(self, name: str, lasts: float) -> None:
         process = self._place.living(name)
@@ -231,7 +250,8 @@ class Story:
             self._place.start(name)
 
     def _step_clock(self, seconds: float) -> None:
-        self._ledger.may_begin_early |= seconds < 0
+        if seconds < 0:
+            self._ledger.clock_goes_back()
         self._place.clock_step += seconds
 
     # The end of all trouble.

@@ -17,7 +17,7 @@ SEEDS, PART = 2000, 100
 
 # Those that show soon; ``python -m tests.simulation --mutants`` hunts the others, too.
 QUICK = [mutant for mutant in MUTANTS if mutant.shows_soon]
-MOST_SEEDS = 200
+MOST_SEEDS = 400
 
 
 @pytest.mark.timeout(400)
