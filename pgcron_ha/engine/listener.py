@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
 
 _RECONNECT_SECONDS: Final = 0.2
@@ -45,6 +46,9 @@ class Listener(Service):
         try:
             await self._probing.rows("probe_listeners")
             await self._link.wait_closed()
+        except PgcronError:
+            self._link.drop()  # the next pass would listen once more over the same connection
+            raise
         finally:
             self._proved(False)
         return None

@@ -59,3 +59,19 @@ def test_a_node_fences_itself_though_its_engine_stands_still_and_nothing_answers
         session = simulation.place.nodes["n1"].session
         assert session.lease.phase(process.boottime()) is LeasePhase.OVER
         assert simulation.judge.live == []
+
+
+def test_a_probe_without_an_answer_does_not_make_a_node_listen_twice() -> None:
+    """The next pass listened once more over the same connection, and each notification was heard
+    by both.
+    """
+    with stage() as simulation:
+        simulation.place.start("n1")
+        simulation.world.run_until(2)
+        simulation.place.weathers["n1"].answer_lost = 1.0
+        simulation.server.restart(0.1)
+        simulation.world.run_until(30)
+        simulation.place.weathers["n1"].clear()
+        simulation.world.run_until(60)
+
+        assert len(simulation.store.listeners) == 1

@@ -141,8 +141,8 @@ class Wire:
     async def listen(self, heard: Callable[[str], None]) -> None:
         async with self._lock:
             await self._open()
-            if self._heard is None:
-                self.server.store.listeners.append(self._notified)
+            assert self._heard is None, "each notification would be heard twice"
+            self.server.store.listeners.append(self._notified)
             self._heard = heard
 
     async def wait_closed(self) -> None:
