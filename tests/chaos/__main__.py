@@ -28,7 +28,7 @@ from tests.chaos.stage import Settings
 from tests.servers import remove_leftovers
 
 EXIT_CODES: Final = {"green": 0, "broken": 1, "inconclusive": 2}
-POINTS: Final = Failpoints(lost=0.02, frozen=0.002, slow=0.03, late=0.005)
+POINTS: Final = Failpoints(lost=0.02, frozen=0.002, slow=0.03, late=0.003)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -36,6 +36,9 @@ LOSABLE: Final = frozenset(
 ENDINGS: Final = frozenset({"finish_runs", "fail_runs", "release_runs"})
 """Before these a frozen node is a zombie: it comes back with the end of a run it has lost."""
 
+CAREFUL: Final = frozenset({"claim_at_most_once", "claim_lanes"})
+"""Their rows are of another incarnation, and others may have them, when they come too late."""
+
 DECISIONS: Final = frozenset({"materialize", "declare_dead"})
 """Read, decided, and only then sent: a compare-and-set must notice what happened meanwhile."""
 
@@ -73,10 +76,11 @@ def install(points: Failpoints) -> None:
         if name in ENDINGS and chance.random() < points.frozen:
             freeze(chance.uniform(1.1, 1.8) * points.ttl)
         rows = await send(link, name, parameters)
-        if name.startswith("claim_") and chance.random() < points.late:
-            seconds = chance.uniform(0.3, 2.5) * points.ttl
-            record.write("late", statement=name, seconds=seconds)
-            await asyncio.sleep(seconds)
+        if name in CAREFUL and rows and chance.random() < points.late:
+            # The session's thread notices first that this node was dead, and joins anew.
+            record.write("late", statement=name)
+            freeze(chance.uniform(1.2, 1.6) * points.ttl)
+            await asyncio.sleep(chance.uniform(0.3, 0.8) * points.ttl)
         if name in LOSABLE and chance.random() < points.lost:
             record.write("lost", statement=name)
             link.drop()

@@ -255,8 +255,8 @@ MUTANTS: Final = (
         "begins_for_a_dead_incarnation",
         "what an earlier incarnation has claimed is not begun",
         in_node=_begin_what_was_claimed_before,
-        needs=("N3",),
-        points=Failpoints(late=0.1),
+        needs=("N16",),
+        points=Failpoints(late=0.05),
     ),
     Mutant(
         "no_compare_and_set",

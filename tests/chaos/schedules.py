@@ -26,6 +26,7 @@ SPECS = (
     "every 2s from 2026-01-01T00:00Z",
 )
 ZONES = ("UTC", "Asia/Kolkata", "Europe/Berlin", "America/St_Johns")
+KINDS = ("spec", "spec", "spec", "pause", "pause", "resume", "resume", "zone", "overlap", "again")
 EDITED = 6
 """Schedules that the editor owns."""
 
@@ -103,8 +104,11 @@ async def edit_schedules(stage: Stage, fault: Fault, chance: random.Random) -> N
     client = Client(stage, fault.seed)
     loop = asyncio.get_running_loop()
     end = loop.time() + fault.seconds
+    name = "e0"
     while True:
-        await _one_edit(client, f"e{chance.randrange(EDITED)}", stage.settings.ttl)
+        if chance.random() < 0.5:
+            name = f"e{chance.randrange(EDITED)}"
+        await _one_edit(client, name, stage.settings.ttl)
         if loop.time() >= end:
             break
         # Two edits within one pass of a materializer are the ones that hurt.
@@ -115,7 +119,7 @@ async def edit_schedules(stage: Stage, fault: Fault, chance: random.Random) -> N
 
 async def _one_edit(client: Client, name: str, ttl: float) -> None:
     chance = client.chance
-    kind = chance.choice(["spec", "spec", "spec", "zone", "overlap", "pause", "resume", "again"])
+    kind = chance.choice(KINDS)
     if kind == "again":
         await _create_anew(client, name)
         return

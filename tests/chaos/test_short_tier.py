@@ -17,7 +17,7 @@ from tests.chaos.stage import Settings
 SEEDS = (1, 2)
 SECONDS = 18.0
 NEMESES = ("N1", "N2", "N3", "N5", "N6", "N7", "N8", "N17", "N19")
-POINTS = Failpoints(lost=0.04, frozen=0.005, slow=0.05, late=0.01)
+POINTS = Failpoints(lost=0.04, frozen=0.005, slow=0.05, late=0.005)
 
 
 @pytest.mark.timeout(300)

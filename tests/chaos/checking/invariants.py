@@ -11,7 +11,8 @@ from tests.chaos.checking.history import History
 
 ORPHANED_SECONDS: Final = 2.0
 WAITING_SECONDS: Final = 8.0
-"""In quiet times: for how long a dead node's row may run, and a due run may wait."""
+"""In quiet times: for how long a dead node's row may run; for how long a due run may wait, and how
+long it takes until no backlog is left once nothing new comes."""
 
 # Sessions of nemeses do what nobody should; their statements are known by these words.
 _WANTED = re.compile(r"SELECT 1 FROM pgcron\.run WHERE id = |LOCK TABLE|PREPARE|ATTACH|DETACH")
@@ -23,7 +24,7 @@ _CLIENTS_OWN = re.compile(r"schedule_name_key")
 def check_looks(history: History) -> Iterator[str]:
     """Lanes are never crowded; in quiet times nothing is left lying, and no backlog stays."""
     quiet = history.phases.get("after", float("inf"))
-    calm = history.phases.get("drain", float("inf"))
+    calm = history.phases.get("drain", float("inf")) + WAITING_SECONDS
     crowded = sum(1 for look in history.of("look") if look["crowded_lanes"])
     if crowded:
         yield f"C13: {crowded} looks saw two running runs in a lane"
