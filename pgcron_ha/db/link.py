@@ -58,11 +58,14 @@ class Link:
         schema: str = DEFAULT_SCHEMA,
         answer_seconds: float = _ANSWER_SECONDS,
         joins_by_hash: bool = False,
+        greeting: str | None = None,
     ) -> None:
         """`answer_seconds`: a connection that has not answered for so long is taken for dead.
 
         `joins_by_hash` is for statements that join long arrays with a table: a plan is made without
         knowing how long they are, and nested loops over two of them would be quadratic.
+
+        `greeting` names a statement without parameters that goes first on every new connection.
         """
         self._settings = (
             "SET enable_nestloop = off; SET enable_mergejoin = off" if joins_by_hash else None
@@ -70,6 +73,7 @@ class Link:
         self._dsn = dsn
         self._answer_seconds = answer_seconds
         self._statements = load(schema)
+        self._greeting = None if greeting is None else self._statements[greeting].sql
         self._connection: asyncpg.Connection | None = None
         self._lock = asyncio.Lock()
         self.opened = 0
@@ -169,6 +173,8 @@ class Link:
         try:
             if self._settings is not None:
                 await connection.execute(self._settings)
+            if self._greeting is not None:
+                await connection.execute(self._greeting)
         except BaseException:
             connection.terminate()
             raise

@@ -112,8 +112,8 @@ class Node:
         finally:
             await link.close()
 
-    def _new_link(self, joins_by_hash: bool = False) -> Link:
-        return Link(self._dsn, self.settings.schema, joins_by_hash=joins_by_hash)
+    def _new_link(self, joins_by_hash: bool = False, greeting: str | None = None) -> Link:
+        return Link(self._dsn, self.settings.schema, joins_by_hash=joins_by_hash, greeting=greeting)
 
     # Building.
 
@@ -121,7 +121,9 @@ class Node:
         node = self.settings.node
         self._loop = asyncio.get_running_loop()
         self._links = {
-            "claims": self._new_link(),
+            # A promoted server is noted before the first claim on it, whoever comes first: it may
+            # lack commits that some node still acts upon.
+            "claims": self._new_link(greeting="note_timeline"),
             "endings": self._new_link(joins_by_hash=True),
             "upkeep": self._new_link(),
             "listening": self._new_link(),

@@ -239,6 +239,28 @@ async def test_a_claim_whose_answer_got_lost_can_be_cancelled(
     assert handlers.calls == {}
 
 
+async def test_after_a_failover_nothing_is_claimed_for_a_lease_although_the_node_lives_on(
+    settings: Start, handlers: Handlers, connection: Connection, proxy: Proxy, database: str
+) -> None:
+    """The promoted server may lack claims that some node still executes. No node joins it anew, as
+    all were quick enough to keep their lease.
+    """
+    async with living(settings(proxy.dsn(database), lease_ttl="2s"), handlers) as node:
+        incarnation = node.session.incarnation
+        await connection.execute("UPDATE pgcron.cluster SET timeline = timeline + 1")
+        proxy.reset()
+        (run,) = await control.enqueue(connection, handler="py:fine")
+        await until("it succeeds", is_in(connection, run, "succeeded"))
+
+        assert node.session.incarnation == incarnation
+    row = await control.history_row(connection, run)
+    cluster = await connection.fetchrow("SELECT epoch, quarantine_until FROM pgcron.cluster")
+    assert row is not None
+    assert cluster is not None
+    assert cluster["epoch"] == 2
+    assert row["claimed_at"] >= cluster["quarantine_until"]
+
+
 async def test_a_node_outlives_breaks_of_all_its_connections(
     settings: Start, handlers: Handlers, connection: Connection, proxy: Proxy, database: str
 ) -> None:
