@@ -109,6 +109,13 @@ class Pairs:
         self._wait(self._gate.remove())
         self._real.close()
 
+    def rewrite(self, function: str, old: str, new: str) -> None:
+        """Another text of a function of ours, for this database."""
+        named = "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = $1"
+        text: str = self._wait(self._real.connection.fetchval(named, function))
+        assert old in text
+        self._wait(self._real.connection.execute(text.replace(old, new)))
+
     def at_the_gate(self, scene: str, first: str, second: str) -> State:
         """The second runs while the first stands between its snapshot and its row locks."""
         return self._play(scene, lambda setup: self._gated(setup, first, second))

@@ -7,12 +7,18 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from pgcron_ha.engine.materializer import _columns, decide
-from tests.simulation.both import Both
+from tests.simulation.both import Both, LedStore
 from tests.simulation.real import RealStore
 from tests.simulation.tables import Row, seconds
 
@@ -46,13 +52,25 @@ class Calls(RuleBasedStateMachine):
         finally:
             self.both.end()
 
+    @initialize(rare=st.booleans())
+    def there_is_work(self, rare: bool) -> None:
+        """Where something can happen: two nodes, a schedule with due fires, a run."""
+        self.a_node_joins(ttl=300, home="a", rare=rare)
+        self.a_node_joins(ttl=300, home=None, rare=False)
+        self.a_schedule_is_put(
+            *(NAMES[1], "*/7 * * * * *", "skip", "latest", None, QUEUES[0], None, None, False)
+        )
+        self.a_run_is_enqueued(HANDLERS[0], QUEUES[0], 5, None, None, None, False)
+        self.a_node_materializes(stale=9, keeps=True)
+        self.time_passes(15)
+
     # Time and sessions.
 
-    @rule(passed=st.sampled_from([0.001, 0.3, 1, 2, 7, 20, 65]))
+    @rule(passed=st.sampled_from([0.001, 0.3, 1, 1, 2, 7, 7, 20, 65]))
     def time_passes(self, passed: float) -> None:
         self.both.pass_time(passed)
 
-    @rule(ttl=st.sampled_from([5, 30]), home=st.sampled_from([None, "a", "b"]), rare=st.booleans())
+    @rule(ttl=st.sampled_from([5, 300]), home=st.sampled_from([None, "a", "b"]), rare=st.booleans())
     def a_node_joins(self, ttl: float, home: str | None, rare: bool) -> None:
         self.made += 1
         incarnation = uuid.UUID(int=self.made)
@@ -347,20 +365,49 @@ def real(database: str) -> Iterator[RealStore]:
     store.close()
 
 
-@pytest.mark.parametrize("half", [1, 2])
-def test_the_stand_in_answers_as_postgresql_does(real: RealStore, half: int) -> None:
-    class Half(Calls):
+def play(real: RealStore, sequences: int, *, finds: bool = True) -> None:
+    """Random sequences of calls, the first difference raised; without looking for a shorter one
+    when it is not for people.
+    """
+
+    class Played(Calls):
         pass
 
-    Half.real = real
+    Played.real = real
     run_state_machine_as_test(
-        Half,
+        Played,
         settings=settings(
-            max_examples=SEQUENCES,
+            max_examples=sequences,
             stateful_step_count=STEPS,
             deadline=None,
             database=None,
-            print_blob=True,
+            print_blob=finds,
+            report_multiple_bugs=False,
+            phases=[Phase.generate, Phase.shrink] if finds else [Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("half", [1, 2])
+def test_the_stand_in_answers_as_postgresql_does(real: RealStore, half: int) -> None:
+    play(real, SEQUENCES)
+
+
+@pytest.mark.parametrize(
+    ("guard", "otherwise"),
+    [
+        ("may_take_lane", lambda self, lane, first: True),
+        ("holds", lambda self, run, token: run is not None and run.state == "running"),
+        ("is_undecided", lambda self, cursor, generation, watermark: True),
+    ],
+    ids=["lane", "token", "cursor"],
+)
+def test_a_stand_in_that_does_otherwise_is_found(
+    real: RealStore, monkeypatch: pytest.MonkeyPatch, guard: str, otherwise: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(LedStore, guard, otherwise)
+
+    with pytest.raises(AssertionError):
+        play(real, 200, finds=False)
