@@ -313,7 +313,7 @@ MUTANTS: Final = (
                 ("(o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL)", "true"),
             )
         },
-        needs=("N17", "N13"),
+        needs=("N17",),
     ),
     Mutant(
         "edits_look_back",

@@ -12,7 +12,7 @@ from tests.chaos import nemeses_of_the_server as server
 from tests.chaos import record
 from tests.chaos.clients import Client, enqueue
 from tests.chaos.composing import Fault
-from tests.chaos.schedules import edit_schedules
+from tests.chaos.schedules import edit_behind_a_lock, edit_schedules
 from tests.chaos.stage import Stage
 
 Nemesis: TypeAlias = Callable[[Stage, Fault, random.Random], Awaitable[None]]
@@ -94,7 +94,7 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N14": (server.hold_snapshot, server.leave_prepared),
     "N15": (server.lose_partition, server.make_read_only),
     "N16": (server.kill_listeners,),
-    "N17": (edit_schedules,),
+    "N17": (edit_schedules, edit_behind_a_lock),
     "N19": (pester,),
     "N20": (break_handlers,),
 }

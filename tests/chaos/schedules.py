@@ -117,6 +117,30 @@ async def edit_schedules(stage: Stage, fault: Fault, chance: random.Random) -> N
     client.forget_connection()
 
 
+async def edit_behind_a_lock(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N17: somebody sits on a run of the schedule, so the edit waits while fires become due."""
+    client = Client(stage, fault.seed)
+    name = f"e{chance.randrange(EDITED)}"
+    every_second = f"UPDATE pgcron.schedule SET spec = $3, enabled = true, args = args {_STAMP}"
+    edit = f"{every_second} WHERE name = $2 RETURNING id"
+    facts: dict[str, Any] = {"name": name, "is_late": False}
+    await client.ask("edit", edit, name, "* * * * * *", **facts)
+    await asyncio.sleep(0.7)  # until there are fires ahead
+    async with stage.connected("chaos-nemesis") as connection:
+        await connection.execute("BEGIN")
+        held = await connection.fetchval(
+            "SELECT r.id FROM pgcron.run r JOIN pgcron.schedule s ON s.id = r.schedule_id"
+            " WHERE s.name = $1 AND r.state = 'ready' AND r.attempt = 0 AND r.due_at > now()"
+            " ORDER BY r.id LIMIT 1 FOR UPDATE OF r",
+            name,
+        )
+        editing = asyncio.create_task(client.ask("edit", edit, name, "*/2 * * * * *", **facts))
+        await asyncio.sleep(min(3.0, max(1.5, fault.seconds)) if held is not None else 0.0)
+        await connection.execute("ROLLBACK")
+        await editing
+    client.forget_connection()
+
+
 async def _one_edit(client: Client, name: str, ttl: float) -> None:
     chance = client.chance
     kind = chance.choice(KINDS)
