@@ -66,6 +66,7 @@ WHOLE: Final = (
     _full("at most once, statements executed late", "run", 1, **FAULTS, ONCE=1, LATE=1, STOPS=1),
     _full("at most once, frozen nodes", "run", 1, **FAULTS, ONCE=1, TIMELY=0),
     _full("start deadline", "run", 1, **FAULTS, EXPIRY=1),
+    _full("a failover that loses commits", "run", 1, FAILOVER=1, DEATHS=1, LOST=1),
     _full("two fires of one lane", "run", 1, RUNS=2, LANE=1, LAPSES=1, LOST=1),
     _full("two runs, superseded and blocked", "run", 1, RUNS=2, OTHERS=1, LOST=1),
     _full("a lane, statement by statement", "lane", 0),
@@ -81,6 +82,8 @@ WHOLE: Final = (
     _full("frozen nodes, cancel, restart", "run", 2, **FAULTS, TIMELY=0, CANCELS=1),
     _full("three attempts, two lapses", "run", 2, LAPSES=2, DEATHS=1, LOST=1, ATTEMPTS=3),
     _full("two lost answers, late statements", "run", 2, LAPSES=1, LOST=2, LATE=1, STOPS=1),
+    _full("a failover, kill -9 and restart", "run", 2, FAILOVER=1, CRASHES=1),
+    _full("a failover, frozen nodes", "run", 2, FAILOVER=1, TIMELY=0),
     _full("a lane, all faults", "run", 2, **FAULTS, RUNS=2, LANE=1),
     _full("a lane, frozen nodes", "run", 2, RUNS=2, LANE=1, LAPSES=1, LOST=1, TIMELY=0),
 )
@@ -116,6 +119,8 @@ REMOVED: Final = (
     _without("LOST_IS_LOST", "run", ONCE_TWICE, ONCE=1, DEATHS=1),
     _without("KEEP_SLOT", "run", SKIPPED_BETWEEN, RUNS=2, LANE=1),
     _without("ONLY_UNTRIED", "run", "a run that was tried ended as expired", EXPIRY=1),
+    _without("QUARANTINE", "run", ABOUT_TO, FAILOVER=1),
+    _without("QUARANTINE=1", "run", ABOUT_TO, 0, FAILOVER=1),
     _without("ADVISORY", "lane", TWO_HOLDERS, 0),
     _without("FRESH", "lane", TWO_HOLDERS, 0),
     _without("KEEP_SLOT", "lane", SKIPPED_BETWEEN),
@@ -126,7 +131,7 @@ REMOVED: Final = (
     _without("CLOCK_LAST", "schedule", DECIDED_TWICE, 0, EARLY=0),
     _without("KEEP_DUE", "schedule", "a fire that somebody ran early is not run"),
     _without("TELL", "schedule", UNDECIDED, 0, EDIT=3),
-    _without("PENDING", "schedule", UNDECIDED, EDIT=4),
+    _without("PENDING", "schedule", UNDECIDED, EDIT=4, EARLY=0),
     _without("ONE_STATEMENT", "schedule", ENDED_TWICE),
 )
 
@@ -138,6 +143,7 @@ NOT_PROMISED: Final = (
         DECIDED_TWICE,
         {"STRICT": 1, "EDIT": 1},
     ),
+    Line("a failover that loses a reap", "run", TWICE, {"FAILOVER": 1, "LAPSES": 1}, tier=2),
 )
 
 

@@ -53,6 +53,9 @@
 #ifndef EXPIRY          /* run 0 has a start deadline */
 #define EXPIRY 0
 #endif
+#ifndef FAILOVER        /* the server is replaced by a standby that lacks the last commits */
+#define FAILOVER 0
+#endif
 #ifndef OTHERS          /* run 1 is blocked; somebody supersedes run 0: outcomes that no service of this version decides */
 #define OTHERS 0
 #endif
@@ -121,6 +124,9 @@
 #ifndef KEEP_SLOT       /* a run that waits for its retry keeps its lane */
 #define KEEP_SLOT 1
 #endif
+#ifndef QUARANTINE      /* after a failover nobody claims for a lease: 2 whoever connects first says so; 1: whoever joins next; 0: nobody */
+#define QUARANTINE 2
+#endif
 #ifndef ONLY_UNTRIED    /* a run that was tried does not end as expired */
 #define ONLY_UNTRIED 1
 #endif
@@ -150,6 +156,10 @@ byte tokens, lives_begun;
 byte verdict_node, verdict_life; bit verdict_holds;
 mtype late; byte late_node, late_life, late_run, late_token, late_number;
 byte seen_run, seen_token; bit deadline_passed, listed;
+#if FAILOVER            /* the standby: the database as it was at some moment */
+Row old_row[RUNS]; byte old_life_of[2]; bit old_lives[2]; mtype old_outcome[RUNS]; byte old_ended[RUNS]; byte old_ended_token[RUNS]; short old_attempts[RUNS];
+bit lags, promoted, noted, synced[2], old_claim[2];
+#endif
 byte lapses, crashes, losses, delays, beats, stops, cancels, stalls, stale, jumps;
 
 /* What is promised; the sentence is what a counterexample ends with. */
@@ -173,10 +183,22 @@ byte lapses, crashes, losses, delays, beats, stops, cancels, stalls, stale, jump
 #define FREE(r) true
 #endif
 #define IS_LATE(r, is_early) (EXPIRY && row[r].deadline && deadline_passed && !(is_early))
-#define CLAIMABLE(r, is_early) (row[r].state == ready && FREE(r) && !IS_LATE(r, is_early))
+#if FAILOVER
+#define ALLOWED (!promoted || QUARANTINE == 0 || (QUARANTINE == 1 && !noted) || (synced[0] && synced[1]))
+#define IS_SYNCED(n) synced[n] = synced[n] || !old_claim[n]
+#define IS_ANSWERED(n) old_claim[n] = 0
+#define LAG_IS_OVER (!lags || promoted)     /* taken for granted: the standby lags for less than a lease */
+#else
+#define ALLOWED true
+#define LAG_IS_OVER true
+#define IS_SYNCED(n) skip
+#define IS_ANSWERED(n) skip
+#endif
+#define CLAIMABLE(r, is_early) (ALLOWED && row[r].state == ready && FREE(r) && !IS_LATE(r, is_early))
 #define IS_ONCE(r) (ONCE && r == 0)
 #define EXECUTIONS(r) ((node[0].held[r].phase == executing) + (node[1].held[r].phase == executing) + orphans[r])
 #define MINE(n, r) (row[r].state == running && row[r].owner == node[n].life)
+#define AGREES(n, r) ((node[n].held[r].phase != waiting && node[n].held[r].phase != executing) || (MINE(n, r) && HOLDS(n, r)))
 #define HOLDS(n, r) (node[n].held[r].phase != 0 && node[n].held[r].token == row[r].token)
 
 inline remove(r) {
@@ -242,6 +264,7 @@ inline stops_handler(n, r, why) {                           /* it has really sto
 inline forgets(n, r) { node[n].held[r].phase = 0; node[n].held[r].number = 0; node[n].held[r].token = 0; node[n].held[r].fresh = 0 }
 
 inline claims_settled(n) {
+  IS_ANSWERED(n);
   node[n].claiming = 0; node[n].claim_life = 0; node[n].claim_run = 0; node[n].claim_token = 0; node[n].claim_number = 0; node[n].claim_is_early = 0;
   node[n].beat_after_claim = 0; node[n].held[0].unsettled = 0; node[n].held[RUNS - 1].unsettled = 0 }
 
@@ -274,6 +297,12 @@ inline reconciles(n, r) {                                   /* the answer of a s
 #define IS_RECORDED(r, a_fence) (ended_token[r] == a_fence || (attempts_ended[r] >> a_fence) & 1)
 inline is_over(n, r) { node[n].held[r].told = 0; node[n].held[r].told_token = 0; node[n].held[r].told_number = 0; node[n].held[r].resent = 0 }
 
+#if FAILOVER
+inline IS_NOTED() { if :: promoted -> noted = 1 :: else fi }
+#else
+inline IS_NOTED() { skip }
+#endif
+
 inline loses_all(n) {                                       /* the process is gone */
   for (k : 0 .. RUNS - 1) {
     if :: node[n].held[k].phase == executing && !SUPERVISOR -> orphans[k]++ :: else fi;
@@ -281,26 +310,36 @@ inline loses_all(n) {                                       /* the process is go
     is_over(n, k);
     node[n].held[k].stranger = 0; node[n].held[k].beat_token = 0; node[n].held[k].beat_cancel = 0 }
   k = 0;
-  node[n].life = 0; node[n].lease = 0; node[n].fenced = 0; node[n].stopping = 0;
+  IS_ANSWERED(n); IS_SYNCED(n); node[n].life = 0; node[n].lease = 0; node[n].fenced = 0; node[n].stopping = 0;
   node[n].beating = 0; node[n].beat_lives = 0; node[n].beat_is_old = 0; claims_settled(n) }
 
 #define HAS_WORK(n) (node[n].held[0].phase == waiting || node[n].held[0].phase == executing || node[n].held[RUNS-1].phase == waiting || node[n].held[RUNS-1].phase == executing)
 #define HOLDS_ANY(n) (node[n].held[0].phase != 0 || node[n].held[RUNS-1].phase != 0)
+
+inline copies(to_row, from_row) {
+  to_row.state = from_row.state; to_row.owner = from_row.owner; to_row.token = from_row.token; to_row.attempt = from_row.attempt; to_row.slot = from_row.slot;
+  to_row.to_cancel = from_row.to_cancel; to_row.deadline = from_row.deadline }
+inline empties(a_row) { a_row.state = 0; a_row.owner = 0; a_row.token = 0; a_row.attempt = 0; a_row.slot = 0; a_row.to_cancel = 0; a_row.deadline = 0 }
 
 /* The lease: engine/session.py, reconcile.py. The thread of the session, and what its beats make the engine do. */
 proctype Session(byte me) {
   byte k;
 end: do
   :: atomic { node[me].life == 0 && !node[me].gone && !(QUIET_JOIN && HAS_WORK(me)) ->
-       lives_begun++; life_of[me] = lives_begun; lives[me] = 1; node[me].life = lives_begun; node[me].lease = 1;
+       lives_begun++; life_of[me] = lives_begun; lives[me] = 1; node[me].life = lives_begun; node[me].lease = 1; IS_NOTED();
        printf("node %d: joins with life %d\n", me, lives_begun) }
-  :: atomic { node[me].fenced -> node[me].fenced = 0;       /* the engine hears of it */
+  :: atomic { node[me].fenced -> node[me].fenced = 0; IS_SYNCED(me);      /* the engine hears of it */
        for (k : 0 .. RUNS - 1) { if :: node[me].held[k].phase == waiting -> forgets(me, k) :: else -> stops_handler(me, k, lapse) fi }
        k = 0 }
   /* A beat at once, as far as it changes something. */
   :: atomic { node[me].life != 0 && node[me].beating == 0 && !LIVES(me, node[me].life) -> is_fenced(me) }
   :: atomic { node[me].life != 0 && node[me].beating == 0 && LIVES(me, node[me].life) && !node[me].lease ->
-       node[me].lease = 1; is_renewed(me); printf("node %d: renews\n", me) }
+       node[me].lease = 1; is_renewed(me); printf("node %d: renews\n", me);
+#if FAILOVER            /* what the new server does not know is stopped before anything begins */
+       for (k : 0 .. RUNS - 1) { if :: !AGREES(me, k) -> stops_handler(me, k, lapse) :: else fi }
+       k = 0
+#endif
+     }
 #if BEATS
   :: atomic { node[me].life != 0 && node[me].beating == 0 && beats < BEATS ->
        beats++; node[me].beating = sent; node[me].beat_after_claim = (node[me].claiming != 0); printf("node %d: sends a beat\n", me) }
@@ -322,11 +361,19 @@ end: do
        node[me].beating = 0; node[me].beat_lives = 0; node[me].beat_is_old = 0; node[me].beat_after_claim = 0 }
 #endif
   /* Its own clock: the lease is over; what executes is stopped by then. */
-  :: atomic { node[me].life != 0 && (node[me].lease || (node[me].beating == answered && !node[me].beat_is_old)) && lapses < LAPSES ->
+  :: atomic { node[me].life != 0 && LAG_IS_OVER && (node[me].lease || (node[me].beating == answered && !node[me].beat_is_old)) && lapses < LAPSES ->
        lapses++; node[me].lease = 0; node[me].beat_is_old = (node[me].beating == answered);
        printf("node %d: its lease runs out\n", me);
+#if FAILOVER            /* taken for granted: no answer is older than a lease */
+       claims_settled(me);
+#endif
        for (k : 0 .. RUNS - 1) { if :: node[me].held[k].phase == executing && SELF_FENCE -> stops_handler(me, k, lapse) :: else fi }
-       k = 0 }
+       k = 0; IS_SYNCED(me) }
+#if FAILOVER
+  /* A beat of the new server, after it was obeyed: what this node holds is what the database thinks. */
+  :: atomic { promoted && !synced[me] && !old_claim[me] && node[me].life != 0 && node[me].beating == 0 && LIVES(me, node[me].life) && AGREES(me, 0) && AGREES(me, RUNS - 1) ->
+       synced[me] = 1; is_renewed(me); node[me].lease = 1; printf("node %d: agrees with the new server\n", me) }
+#endif
 #if CRASHES
   :: atomic { node[me].life != 0 && crashes < CRASHES -> crashes++; printf("node %d: killed\n", me); loses_all(me) }
 #endif
@@ -487,6 +534,24 @@ end: do
   od }
 #endif
 
+/* A standby that follows without being waited for, and its promotion. The quarantine lasts for the longest lease: in that time each
+ * node's last answer from the old server has come or never will, and a beat of the new one was obeyed, or its lease has run out. */
+#if FAILOVER
+proctype Standby() {
+  byte k;
+end: do
+  :: atomic { !lags && !promoted -> lags = 1; printf("the standby lags from here\n");
+       for (k : 0 .. RUNS - 1) { copies(old_row[k], row[k]); old_outcome[k] = outcome[k]; old_ended[k] = ended[k]; old_ended_token[k] = ended_token[k]; old_attempts[k] = attempts_ended[k] }
+       for (k : 0 .. 1) { old_life_of[k] = life_of[k]; old_lives[k] = lives[k] }
+       k = 0 }
+  :: atomic { lags && !promoted -> promoted = 1; printf("the standby is promoted\n");
+       for (k : 0 .. RUNS - 1) { copies(row[k], old_row[k]); outcome[k] = old_outcome[k]; ended[k] = old_ended[k]; ended_token[k] = old_ended_token[k]; attempts_ended[k] = old_attempts[k] }
+       for (k : 0 .. 1) { life_of[k] = old_life_of[k]; lives[k] = old_lives[k]; old_life_of[k] = 0; old_lives[k] = 0; old_claim[k] = (node[k].claiming != 0); synced[k] = !old_claim[k] && (node[k].life == 0 && !node[k].fenced || !node[k].lease && !node[k].fenced) }
+       for (k : 0 .. RUNS - 1) { empties(old_row[k]); old_outcome[k] = 0; old_ended[k] = 0; old_ended_token[k] = 0; old_attempts[k] = 0 }
+       k = 0; verdict_life = 0; verdict_node = 0; verdict_holds = 0 }
+  od }
+#endif
+
 /* People, and the janitor. */
 proctype Others() {
   byte r;
@@ -524,6 +589,9 @@ init { atomic {
   run Work(0, 0); run Work(1, 0);
 #if LATE
   run Network();
+#endif
+#if FAILOVER
+  run Standby();
 #endif
 #if RUNS > 1
   run Work(0, 1); run Work(1, 1)
