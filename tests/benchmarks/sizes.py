@@ -41,7 +41,7 @@ class Sizes:
     page_history: int = 1_000_000
     page_schedules: int = 2_000
     page_waiting: int = 50_000
-    page_samples: int = 20
+    page_samples: int = 40
     page_viewers: int = 50
     page_viewer_seconds: float = 30
     crash_lease: str = "5s"
