@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from tests.model.checker import CLEAN, CheckerFailed, Verdict, check
+from tests.model.checker import CheckerFailed, Verdict
 from tests.model.matrix import Line, lines
 
 _TRAIL_LINES: Final = 24
@@ -46,7 +46,7 @@ def check_all(kept: Sequence[Line], with_trails: bool) -> bool:
     differing = 0
     for line in kept:
         try:
-            verdict = check(line.model, line.defines, is_long=line.expected == CLEAN)
+            verdict = line.check()
         except CheckerFailed as failure:
             verdict = Verdict(f"no verdict: {failure}", 0, 0.0, ())
         is_right = verdict.found == line.expected

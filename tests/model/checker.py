@@ -25,8 +25,8 @@ SECONDS: Final = 1800
 _NICENESS: Final = 10
 _HASH_BITS: Final = 24
 # Compiling with optimization takes as long as checking a few million states without it.
-_QUICK: Final = ("-O0",)
-_THOROUGH: Final = ("-O1",)
+_SMALL: Final = "-O0"
+_LARGE: Final = "-O1"
 # Breadth first: the counterexample is the shortest there is.
 _SHORTEST: Final = ("-DBFS",)
 
@@ -48,11 +48,17 @@ class Verdict:
 
 
 def check(
-    model: str, defines: Mapping[str, int | str], *, is_long: bool = False, text: str | None = None
+    model: str,
+    defines: Mapping[str, int | str],
+    *,
+    is_large: bool = False,
+    wants_shortest: bool = True,
+    text: str | None = None,
 ) -> Verdict:
     """Checks ``{model}.pml`` (or `text` in its place) under these defines.
 
-    `is_long`: many states are expected and no counterexample. Raises CheckerFailed.
+    `is_large`: millions of states are expected. `wants_shortest`: breadth first, which costs more
+    memory and finds the shortest counterexample. Raises CheckerFailed.
     """
     switches = [f"-D{name}={value}" for name, value in defines.items()]
     with tempfile.TemporaryDirectory(prefix="pgcron-ha-model-") as place:
@@ -62,7 +68,7 @@ def check(
         made = _run(folder, ["spin", "-a", *switches, source.name])
         if not (folder / "pan.c").exists() or "Error" in made:
             raise CheckerFailed(f"spin can't read {model}.pml: {made.strip()[:500]}")
-        how = _THOROUGH if is_long else (*_QUICK, *_SHORTEST)
+        how = [_LARGE if is_large else _SMALL, *(_SHORTEST if wants_shortest else ())]
         limits = (f"-DMEMLIM={MEMORY_MB}", "-DVECTORSZ=2048")
         command = ["gcc", *how, "-w", "-DSAFETY", "-DCOLLAPSE", *limits, "-o", "pan", "pan.c"]
         compiled = _run(folder, command)

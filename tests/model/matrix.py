@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.model.checker import CLEAN
+from tests.model.checker import CLEAN, Verdict, check
 from tests.model.moves import TABLE
 
 TWICE: Final = "two handlers of one run at once"
@@ -39,6 +39,16 @@ class Line:
     expected: str
     defines: Mapping[str, int | str] = field(default_factory=dict)
     tier: int = 1
+
+    def check(self) -> Verdict:
+        """What the checker says now. Raises CheckerFailed."""
+        is_whole = self.expected == CLEAN
+        return check(
+            self.model,
+            self.defines,
+            is_large=is_whole and self.tier > 0 and self.model == "run",
+            wants_shortest=not is_whole,
+        )
 
 
 def _full(name: str, model: str, tier: int = 1, **defines: int) -> Line:
@@ -130,7 +140,7 @@ REMOVED: Final = (
     _without("CURSOR_FIRST", "schedule", OLD_GENERATION, EDIT=2),
     _without("CLOCK_LAST", "schedule", DECIDED_TWICE, 0, EARLY=0),
     _without("KEEP_DUE", "schedule", "a fire that somebody ran early is not run"),
-    _without("TELL", "schedule", UNDECIDED, 0, EDIT=3),
+    _without("TELL", "schedule", UNDECIDED, 0, EDIT=3, EARLY=0),
     _without("PENDING", "schedule", UNDECIDED, EDIT=4, EARLY=0),
     _without("ONE_STATEMENT", "schedule", ENDED_TWICE),
 )

@@ -28,7 +28,8 @@ def moves(text: str) -> Moves:
 
 
 def sets_a_state_elsewhere(text: str) -> bool:
-    """Whether a state is written past the labels (apart from init and the definitions)."""
+    """Whether a state is written past the labels (apart from init, the definitions and a
+    failover, which sets all of the database back)."""
     calls = "\n".join(line for line in text.splitlines() if not line.startswith("#define"))
     body = calls.partition("\ninit ")[0].replace("row[r].state = 0;", "")
-    return re.search(r"\.state = ", body) is not None
+    return re.search(r"\brow\[[^\]]*\]\.state = ", body) is not None

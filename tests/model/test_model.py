@@ -22,7 +22,7 @@ LINES = lines(2)
 
 @pytest.mark.parametrize("line", lines(0), ids=lambda line: f"{line.model}: {line.name}")
 def test_the_checker_finds_what_the_line_expects(line: Line) -> None:
-    verdict = check(line.model, line.defines, is_long=line.expected == CLEAN)
+    verdict = line.check()
 
     assert verdict.found == line.expected, "\n".join(verdict.steps)
     # As many states as that are no accident of a model in which nothing can happen.
