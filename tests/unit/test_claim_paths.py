@@ -62,7 +62,7 @@ def test_a_full_claim_moves_the_bound_of_its_path_to_its_last_run() -> None:
     paths = ClaimPaths(["a", "b"])
     paths.in_order(0.0)
 
-    paths.claimed([row(2), row(3), row(1), row(7, priority=0)], is_full=True)
+    paths.claimed([row(7, priority=0), row(1), row(2), row(3)], is_full=True)
 
     asked = paths.in_order(0.1)
     assert bound(asked, "a", 5) == (START + timedelta(seconds=3), 3)
