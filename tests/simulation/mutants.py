@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pgcron_ha.engine import completer, lease, node, reconcile, runner, session
+from pgcron_ha.engine import completer, lease, node, reconcile, runner
 from pgcron_ha.executors.base import Interrupted, StopReason
 from tests.simulation.simulate import simulate
 from tests.simulation.store import Store
@@ -77,11 +77,6 @@ def _silent_at_once(self: reconcile.PeerWatch, now: float) -> list[Any]:
     return [(peer, sequence) for peer, (sequence, _, _) in self._seen.items()]
 
 
-def _from_the_answer(self: lease.Lease, sent_at: float) -> None:
-    here: Any = session
-    self.renewed_at = here.boottime()
-
-
 def _is_stopped(ended: runner.Ended) -> bool:
     outcome = ended[1]
     return isinstance(outcome, Interrupted) and outcome.reason is StopReason.SHUTDOWN
@@ -115,9 +110,6 @@ MUTANTS: Final = (
         "silent",
         _silent_at_once,
         shows_soon=False,
-    ),
-    Mutant(
-        "the lease counts from the answer", lease.Lease, "renew", _from_the_answer, shows_soon=False
     ),
     Mutant(
         "a run that may start once is given back",
