@@ -34,6 +34,8 @@ _READABLE = (
 _READ = (
     f"GRANT SELECT ON {_VIEWS} TO",
     f"GRANT SELECT ON {_READABLE} TO",
+    # To find a run by its key; who reads the args of runs learns no more from their keys.
+    "GRANT SELECT (key, run_id) ON idempotency TO",
 )
 _STATEMENTS: dict[str, tuple[str, ...]] = {
     "producer": (

@@ -1,0 +1,60 @@
+"""The pages as a role that only has what ``pgcron-ha grants viewer`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from pgcron_ha.cli.grants import statements
+from tests.web.conftest import Serve, Site
+
+ROLE = "looks_only"
+PAGES = (
+    "/",
+    "/schedules",
+    "/schedules/etl%2Forders",
+    "/schedules/etl%2Forders/occurrences?at=02:00",
+    "/runs",
+    "/runs?schedule=etl/orders",
+    "/runs/1",
+    "/runs/1/log",
+    "/dead",
+    "/queues",
+    "/queues/etl",
+    "/nodes",
+)
+
+
+@pytest.fixture
+async def seen(full_database: str, serve: Serve) -> AsyncIterator[Site]:
+    owner = await asyncpg.connect(full_database)
+    await owner.execute(f"CREATE ROLE {ROLE} LOGIN")
+    for statement in statements("viewer", ROLE, "pgcron"):
+        await owner.execute(statement)
+    key = "SELECT pgcron.enqueue('py:known', idempotency_key => 'order-7')"
+    await owner.execute(key)
+    dsn = urlsplit(full_database)._replace(netloc=f"{ROLE}@").geturl()
+    async with serve(dsn) as site:
+        yield site
+    await owner.execute(f"DROP OWNED BY {ROLE}")
+    await owner.execute(f"DROP ROLE {ROLE}")
+    await owner.close()
+
+
+async def test_a_viewer_sees_every_page_and_changes_nothing(seen: Site) -> None:
+    for path in PAGES:
+        assert (await seen.get(path)).status_code == 200, path
+    found = await seen.get("/runs?find=order-7")
+    assert found.status_code == 303
+    assert (await seen.get(found.headers["location"])).status_code == 200
+    assert (await seen.get("/runs?find=order-8")).status_code == 404
+
+    for verb in ("run", "pause"):
+        refused = await seen.post(f"/schedules/etl%2Forders/{verb}")
+        assert refused.status_code == 403, verb
+        assert "pgcron-ha grants" in refused.text
+    assert (await seen.post("/runs/1/cancel")).status_code == 403
+    assert (await seen.post("/queues/etl/pause")).status_code == 403
