@@ -102,6 +102,10 @@ class OverviewView:
     attention: tuple[Attention, ...]
     more_attention: int
     """Causes that are not shown."""
+    all_attention_href: str | None
+    """The page that shows them; None: it is this one."""
+    dead_letters: int
+    """Open ones, also of schedules that have recovered."""
     problems: int
     """How many causes there are; the number in the page's title."""
     timeline: Timeline | None
@@ -203,6 +207,7 @@ class ScheduleView:
     shows_viewer_zone: bool
     """Whether a column with the viewer's own clock says something new."""
     ledger: Sequence[dict[str, Any]]
+    """Rows of `pgcron_ha.db.pages.schedules.ledger`; `run_state` is a word of `formats`."""
     ledger_href: str | None
     """Earlier decisions."""
     runs: Sequence[dict[str, Any]]

@@ -68,7 +68,7 @@ FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id WHERE s.name
 -- name: page_ledger
 -- Decisions on single fires and dropped ranges, newest first. :before is the first instant of the page before.
 SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id, coalesce(live.state, past.outcome) AS run_state,
-       coalesce(live.started_at, past.started_at) AS started_at, past.finished_at, coalesce(live.attempt, past.attempt) AS attempt
+       coalesce(live.started_at, past.started_at) AS started_at, past.finished_at, coalesce(live.attempt, past.attempt) AS attempt, live.hold, live.due_at
 FROM ((SELECT e.fire_at, e.fire_at AS last_at, e.decision, e.reason, NULL::text AS note, 1 AS fires, e.decided_at, e.run_id
        FROM pgcron.occurrence e WHERE e.schedule_id = :schedule_id::bigint AND (:before::timestamptz IS NULL OR e.fire_at < :before::timestamptz)
        ORDER BY e.fire_at DESC LIMIT :limit::int)

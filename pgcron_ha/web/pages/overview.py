@@ -32,6 +32,9 @@ WINDOWS: Final[dict[str, timedelta]] = {
 DEFAULT_WINDOW: Final = "24h"
 LANES: Final = 12
 _ATTENTION_ROWS: Final = 20
+# With ?attention=all: as long as a page may be that somebody reads.
+_ALL_ATTENTION_ROWS: Final = 500
+ALL: Final = "all"
 _QUEUES: Final = 8
 _NODES: Final = 8
 
@@ -58,15 +61,17 @@ class Facts:
 
 
 async def show_overview(visit: Visit) -> Response:
-    """The page; ``?window=`` chooses how much time the timeline shows."""
-    window = choice(visit.query("window").get("window"), tuple(WINDOWS), "window") or DEFAULT_WINDOW
+    """The page; ``?window=`` is how much time is shown, ``?attention=all`` lists every cause."""
+    given = visit.query("window", "attention")
+    window = choice(given.get("window"), tuple(WINDOWS), "window") or DEFAULT_WINDOW
+    is_all = choice(given.get("attention"), (ALL,), "number of causes") == ALL
     length = WINDOWS[window]
     snapshot = await visit.read(
         ("overview", window), lambda connection: read_facts(connection, visit.schema, length)
     )
     if (drawn := visit.drawn(snapshot)) is not None:
         return drawn
-    view = _view(visit, snapshot.value, snapshot.now, window)
+    view = _view(visit, snapshot.value, snapshot.now, window, is_all)
     title = f"({view.problems}) Overview" if view.problems else "Overview"
     return visit.page("overview.html", view, snapshot, title=title, section="overview")
 
@@ -113,16 +118,20 @@ def node_state(row: dict[str, Any]) -> str:
     return str(row["state"])
 
 
-def _view(visit: Visit, facts: Facts, now: datetime, window: str) -> OverviewView:
+def _view(visit: Visit, facts: Facts, now: datetime, window: str, is_all: bool) -> OverviewView:
     judged = [(row, judge(row, now)) for row in facts.schedules]
     nodes = tuple(_node_line(visit, row) for row in facts.nodes)
     attention = causes(visit, facts, judged, nodes)
+    shown = attention[: _ALL_ATTENTION_ROWS if is_all else _ATTENTION_ROWS]
+    all_href = visit.link("overview", {"window": window, "attention": ALL}) + "#attention"
     recent = facts.recent
     ended = recent.get("ended_in_a_minute") or 0
     return OverviewView(
         tiles=tiles(visit, facts, judged, nodes, now),
-        attention=tuple(attention[:_ATTENTION_ROWS]),
-        more_attention=max(0, len(attention) - _ATTENTION_ROWS),
+        attention=tuple(shown),
+        more_attention=len(attention) - len(shown),
+        all_attention_href=None if is_all else all_href,
+        dead_letters=facts.cluster["dead_letters"],
         problems=len(attention),
         timeline=_timeline(visit, facts, judged, now, WINDOWS[window]),
         windows=[(word, word == window) for word in WINDOWS],

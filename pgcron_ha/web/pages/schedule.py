@@ -20,6 +20,7 @@ from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
 from pgcron_ha.web.formats import duration, offset
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.plots import trend
+from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.visit import Visit
 
 NEXT_FIRES: Final = 10
@@ -152,7 +153,7 @@ def _view(
         fires=fires,
         fires_note=note,
         shows_viewer_zone=visit.zone.key not in ("UTC", row["timezone"]),
-        ledger=ledger,
+        ledger=[_ledger_line(fire, now) for fire in ledger],
         ledger_href=visit.link("schedule", before, name=row["name"]) if before else None,
         runs=found.runs,
         runs_href=visit.link("runs", {"schedule": row["name"]}),
@@ -172,6 +173,13 @@ def _view(
         slowest=slowest,
         settings=_settings(row),
     )
+
+
+def _ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """The row with what came of its run in the words of the run's own page; None: unknown."""
+    state = fire["run_state"]
+    word = None if state is None else run_word({**fire, "state": state}, now)
+    return {**fire, "run_state": word}
 
 
 def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:

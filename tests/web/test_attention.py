@@ -1,0 +1,91 @@
+"""What needs attention: every cause can be seen, and quiet words hide no dead letter."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from tests.web.conftest import Serve, Site
+
+CAUSES = 25
+SHOWN = 20
+ROW = '<td data-label="Why"'
+
+
+@pytest.fixture
+async def connection(database: str) -> asyncpg.Connection[asyncpg.Record]:
+    return await asyncpg.connect(database)
+
+
+async def test_more_causes_than_fit_are_a_link_away(
+    site: Site, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await connection.execute(
+        """INSERT INTO pgcron.queue (name, paused_at, paused_by, paused_note)
+           SELECT 'queue-' || n, now(), 'ana', 'works' FROM generate_series(1, $1::int) n""",
+        CAUSES,
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('a', '0 3 * * *', 'py:a')"
+    )
+    await connection.close()
+
+    page = await site.get("/?window=6h")
+    href = "/?window=6h&amp;attention=all#attention"
+    assert page.text.count(ROW) == SHOWN
+    assert f'<a href="{href}">and {CAUSES + 1 - SHOWN} more</a>' in page.text
+
+    everything = await site.get(href.replace("&amp;", "&").partition("#")[0])
+    assert everything.text.count(ROW) == CAUSES + 1
+    assert " more</" not in everything.text
+
+
+async def test_an_unknown_number_of_causes_is_refused_with_the_known_one(site: Site) -> None:
+    page = await site.get("/?attention=al")
+
+    assert page.status_code == 400
+    assert "Did you mean &#39;all&#39;?" in page.text
+
+
+async def test_nothing_needs_attention_but_an_open_dead_letter_is_named(
+    full_database: str, serve: Serve
+) -> None:
+    connection = await asyncpg.connect(full_database)
+    await connection.execute("DELETE FROM pgcron.run")
+    await connection.execute("DELETE FROM pgcron.queue")
+    await connection.execute("DELETE FROM pgcron.node WHERE state = 'dead'")
+    await connection.execute("DELETE FROM pgcron.dead_letter WHERE schedule_id IS NULL")
+    await connection.execute("DELETE FROM pgcron.schedule")
+    letters = await connection.fetchval("SELECT count(*) FROM pgcron.dead_letter")
+    await connection.close()
+
+    async with serve(full_database) as site:
+        page = await site.get("/")
+
+    attention = page.text.partition('id="attention"')[2].partition("</section>")[0]
+    assert "Nothing." in attention
+    assert f"{letters} dead letters of before are still open" in attention
+    assert 'href="/dead"' in attention
+
+
+async def test_a_fire_that_is_decided_ahead_is_scheduled_not_ready(
+    site: Site, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await connection.execute(
+        """WITH made AS (INSERT INTO pgcron.schedule (name, spec, handler)
+                         VALUES ('a', '0 3 * * *', 'py:a') RETURNING id),
+                run AS (INSERT INTO pgcron.run (handler, origin, schedule_id, schedule,
+                                                    due_at, scheduled_for)
+                        SELECT 'py:a', 'schedule', id, 'a', fire, fire
+                          FROM made, (SELECT now() + interval '1 hour') later(fire)
+                        RETURNING id, schedule_id, due_at)
+           INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, run_id)
+           SELECT schedule_id, due_at, 'run', id FROM run"""
+    )
+    await connection.close()
+
+    page = await site.get("/schedules/a")
+
+    ledger = page.text.partition('id="ledger"')[2]
+    assert "</span>scheduled</span>" in ledger
+    assert "</span>ready</span>" not in ledger
