@@ -20,7 +20,9 @@ from pgcron_ha.errors import InvalidInput, TooLarge
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
 MOST_RUNS: Final = 1_000_000
+# Args have 256 KiB at most, and everything else of a run is short.
 MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
+_EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
 @click.command("enqueue")
@@ -136,6 +138,3 @@ def _wish(line: str, which: str) -> dict[str, Any]:
 
 def _as_it_is(handler: Any) -> Any:
     return handler
-
-
-_EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'

@@ -35,7 +35,6 @@ class DataDirectory:
         self.keeper_lock = self.path / "keeper.lock"
         self.start_lock = self.path / "start.lock"
         self.binaries = self.path / "binaries"
-        self.unfinished_binaries = self.path / "binaries.new"
         self._own_socket_directory = self.path / "run"
 
     def create(self) -> None:

@@ -53,8 +53,7 @@ connection could not). Same origin, host, body size and headers are judged befor
 (`security`).
 
 **5. Register** a line in `routes.ROUTES` with the permission it needs (a word of `PERMISSIONS`).
-The navigation of `viewing.NAVIGATION` shows an entry as soon as a route of that name exists, and
-`Visit.link_if_there` gives links to pages that may not exist yet.
+The links on top of each page are those of `viewing.NAVIGATION`.
 
 **6. Draw**: ``{% extends "live.html" if frame.is_live else "base.html" %}``, a ``main`` block, and
 ``{% from "_macros.html" import badge, name, post, run_link, spark, when with context %}``.
@@ -75,6 +74,6 @@ wide, and test it in ``tests/web`` through HTTP (fixture ``site``). ``tests/web/
 links with Chromium: a page that nothing leads to, that is wider than a phone, breaks the policy or
 lacks a label fails there without a line of its own; verbs are pressed in ``test_verbs``.
 
-`reading` shares reads, `security` is the outermost layer, `visit` one request, `health` a
-schedule's word, `formats` all wording, `metrics` and `probes` what machines ask, `serving` the
-server."""
+`reading` shares reads, `security` is the outermost layer, `visit` one request, `address` what an
+address or a form says, `health` a schedule's word, `formats` all wording, `metrics`, `node_metrics`
+and `probes` what machines ask, `serving` the server."""

@@ -201,7 +201,6 @@ class LedgerRow:
     """A word of `formats.STATES` for its run; None: it has none, or retention removed it."""
     delay: float | None
     """Seconds from the fire time to the start."""
-    why_href: str
 
 
 @dataclass(frozen=True)

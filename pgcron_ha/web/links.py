@@ -46,10 +46,6 @@ def starlette_path(path: str) -> str:
     return path.replace("}", ":segment}")
 
 
-class NoSuchRoute(LookupError):
-    """No route has that name."""
-
-
 class Links:
     """The paths of all routes, by name."""
 
@@ -58,9 +54,7 @@ class Links:
         self._paths = dict(paths)
 
     def path(self, route: str, segments: Mapping[str, Any]) -> str:
-        """The path of a route; NoSuchRoute. A KeyError for a missing segment is a bug of a page."""
-        pattern = self._paths.get(route)
-        if pattern is None:
-            raise NoSuchRoute(route)
+        """The path of a route. A KeyError, for its name or a segment, is a bug of a page."""
+        pattern = self._paths[route]
         escaped = {key: _SEGMENT.to_string(value) for key, value in segments.items()}
         return pattern.format_map(escaped) if escaped else pattern

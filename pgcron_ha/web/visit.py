@@ -23,7 +23,7 @@ from pgcron_ha.errors import InvalidInput, UnknownZone
 from pgcron_ha.model.zones import load_zone, nearest_zones
 from pgcron_ha.telemetry.standing import LookAtNode
 from pgcron_ha.web.address import WrongAddress, choice, fields_of_address, fields_of_form
-from pgcron_ha.web.links import Links, NoSuchRoute
+from pgcron_ha.web.links import Links
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import Read, Reader, Snapshot
 from pgcron_ha.web.templating import StaticFiles, Templates
@@ -198,18 +198,10 @@ class Visit:
             given.setdefault("tz", self._zone_of_links)
         return f"{root}{path}" + (f"?{urlencode(given)}" if given else "")
 
-    def link_if_there(
-        self, route: str, query: dict[str, Any] | None = None, /, **segments: Any
-    ) -> str | None:
-        """As `link`; None while this version has no such page."""
-        try:
-            return self.link(route, query, **segments)
-        except NoSuchRoute:
-            return None
-
+    @property
     def navigation(self) -> Sequence[tuple[str, str, str]]:
-        """The pages that this version has: route, word, key."""
-        return [entry for entry in NAVIGATION if self.link_if_there(entry[0])]
+        """The links on top of each page: route, word, key."""
+        return NAVIGATION
 
     def page(
         self,

@@ -160,7 +160,7 @@ def _view(
         name=name,
         zone=_schedule_zone(row["timezone"]),
         utc=load_zone("UTC"),
-        rows=tuple(_ledger_row(visit, name, fire, now) for fire in rows),
+        rows=tuple(_ledger_row(fire, now) for fire in rows),
         decisions=[
             (
                 word or "all",
@@ -194,7 +194,7 @@ def _page(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str | None]
     return shown, last.isoformat()
 
 
-def _ledger_row(visit: Visit, name: str, fire: dict[str, Any], now: datetime) -> LedgerRow:
+def _ledger_row(fire: dict[str, Any], now: datetime) -> LedgerRow:
     outcome = fire["run_state"]
     if outcome == "ready":
         is_future = fire["due_at"] is not None and fire["due_at"] > now
@@ -207,7 +207,6 @@ def _ledger_row(visit: Visit, name: str, fire: dict[str, Any], now: datetime) ->
         or (fire["cancel_reason"] if outcome == "cancelled" else None),
         outcome=outcome,
         delay=None if started is None else (started - fire["fire_at"]).total_seconds(),
-        why_href=visit.link("occurrences", {"at": fire["fire_at"].isoformat()}, name=name),
     )
 
 

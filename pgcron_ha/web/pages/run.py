@@ -108,7 +108,7 @@ def _view(
     word = run_word(row, now)
     shown = found.attempts[: ask.ATTEMPTS]
     is_open_letter = found.letter is not None and found.letter["requeued_as"] is None
-    redrive_href = visit.link_if_there("redrive", id=row["id"]) if is_open_letter else None
+    redrive_href = visit.link("redrive", id=row["id"]) if is_open_letter else None
     return RunView(
         row=row,
         word=word,

@@ -73,7 +73,7 @@ def _late(visit: Visit, judged: Sequence[tuple[dict[str, Any], Health]], now: da
 
 def _dead(visit: Visit, facts: Facts) -> Tile:
     letters, lately = facts.cluster["dead_letters"], facts.cluster["dead_letters_of_last_hour"]
-    href = visit.link_if_there("dead")
+    href = visit.link("dead")
     if not letters:
         return _tile("Dead letters", "0", "ok", "ok", "nothing to triage", href=href)
     shown = f"{number(COUNTED_EXACTLY)}+" if letters > COUNTED_EXACTLY else number(letters)
@@ -87,7 +87,7 @@ def _nodes(visit: Visit, facts: Facts, nodes: Sequence[NodeLine]) -> Tile:
     silent = sum(node.state == "silent" for node in nodes)
     draining = sum(node.state == "draining" for node in nodes)
     died = sum(node.state == "died" for node in nodes)
-    href = visit.link_if_there("nodes")
+    href = visit.link("nodes")
     slots = f"{sum(n.slots_used for n in alive)} of {sum(n.slots for n in alive)} slots used"
     extra = [f"{count} {word}" for count, word in ((draining, "draining"), (silent, "silent"))]
     note = ", ".join([slots, *(text for text in extra if not text.startswith("0"))])
