@@ -1,5 +1,12 @@
 """What a node does while it lives: one service, one file, and `node` that puts them together.
 
+The way of a run is also the order to read in: `materializer` makes it, `dispatcher` claims it
+(where to look: `heads`, `claim_paths`; how much: `pace`; lanes and what may start only once:
+`careful_claims`), `runner` holds it, `completer` and `recorder` tell what came of it. Beside them
+`session` keeps the lease (`lease`, `home`, `reconcile`, `strangers`), `reaper` and `janitor` clean
+up, `listener` hears notifications, `watch` ends what lasts too long, `counting` and `standing` tell
+those who look.
+
 What is promised
 ----------------
 Whatever node, connection or server dies, freezes or is cut off, at whatever moment:
@@ -45,8 +52,9 @@ How
   for the lease.
 - `materializer` on every node turns schedules into runs by compare-and-set on the schedule's
   cursor; the ledger's primary key makes a fire one row for ever.
-- `dispatcher` claims in batches with SKIP LOCKED; schedules that must not overlap are decided
-  under try-locks with a fresh snapshot.
+- `dispatcher` claims in batches with SKIP LOCKED, for free slots and a quarter second ahead of
+  them; what waits while nothing ends is given back. Schedules that must not overlap are decided
+  under try-locks, each step with a fresh snapshot; what may start only once is never claimed ahead.
 
 No node leads. Every duty may be done by several nodes at once. ``tests/chaos`` attacks each of
 these promises, and takes away each guard to prove that it would notice.

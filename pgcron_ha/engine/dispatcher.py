@@ -8,7 +8,6 @@ while nothing ends is given back. Runs that may start only once are claimed for 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from datetime import UTC, datetime
 from operator import itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.careful_claims import CarefulClaims
 from pgcron_ha.engine.claim_paths import ClaimPaths
+from pgcron_ha.engine.heads import Heads
 from pgcron_ha.engine.pace import Pace
 from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
@@ -45,7 +45,6 @@ _CAREFUL_SECONDS: Final = 0.25
 _CAREFUL_TURNS: Final = 4
 """Of so many claims in a row for runs that need care, one lets the others have a turn."""
 
-_NEVER: Final = float("inf")
 _URGENCY: Final = itemgetter("priority", "due", "id")
 _SHORTEST_SLEEP: Final = 0.001
 
@@ -59,14 +58,15 @@ IDLE_LOOKS: Final = 3
 notifications.
 """
 
-_AGEING_EVERY: Final = 16
-
-_Answer = TypeVar("_Answer")
-
 FULL_CLAIMS_OF_A_BUSY_NODE: Final = 3
 """After so many full claims in a row a node looks for work by itself, and enqueuers need not
 notify it.
 """
+
+_AGEING_EVERY: Final = 16
+"""One of so many claims takes the oldest due first, so that a low priority can't starve."""
+
+_Answer = TypeVar("_Answer")
 
 
 class Dispatcher(Service):
@@ -91,16 +91,14 @@ class Dispatcher(Service):
         self._link = link
         self._session = session
         self._runner = runner
-        self._queues = list(queues)
         self._handlers = list(handlers)
         self._paths = ClaimPaths(queues)
         self._pace = Pace(prefetch)
         self._careful = CarefulClaims(link, session, handlers, self._paths.all())
         self._careful_turns = 0
         self._waits_for_slot = False
-        self._looked_at = self._decided_at = self._progress_at = float("-inf")
-        # When the first waiting run of each kind is due, as far as the last look knows.
-        self._plain_due_at = self._lane_due_at = self._once_due_at = _NEVER
+        self._heads = Heads(link, queues)
+        self._decided_at = self._progress_at = float("-inf")
         self._idle_interval = poll_interval
         self._is_idle = False
         self._is_woken = False
@@ -122,14 +120,28 @@ class Dispatcher(Service):
         self._pace.count(len(ended), now)
         self._progress_at = now
         self._may_have_retries |= any(type(outcome) is not Succeeded for _, outcome, _ in ended)
-        if self._due_at <= now and self._has_room():
+        if self._heads.due_at <= now and self._has_room():
             self.wake()
 
     def settled(self) -> None:
         """The database knows of ends: a retry may be due soon, and a slot may have become free."""
-        if self._may_have_retries or (self._due_at <= monotonic() and self._has_room()):
+        if self._may_have_retries or (self._heads.due_at <= monotonic() and self._has_room()):
             self._may_have_retries = False
             self.wake()
+
+    def joined(self) -> None:
+        """A new incarnation: the database knows nothing of it yet."""
+        self._is_idle = False
+        self.wake()
+
+    def trust_notifications(self, are_heard: bool) -> None:
+        """Whether notifications are known to arrive: then an idle node need not look as often."""
+        self._idle_interval = self.interval * (IDLE_LOOKS if are_heard else 1)
+
+    def wake(self) -> None:
+        """Somebody says that there is work, or room for it: the next pass claims at once."""
+        self._is_woken = True
+        super().wake()
 
     async def run_once(self) -> float | None:
         """One claim, or a look at what is due next."""
@@ -144,33 +156,26 @@ class Dispatcher(Service):
         is_woken, self._is_woken = self._is_woken, False
         if self._is_idle:
             # When only the poll interval is over, one look is enough, and usually finds nothing.
-            if not is_woken and self._due_at > monotonic():
-                await self._heads()
-                if self._due_at > monotonic():
+            if not is_woken and self._heads.due_at > monotonic():
+                await self._heads.look()
+                if self._heads.due_at > monotonic():
                     return self._until_due()
-        elif monotonic() - self._looked_at > _CAREFUL_SECONDS and not self._care_is_due():
-            await self._heads()
-        if self._care_is_due():
+        elif monotonic() - self._heads.looked_at > _CAREFUL_SECONDS and not self._heads.need_care():
+            await self._heads.look()
+        if self._heads.need_care():
             pause = await self._claim_with_care()
             if pause is not None:
                 return pause
         limit = min(self._wanted(), CLAIM_BATCH)
         claimed = await self._claim(limit) if limit else 0
         if claimed and claimed == limit:
-            self._plain_due_at = float("-inf")  # there is probably more
+            self._heads.expect_more()
             return 0 if self._wanted() > 0 else self.interval
         if claimed and self._is_idle:
             await self.rest(_BREATH_SECONDS)
             if self._is_woken:
                 return 0
         return await self._look_ahead()
-
-    @property
-    def _due_at(self) -> float:
-        return min(self._plain_due_at, self._lane_due_at, self._once_due_at)
-
-    def _care_is_due(self) -> bool:
-        return min(self._lane_due_at, self._once_due_at) <= monotonic()
 
     def _free(self) -> int:
         return max(0, self._runner.free_slots - self._runner.waiting)
@@ -179,7 +184,7 @@ class Dispatcher(Service):
         """Runs to hold beyond the slots. None while some may only have a free slot, so that slots
         get free for them.
         """
-        if self._waits_for_slot or self._once_due_at <= monotonic():
+        if self._waits_for_slot or self._heads.once_due_at <= monotonic():
             return 0
         return self._pace.ahead
 
@@ -194,7 +199,7 @@ class Dispatcher(Service):
         """How many runs were claimed; when it is the limit, there is probably more."""
         self._claims_begun += 1
         if self._claims_begun % _AGEING_EVERY == 0:
-            await self._order_by_age()
+            self._paths.prefer(await self._heads.due_paths_by_age())
         paths = self._paths.in_order(monotonic())
         incarnation = self._session.incarnation
         # Rows that an unanswered statement claimed all the same are found by the next beats.
@@ -233,13 +238,6 @@ class Dispatcher(Service):
                 tokens=[row["token"] for row in rows],
             )
 
-    async def _order_by_age(self) -> None:
-        """Every nth claim takes the oldest due first, so that a low priority can't starve."""
-        heads = await self._heads()
-        self._paths.prefer(
-            [(row["queue"], row["priority"]) for row in sorted(heads, key=_age) if row["is_due"]]
-        )
-
     async def _give_back(self) -> None:
         """What was claimed ahead of runs that last longer than those before: others may have
         time for it.
@@ -265,7 +263,7 @@ class Dispatcher(Service):
         await self._link.rows("wake_idle_nodes")
 
     async def _look_ahead(self) -> float:
-        due = [row for row in await self._heads() if row["is_due"]]
+        due = [row for row in await self._heads.look() if row["is_due"]]
         if due and self._free():
             if all(row["is_careful"] for row in due):
                 claimed = await self._decide_with_care()
@@ -283,27 +281,9 @@ class Dispatcher(Service):
             return 0  # what came before the word was out has notified nobody
         return self._until_due()
 
-    def trust_notifications(self, are_heard: bool) -> None:
-        """Whether notifications are known to arrive: then an idle node need not look as often."""
-        self._idle_interval = self.interval * (IDLE_LOOKS if are_heard else 1)
-
-    def wake(self) -> None:
-        """Somebody says that there is work, or room for it: the next pass claims at once."""
-        self._is_woken = True
-        super().wake()
-
     def _until_due(self) -> float:
         """Seconds to the next waiting run, as far as the last look knows."""
-        return max(_SHORTEST_SLEEP, min(self._idle_interval, self._due_at - monotonic()))
-
-    async def _heads(self) -> list[Row]:
-        heads = await self._link.rows("next_due", queues=self._queues)
-        now = self._looked_at = monotonic()
-        careful = [row for row in heads if row["is_careful"]]
-        self._plain_due_at = _soonest([row for row in heads if not row["is_careful"]], now)
-        self._lane_due_at = _soonest([row for row in careful if not row["is_once"]], now)
-        self._once_due_at = _soonest([row for row in careful if row["is_once"]], now)
-        return heads
+        return max(_SHORTEST_SLEEP, min(self._idle_interval, self._heads.due_at - monotonic()))
 
     async def _claim_with_care(self) -> float | None:
         """Gives runs that need care their turn; returns how long to wait when they wait for room.
@@ -318,7 +298,7 @@ class Dispatcher(Service):
         if not room or self._waits_for_slot:
             return _CAREFUL_SECONDS
         if decided < room:
-            self._lane_due_at = self._once_due_at = _NEVER  # until the next look
+            self._heads.have_had_care()
             return None
         if self._careful_turns % _CAREFUL_TURNS == 0:
             return None
@@ -328,7 +308,7 @@ class Dispatcher(Service):
         """How many runs were claimed or skipped."""
         self._decided_at = monotonic()
         claimed = 0
-        if self._once_due_at <= self._decided_at and self._free():
+        if self._heads.once_due_at <= self._decided_at and self._free():
             incarnation = self._session.incarnation
             rows = await self._settle(self._careful.claim_once(self._free()))
             claimed = len(rows)
@@ -370,20 +350,3 @@ class Dispatcher(Service):
     async def _say_idle(self, is_idle: bool) -> None:
         await self._link.rows("say_idle", incarnation=self._session.incarnation, is_idle=is_idle)
         self._is_idle = is_idle
-
-    def joined(self) -> None:
-        """A new incarnation: the database knows nothing of it yet."""
-        self._is_idle = False
-        self.wake()
-
-
-def _soonest(heads: Sequence[Row], now: float) -> float:
-    """When the first of them is due, by this node's steady clock."""
-    if any(row["is_due"] for row in heads):
-        return float("-inf")
-    return now + min((row["seconds"] for row in heads), default=_NEVER)
-
-
-def _age(row: Row) -> datetime:
-    due: datetime = row["due_at"] or datetime.max.replace(tzinfo=UTC)
-    return due
