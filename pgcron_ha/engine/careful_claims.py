@@ -15,10 +15,13 @@ from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.session import Session
 
 LANE_BATCH: Final = 1000
-"""Lanes looked at in one transaction: their advisory locks share the server's lock table."""
+"""Lanes looked at in one round: their advisory locks share the server's lock table."""
 
 _LOOK_BEYOND: Final = 16
+"""Lanes looked at beyond the room there is: some are held, or being decided by other nodes."""
+
 _LOOK_WIDER: Final = 4
+"""So many times as far goes the look after one that found too little, up to `LANE_BATCH`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Decided:
 
 
 class CarefulClaims:
-    """Rounds of both kinds."""
+    """The statements of both kinds, and how far to look for lanes."""
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 PRIORITIES: Final = range(10)
 SWEEP_SECONDS: Final = 1.0
+"""So long a late commit may stay behind a bound."""
 
 _NO_BOUND: Final = (float("-inf"), 0)
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
@@ -21,14 +22,14 @@ _EVER: Final = datetime.min.replace(tzinfo=UTC)
 Path = tuple[str, int]
 
 
-class Row(Protocol):
+class ClaimedRow(Protocol):
     """What is asked of a claimed row: queue, priority, due (seconds since 1970) and id."""
 
     def __getitem__(self, key: str, /) -> Any: ...
 
 
 class ClaimPaths:
-    """The paths of one node."""
+    """The paths of one node's claims, and how far each has been claimed."""
 
     def __init__(self, queues: Sequence[str]) -> None:
         self._queues = list(queues)
@@ -67,7 +68,7 @@ class ClaimPaths:
         """The next claim begins with these."""
         self._preferred = list(paths)
 
-    def claimed(self, rows: Sequence[Row], is_full: bool) -> None:
+    def claimed(self, rows: Sequence[ClaimedRow], is_full: bool) -> None:
         """Moves the bounds to the last claimed row of each path; `rows` are in the order of due and
         id. A claim that found too little makes the next one sweep.
         """

@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 AHEAD_SECONDS: Final = 0.25
+"""Longer than a claim takes on a loaded server, shorter than anybody waits for a slot elsewhere."""
+
+_FEWEST_AHEAD: Final = 4
+"""Fewer are not worth being held from other nodes."""
+
 _WINDOW_SECONDS: Final = 0.05
+"""Over which ends are counted: some of them fit into `AHEAD_SECONDS`."""
+
+_PAUSE_SECONDS: Final = 1.0
+"""After so long without a whole window what came before it says nothing."""
+
 _WEIGHT: Final = 0.5
+"""Of the last window; the rest is that of all before it."""
 
 _FIRST_ENDS: Final = 8
 """Ends that tell the pace of a burst before its first window is over."""
@@ -29,7 +40,7 @@ class Pace:
     def ahead(self) -> int:
         """Runs to hold beyond the slots; 0 while less than a handful end in a quarter second."""
         ahead = int(self._rate * AHEAD_SECONDS)
-        return 0 if ahead < 4 else min(self._bound, ahead)
+        return 0 if ahead < _FEWEST_AHEAD else min(self._bound, ahead)
 
     def begin(self, now: float) -> None:
         """Runs begin on a node that executed none: after a pause their first ends tell the pace."""
@@ -51,9 +62,8 @@ class Pace:
         is_telling = self._is_new and self._ended >= _FIRST_ENDS
         if passed < _WINDOW_SECONDS and not is_telling:
             return
-        # After a pause the past says nothing: the first window alone counts.
-        weight = 1.0 if self._is_new or passed > 20 * _WINDOW_SECONDS else _WEIGHT
-        passed = max(_SHORTEST_SECONDS, min(passed, 20 * _WINDOW_SECONDS))
+        weight = 1.0 if self._is_new or passed > _PAUSE_SECONDS else _WEIGHT
+        passed = max(_SHORTEST_SECONDS, min(passed, _PAUSE_SECONDS))
         self._rate += weight * (self._ended / passed - self._rate)
         self._window_began = now
         self._ended = 0

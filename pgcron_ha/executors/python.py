@@ -174,7 +174,8 @@ class PythonExecutor:
             self._start_task(self._inbox.popleft())
 
     def _start_task(self, context: Context) -> None:
-        # The constant name saves asyncio the making of a new one.
+        # The loop keeps it until it begins, its context while it waits. The constant name saves
+        # asyncio the making of a new one.
         asyncio.Task(
             self._execute_chain(context),
             loop=self._loop,
