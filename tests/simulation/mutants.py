@@ -3,8 +3,8 @@
 A guard of the database is taken from the stand-in, one of the node from the engine's own class.
 
 Not among them, as it was not noticed in 150 seeds: a lease that counts from the answer of a beat
-instead of from its sending. The margins (handlers stop at 0.65 of the lease, an answer comes within
-a quarter of it) leave hardly a history in which that shows; `tests/unit/test_lease.py` has the rule.
+instead of from its sending. The margins (handlers stop at 0.65 of the lease, an answer comes
+within a quarter of it) leave hardly a history that shows it; tests/unit/test_lease.py has the rule.
 """
 
 from __future__ import annotations
