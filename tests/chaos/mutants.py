@@ -343,7 +343,7 @@ MUTANTS: Final = (
                 (_LANE_LOCK, ""),
                 (
                     "    RETURN QUERY\n      UPDATE",
-                    "    PERFORM pg_sleep(0.05);\n    RETURN QUERY\n      UPDATE",
+                    "    PERFORM pg_sleep(0.3);\n    RETURN QUERY\n      UPDATE",
                 ),
             )
         },

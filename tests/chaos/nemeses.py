@@ -39,13 +39,18 @@ async def pester(stage: Stage, fault: Fault, chance: random.Random) -> None:
     client.forget_connection()
 
 
+_TARGETS: Final = (
+    "SELECT id FROM pgcron.run ORDER BY random() LIMIT 1",
+    "SELECT id FROM pgcron.run WHERE state = 'running' ORDER BY random() LIMIT 1",
+    "SELECT id FROM pgcron.run WHERE state = 'running' AND overlap IS NOT NULL"
+    " ORDER BY random() LIMIT 1",
+    "SELECT id FROM pgcron.history ORDER BY finished_at DESC LIMIT 1",
+)
+
+
 async def _pester_once(client: Client, chance: random.Random) -> None:
     try:
-        rows = await client.rows(
-            "SELECT id, state FROM pgcron.run ORDER BY random() LIMIT 1"
-            if chance.random() < 0.8
-            else "SELECT id, outcome FROM pgcron.history ORDER BY finished_at DESC LIMIT 1"
-        )
+        rows = await client.rows(chance.choice(_TARGETS))
     except Exception:  # a driver has many words for a database that is away
         client.forget_connection()
         return
@@ -61,6 +66,27 @@ async def _pester_once(client: Client, chance: random.Random) -> None:
     function = {"cancel": "cancel_run", "retry": "retry_run", "redrive": "redrive"}[what]
     query = f"SELECT pgcron.{function}($2) FROM (SELECT $1::int) one"
     await client.ask(what, query, run, run=run)
+
+
+async def crowd_lanes(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N19: people run schedules by hand, urgently and not, while their fires come."""
+    client = Client(stage, fault.seed)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + fault.seconds
+    while loop.time() < end:
+        name, priority = chance.choice(["s1", "s2"]), chance.randrange(10)
+        await client.ask("crowd", _BY_HAND, name, priority, name=name)
+        await asyncio.sleep(0.03)
+    client.forget_connection()
+
+
+_BY_HAND: Final = (
+    "INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, handler, args, overlap,"
+    " priority, max_attempts, retry_base, retry_cap)"
+    " SELECT 'manual', s.id, s.name, now(), s.handler, s.args, s.overlap, $3::int, s.max_attempts,"
+    " s.retry_base, s.retry_cap FROM pgcron.schedule s WHERE s.name = $2 AND $1::int > 0"
+    " RETURNING id"
+)
 
 
 async def break_handlers(stage: Stage, fault: Fault, chance: random.Random) -> None:
@@ -95,7 +121,7 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N15": (server.lose_partition, server.make_read_only),
     "N16": (server.kill_listeners,),
     "N17": (edit_schedules, edit_behind_a_lock),
-    "N19": (pester,),
+    "N19": (pester, crowd_lanes),
     "N20": (break_handlers,),
 }
 

@@ -64,7 +64,7 @@ def definitions(ttl: float) -> list[Definition]:
         Definition("s2", "py:work", seconds=1.3),
         Definition("s3", "py:work", seconds=1.6 * ttl),
         Definition("s4", "py:thread", seconds=0.8 * ttl),
-        Definition("s5", "py:deaf", seconds=0.9),
+        Definition("s5", "py:deaf", seconds=1.4),
         Definition("s6", "shell:program", seconds=1.2 * ttl),
         Definition("o1", "py:work", overlap="allow", delivery="at_most_once"),
         Definition("o2", "py:work", delivery="at_most_once", seconds=0.6),

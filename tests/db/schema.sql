@@ -1416,7 +1416,7 @@ CREATE TABLE pgcron.missed (
     CONSTRAINT a_range_does_not_end_before_it_begins CHECK ((last_at >= first_at))
 );
 
-COMMENT ON TABLE pgcron.missed IS 'Fires that were dropped together: every fire of the schedule from first_at to last_at, both included. fires is NULL when there were too many to count.';
+COMMENT ON TABLE pgcron.missed IS 'Fires that were dropped together: every fire of the schedule from first_at to last_at, both included, that has no row of its own in occurrence. fires is NULL when there were too many to count.';
 
 CREATE TABLE pgcron.node (
     incarnation uuid NOT NULL,
