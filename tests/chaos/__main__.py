@@ -21,7 +21,7 @@ from tests.chaos import hunting
 from tests.chaos.checking.history import load
 from tests.chaos.checking.verdict import Verdict, check
 from tests.chaos.failpoints import Failpoints
-from tests.chaos.nemeses import NEMESES
+from tests.chaos.nemeses import NEMESES, ways_of
 from tests.chaos.playing import play
 from tests.chaos.report import Summary, lines_of, markdown
 from tests.chaos.stage import Settings
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print_check(Path(options.check))
     remove_leftovers()
     only = tuple(options.only.split(",")) if options.only else ()
-    if set(only) - set(NEMESES):
+    if not all(map(ways_of, only)):
         print(f"unknown nemeses; there are {', '.join(NEMESES)}", file=sys.stderr)
         return 2
     if options.mutants is not None:
@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=1.5, help="of faults, for each seed")
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--ttl", default="2", help="seconds; several, as 2,5,15")
-    parser.add_argument("--only", help="nemeses, as N1,N3")
+    parser.add_argument("--only", help="nemeses, as N1,N19.crowd_lanes")
     parser.add_argument("--report", help="a Markdown file to write")
     parser.add_argument("--keep", action="store_true", help="keep the folder of a green run")
     parser.add_argument("--check", metavar="FOLDER", help="judge an earlier run again")

@@ -313,7 +313,7 @@ MUTANTS: Final = (
                 ("(o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL)", "true"),
             )
         },
-        needs=("N17",),
+        needs=("N17.edit_behind_a_lock",),
     ),
     Mutant(
         "edits_look_back",
@@ -348,7 +348,7 @@ MUTANTS: Final = (
             )
         },
         commands=(_DROP_LANE_NET,),
-        needs=("N19",),
+        needs=("N19.crowd_lanes",),
     ),
     Mutant(
         "forced_release",

@@ -126,10 +126,17 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
 }
 
 
+def ways_of(nemesis: str) -> Sequence[Nemesis]:
+    """What a number stands for, or the one way of it that is named (``N19.crowd_lanes``)."""
+    number, _, name = nemesis.partition(".")
+    ways = NEMESES.get(number, ())
+    return [way for way in ways if name in ("", getattr(way, "__name__", ""))]
+
+
 async def perform(stage: Stage, fault: Fault) -> None:
     """One fault from its beginning to its end; what it can't do just now is written down."""
     chance = random.Random(fault.seed)
-    nemesis = chance.choice(NEMESES[fault.nemesis])
+    nemesis = chance.choice(ways_of(fault.nemesis))
     name = getattr(nemesis, "__name__", "")
     facts = {"number": fault.number, "nemesis": fault.nemesis, "name": name}
     record.write("fault", phase="on", seconds=fault.seconds, **facts)
