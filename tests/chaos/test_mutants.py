@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from pgcron_ha.db.statements import load
 from tests.chaos.mutants import MUTANTS, Mutant, StaleMutant
 from tests.chaos.nemeses import ways_of
 from tests.e2e.ledger import Connection
@@ -47,6 +48,9 @@ async def test_each_mutant_fits_the_database(connection: Connection) -> None:
         transaction = connection.transaction()
         await transaction.start()
         await mutant.change_database(connection)
+        for statement in mutant.statements(load("pgcron")):
+            prepared = await connection.prepare(statement.sql)
+            assert len(prepared.get_parameters()) == len(statement.parameters), mutant.name
         await transaction.rollback()
 
 
