@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.web.pages.ledger import reason_words
+from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.pages.wall_time import instants
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME
@@ -60,6 +60,9 @@ async def test_the_ledger_tells_decision_reason_run_and_outcome(full_site: Site)
     assert re.search(r"∅ skipped the last run was not over \d+", shown[0])
     assert re.search(r"→ run \d+ ✓ succeeded", shown[3])
     assert "∅ missed late; older than the catch-up window 16 fires" in shown[-1]
+
+    beside = rows((await full_site.get(ledger_of("etl/orders").removesuffix("/occurrences"))).text)
+    assert re.search(r"∅ skipped the last run was not over \d+", beside[0])
 
 
 async def test_times_stand_in_the_schedules_zone_and_utc(

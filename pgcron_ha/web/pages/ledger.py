@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -22,22 +21,12 @@ from pgcron_ha.model.zones import load_zone
 from pgcron_ha.web.address import WrongAddress, choice
 from pgcron_ha.web.cluster_contexts import Answer, LedgerRow, LedgerView, NearFire
 from pgcron_ha.web.formats import plain, state_mark
+from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.pages.schedule import NoSuchSchedule
 from pgcron_ha.web.pages.wall_time import Meant, instants
 from pgcron_ha.web.visit import Visit
 
 CLOCKS: Final = ("schedule", "utc", "mine")
-# What the stored words mean; a reason that is not here is a sentence already.
-REASONS: Final[dict[str, str]] = {
-    "catchup_latest": "late; a newer late fire ran in its place",
-    "catchup_window": "late; older than the catch-up window",
-    "catchup_none": "late; the schedule does not catch up",
-    "paused": "the schedule was paused",
-    "edited": "not decided yet when the schedule's timing was edited",
-    "deleted": "not decided yet when the schedule was deleted",
-    "overlap_skipped": "the last run was not over",
-}
-_CODE: Final = re.compile("[a-z_]+")
 _OUTCOMES: Final[dict[str | None, str]] = {
     None: "It became a run; retention has removed what came of it.",
     "succeeded": "It ran and succeeded.",
@@ -134,16 +123,6 @@ async def read_ledger(
         schema=schema,
     )
     return Found(definition, rows, reasons, [])
-
-
-def reason_words(reason: str | None, note: str | None = None) -> str | None:
-    """A stored reason and note as a sentence."""
-    if reason is None:
-        return None
-    known, separator, rest = reason.partition(": ")
-    words = REASONS.get(known) or (known.replace("_", " ") if _CODE.fullmatch(known) else known)
-    told = f"{words}{separator}{rest}"
-    return ": ".join(filter(None, [told, note]))
 
 
 def _view(

@@ -19,6 +19,7 @@ from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
 from pgcron_ha.web.formats import duration, offset
 from pgcron_ha.web.health import Health, judge
+from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.plots import trend
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.visit import Visit
@@ -176,10 +177,10 @@ def _view(
 
 
 def _ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """The row with what came of its run in the words of the run's own page; None: unknown."""
+    """The row in words: why, and what came of its run (None: unknown), as on their own pages."""
     state = fire["run_state"]
     word = None if state is None else run_word({**fire, "state": state}, now)
-    return {**fire, "run_state": word}
+    return {**fire, "run_state": word, "reason": reason_words(fire["reason"], fire["note"])}
 
 
 def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
