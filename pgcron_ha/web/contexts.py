@@ -91,6 +91,7 @@ class NodeLine:
     reason: str | None
     """Why it ended."""
     ended_at: datetime | None
+    """For a silent one the end of its lease; None while it lives."""
     href: str
 
 
@@ -109,7 +110,9 @@ class OverviewView:
     problems: int
     """How many causes there are; the number in the page's title."""
     timeline: Timeline | None
-    """None: no schedule exists."""
+    """None: no schedule has a next fire or a problem."""
+    schedules: int
+    """How many there are."""
     windows: Sequence[tuple[str, bool]]
     """Lengths of the timeline to choose from, and which is chosen."""
     queues: tuple[QueueLine, ...]
@@ -207,7 +210,8 @@ class ScheduleView:
     shows_viewer_zone: bool
     """Whether a column with the viewer's own clock says something new."""
     ledger: Sequence[dict[str, Any]]
-    """Rows of `pgcron_ha.db.pages.schedules.ledger`; `run_state` is a word of `formats`."""
+    """Rows of `pgcron_ha.db.pages.schedules.ledger`; `reason` is a sentence that has the note,
+    `run_state` a word of `formats`."""
     ledger_href: str | None
     """Earlier decisions."""
     runs: Sequence[dict[str, Any]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import asyncpg
 import pytest
 
@@ -89,3 +91,67 @@ async def test_a_fire_that_is_decided_ahead_is_scheduled_not_ready(
     ledger = page.text.partition('id="ledger"')[2]
     assert "</span>scheduled</span>" in ledger
     assert "</span>ready</span>" not in ledger
+
+
+async def test_the_timeline_of_a_young_cluster_is_short_until_somebody_chooses(
+    database: str, site: Site, serve: Serve, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('a', '* * * * *', 'py:a')"
+    )
+    await connection.execute(
+        "UPDATE pgcron.cursor SET status = 'valid', next_fire = now() + interval '1 minute'"
+    )
+
+    assert chosen_window((await site.get("/")).text) == "1h"
+    assert chosen_window((await site.get("/?window=24h")).text) == "24h"
+
+    await connection.execute("SET session_replication_role = replica")
+    await connection.execute("UPDATE pgcron.schedule SET created_at = now() - interval '1 hour'")
+    await connection.close()
+    async with serve(database) as later:
+        assert chosen_window((await later.get("/")).text) == "24h"
+
+
+async def test_a_schedule_that_no_node_has_read_yet_is_not_said_to_be_missing(
+    site: Site, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('a', '* * * * *', 'py:a')"
+    )
+    await connection.close()
+
+    page = await site.get("/")
+
+    timeline = page.text.partition('id="timeline"')[2].partition("</section>")[0]
+    assert "No fire is known of 1 schedule:" in timeline
+    assert "No schedules." not in timeline
+
+
+async def test_a_long_past_is_shown_whole(full_site: Site) -> None:
+    assert chosen_window((await full_site.get("/")).text) == "24h"
+
+
+async def test_a_silent_node_and_a_cluster_without_nodes_say_since_when(
+    full_database: str, serve: Serve
+) -> None:
+    connection = await asyncpg.connect(full_database)
+    await connection.execute(
+        """UPDATE pgcron.node SET lease_until = now() - interval '7 minutes'
+           WHERE state <> 'dead'"""
+    )
+    await connection.close()
+
+    async with serve(full_database) as site:
+        page = await site.get("/")
+
+    for what in ("No node is alive", "berlin-1"):
+        row = page.text.partition('id="attention"')[2].partition(what)[2].partition("</tr>")[0]
+        assert re.search(r">7\sm ago</time>", row), what
+
+
+def chosen_window(page: str) -> str:
+    """The length of the timeline that the page marks as chosen."""
+    found: list[str] = re.findall(r'\?window=\w+" aria-current="true">(\w+)<', page)
+    (word,) = found
+    return word

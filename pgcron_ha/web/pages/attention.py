@@ -72,7 +72,7 @@ def _missing_nodes(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attentio
             "fail",
             "No node is alive",
             href,
-            None,
+            max((node.ended_at for node in nodes if node.ended_at), default=None),
             "Nothing fires and nothing runs.",
             "Start one: pgcron-ha node",
         )

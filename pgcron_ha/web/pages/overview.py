@@ -30,6 +30,8 @@ WINDOWS: Final[dict[str, timedelta]] = {
     "7d": timedelta(days=7),
 }
 DEFAULT_WINDOW: Final = "24h"
+# Chosen while all there is to see fits in it, so that the first minutes are more than a stroke.
+FIRST_WINDOW: Final = "1h"
 LANES: Final = 12
 _ATTENTION_ROWS: Final = 20
 # With ?attention=all: as long as a page may be that somebody reads.
@@ -63,7 +65,8 @@ class Facts:
 async def show_overview(visit: Visit) -> Response:
     """The page; ``?window=`` is how much time is shown, ``?attention=all`` lists every cause."""
     given = visit.query("window", "attention")
-    window = choice(given.get("window"), tuple(WINDOWS), "window") or DEFAULT_WINDOW
+    chosen = choice(given.get("window"), tuple(WINDOWS), "window")
+    window = chosen or DEFAULT_WINDOW
     is_all = choice(given.get("attention"), (ALL,), "number of causes") == ALL
     length = WINDOWS[window]
     snapshot = await visit.read(
@@ -71,6 +74,8 @@ async def show_overview(visit: Visit) -> Response:
     )
     if (drawn := visit.drawn(snapshot)) is not None:
         return drawn
+    if chosen is None and _is_young(snapshot.value, snapshot.now):
+        window = FIRST_WINDOW
     view = _view(visit, snapshot.value, snapshot.now, window, is_all)
     title = f"({view.problems}) Overview" if view.problems else "Overview"
     return visit.page("overview.html", view, snapshot, title=title, section="overview")
@@ -134,12 +139,21 @@ def _view(visit: Visit, facts: Facts, now: datetime, window: str, is_all: bool) 
         dead_letters=facts.cluster["dead_letters"],
         problems=len(attention),
         timeline=_timeline(visit, facts, judged, now, WINDOWS[window]),
+        schedules=facts.cluster["schedules"],
         windows=[(word, word == window) for word in WINDOWS],
         queues=_queue_lines(visit, facts),
         nodes=nodes[:_NODES],
         last_finished_at=recent.get("last_finished_at"),
         rate=ended / 60 if ended else None,
         is_empty=not facts.cluster["schedules"] and not facts.nodes and not recent.get("runs"),
+    )
+
+
+def _is_young(facts: Facts, now: datetime) -> bool:
+    """Whether the past of the schedules, and what was read of their runs, fits `FIRST_WINDOW`."""
+    begin = now - WINDOWS[FIRST_WINDOW] * 2 / 3
+    return all(row["created_at"] > begin for row in facts.schedules) and all(
+        run["finished_at"] > begin for run in facts.lanes
     )
 
 
@@ -216,7 +230,7 @@ def _node_line(visit: Visit, row: dict[str, Any]) -> NodeLine:
         slots=row["slots"],
         slots_used=row["slots_used"],
         reason=row["ended_because"],
-        ended_at=row["ended_at"],
+        ended_at=row["lease_until"] if state == "silent" else row["ended_at"],
         href=visit.link("node", incarnation=row["incarnation"]),
     )
 
