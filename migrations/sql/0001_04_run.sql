@@ -132,7 +132,7 @@ CREATE UNIQUE INDEX run_fire ON pgcron.run (schedule_id, scheduled_for) WHERE sc
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run (schedule_id, overlap_slot) WHERE overlap_slot IS NOT NULL;
 -- The ways of the claim: one index descent for each queue and priority, so future rows of a high priority are never walked.
 CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NULL AND delivery = 'at_least_once';
--- Apart: runs that are never claimed ahead of a free slot, because a lane must be decided or because they may start only once.
+-- Apart: runs whose lane must be decided, and runs that may start only once, which are never claimed ahead of a free slot.
 CREATE INDEX run_claim_lane ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NOT NULL;
 CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NULL AND delivery <> 'at_least_once';
 CREATE INDEX run_owner ON pgcron.run (owner) WHERE state = 'running';

@@ -259,8 +259,9 @@ class Dispatcher(Service):
             if context.run_id not in given:  # it was cancelled, and ends as that
                 stopped = Interrupted(StopReason.CANCELLED, "asked to stop before it began")
                 self._runner.done(context, stopped)
-        emit(RunsReleased(len(rows), "those that execute here last too long"))
-        await self._link.rows("wake_idle_nodes")
+        if given:
+            emit(RunsReleased(len(given), "those that execute here last too long"))
+            await self._link.rows("wake_idle_nodes")
 
     async def _look_ahead(self) -> float:
         due = [row for row in await self._heads.look() if row["is_due"]]

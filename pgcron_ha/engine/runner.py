@@ -92,11 +92,6 @@ class Runner:
         return sum(map(len, self._waiting.values()))
 
     @property
-    def holds(self) -> int:
-        """All runs this node holds, those whose end is not acknowledged included."""
-        return len(self._held)
-
-    @property
     def still_running(self) -> int:
         """Runs whose handler has begun and has not stopped."""
         return sum(
@@ -113,7 +108,7 @@ class Runner:
         }
 
     def contexts(self) -> list[Context]:
-        """Every held run, as it stands."""
+        """Every held run, as it stands; those whose end is not acknowledged are among them."""
         return list(self._held.values())
 
     def accept(self, rows: Sequence[Row]) -> None:

@@ -35,7 +35,8 @@ async def settle_strangers(link: Link, node: str, strangers: Sequence[tuple[int,
     except PgcronError as error:
         emit(ServiceFailed("session", f"could not give back claims: {error.message}", 0.0))
     else:
-        emit(RunsReleased(len(given), "the answer to their claim never came"))
+        if given:
+            emit(RunsReleased(len(given), "the answer to their claim never came"))
 
 
 async def _cancel(link: Link, node: str, strangers: Sequence[tuple[int, UUID]]) -> None:

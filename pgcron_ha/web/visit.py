@@ -170,7 +170,7 @@ class Visit:
         if not _OPERATION.fullmatch(self._operation):
             raise InvalidInput(
                 f"'{self._operation[:100]}' is not a number of an operation",
-                "It has 16 to 64 letters and digits, and is another one in each form.",
+                "It has 16 to 64 letters, digits, _ and -, and is another one in each form.",
                 "Load the page again, or leave it out.",
             )
         key = f"{self.door}:{verb}:{str(of)[:200]}:{self._operation}"

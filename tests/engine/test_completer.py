@@ -53,7 +53,7 @@ async def test_a_success_is_in_history_with_its_result_and_nowhere_else(
     assert (row["outcome"], row["node"], row["result"]) == ("succeeded", "a node", '{"rows": 3}')
     assert await run_row(connection, run) is None
     assert ending.completer.is_empty
-    assert (ending.completer.completed, ending.runner.holds, ending.freed) == (1, 0, 1)
+    assert (ending.completer.completed, len(ending.runner.held()), ending.freed) == (1, 0, 1)
 
 
 async def test_nothing_to_tell_costs_no_statement(ending: Ending) -> None:
@@ -85,7 +85,7 @@ async def test_a_result_the_database_can_not_take_fails_only_its_own_run(
     assert sorted(row["id"] for row in ended) == runs[:4] + runs[5:]
     assert [event.run for event in events if isinstance(event, RunFailed)] == [runs[4]]
     assert of(RunFenced, events) == []
-    assert ending.runner.holds == 0
+    assert len(ending.runner.held()) == 0
 
 
 async def test_a_lost_answer_is_sent_again_and_found_by_its_fence(
@@ -98,12 +98,12 @@ async def test_a_lost_answer_is_sent_again_and_found_by_its_fence(
     with pytest.raises(Unanswered):
         await shaky.completer.run_once()
     assert not shaky.completer.is_empty
-    assert shaky.runner.holds == 5
+    assert len(shaky.runner.held()) == 5
     await shaky.tell()
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 5
     assert of(RunFenced, events) == []
-    assert (shaky.completer.completed, shaky.runner.holds) == (5, 0)
+    assert (shaky.completer.completed, len(shaky.runner.held())) == (5, 0)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ async def test_the_late_end_of_a_reaped_run_is_refused_and_told(
 
     assert await history_row(connection, run) is None
     assert of(RunFenced, events) == [RunFenced(run, 1)]
-    assert (ending.completer.completed, ending.runner.holds) == (0, 0)
+    assert (ending.completer.completed, len(ending.runner.held())) == (0, 0)
 
 
 async def test_a_run_that_was_claimed_anew_stays_held_when_its_last_end_is_told(
@@ -208,7 +208,7 @@ async def test_both_ends_of_a_run_in_one_batch_are_told_apart(
     assert row is not None
     assert row["attempt"] == 2
     assert of(RunFenced, events) == [RunFenced(run, 1)]
-    assert (ending.completer.completed, ending.runner.holds) == (1, 0)
+    assert (ending.completer.completed, len(ending.runner.held())) == (1, 0)
 
 
 async def test_without_a_partition_history_takes_the_overflow(
@@ -294,7 +294,7 @@ async def test_what_did_not_succeed_is_retried_or_ends(
 
     assert await connection.fetchval("SELECT state FROM pgcron.runs WHERE id = $1", run) == state
     assert await connection.fetchval("SELECT count(*) FROM pgcron.attempt") == 1
-    assert ending.runner.holds == 0
+    assert len(ending.runner.held()) == 0
 
 
 async def test_an_error_text_the_database_can_not_take_is_made_takeable(
@@ -365,5 +365,5 @@ async def test_a_database_that_is_away_leaves_everything_pending(
     with pytest.raises(Exception, match="can't be reached"):
         await lost.completer.run_once()
 
-    assert lost.runner.holds == 2
+    assert len(lost.runner.held()) == 2
     assert not lost.completer.is_empty

@@ -165,7 +165,7 @@ async def test_what_was_claimed_ahead_is_given_back_when_nothing_ends_any_more(
     await until("the others are given back", is_given_back)
 
     assert set(workshop.executor.executing) == executing
-    assert workshop.runner.holds == SLOTS
+    assert len(workshop.runner.held()) == SLOTS
     rows = await connection.fetch(
         "SELECT id FROM pgcron.run WHERE state = 'ready' AND attempt = 0 AND overlap_slot IS NULL"
     )
@@ -411,7 +411,7 @@ async def test_a_claim_of_an_earlier_incarnation_is_not_executed(
     await control.enqueue(connection, 3)
     role = await connection.fetchval("SELECT 'visitor_' || current_database()")
     await workshop.link.execute(f"SET ROLE {role}")
-    workshop.dispatcher._looked_at = monotonic() + 60  # the claim is its first statement
+    workshop.dispatcher._heads.looked_at = monotonic() + 60  # the claim is its first statement
     first = workshop.session.incarnation
     async with gate.closed():
         claiming = asyncio.ensure_future(workshop.dispatcher.run_once())

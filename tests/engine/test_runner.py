@@ -56,7 +56,7 @@ async def test_as_many_runs_execute_as_there_are_slots_and_the_rest_waits(held: 
 
     assert set(held.executor.executing) == {1, 2}
     assert (held.runner.free_slots, held.runner.executing, held.runner.waiting) == (0, 2, 2)
-    assert held.runner.holds == 4
+    assert len(held.runner.held()) == 4
 
 
 async def test_a_slot_that_becomes_free_takes_the_next_run_without_the_loop(held: Held) -> None:
@@ -127,7 +127,7 @@ async def test_a_run_is_held_until_it_is_forgotten_and_ending_in_between(held: H
     await held.outcome(1)
     held.runner.forget(held.contexts)
 
-    assert held.runner.holds == 0
+    assert len(held.runner.held()) == 0
 
 
 async def test_forgetting_an_attempt_keeps_the_next_claim_of_the_same_run(held: Held) -> None:
