@@ -96,7 +96,6 @@ class QueueRow:
     dead: int
     is_paused: bool
     paused_at: datetime | None
-    paused_by: str | None
     paused_note: str | None
 
     @property

@@ -139,9 +139,7 @@ class ScheduleLine:
     last_outcome: str | None
     last_finished_at: datetime | None
     last_seconds: float | None
-    last_run: int | None
     running: int
-    overlap: str
     spark: tuple[SparkBar, ...]
 
 

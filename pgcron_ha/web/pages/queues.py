@@ -189,7 +189,6 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
         dead=_one(facts.dead, "queue", name).get("letters", 0),
         is_paused=pause.get("paused_at") is not None,
         paused_at=pause.get("paused_at"),
-        paused_by=pause.get("paused_by"),
         paused_note=pause.get("paused_note"),
     )
 

@@ -147,9 +147,7 @@ def _line(visit: Visit, row: dict[str, Any], now: datetime) -> ScheduleLine:
         last_outcome=row["outcomes"][0] if has_run else None,
         last_finished_at=row["finished"][0] if has_run else None,
         last_seconds=row["durations"][0] if has_run else None,
-        last_run=row["ids"][0] if has_run else None,
         running=row["running_runs"],
-        overlap=row["overlap"],
         spark=spark(row["ids"], row["outcomes"], row["durations"], row["finished"], visit.zone)
         if has_run
         else (),
