@@ -39,13 +39,18 @@ ENDINGS: Final = frozenset({"finish_runs", "fail_runs", "release_runs"})
 CAREFUL: Final = frozenset({"claim_at_most_once", "claim_lanes"})
 """Their rows are of another incarnation, and others may have them, when they come too late."""
 
+ONE_NODE: Final = "n1"
+"""Only its renewals are answered late: an observer that is as late would see nothing of it."""
+
 DECISIONS: Final = frozenset({"materialize", "declare_dead"})
 """Read, decided, and only then sent: a compare-and-set must notice what happened meanwhile."""
 
 
 @dataclass(frozen=True)
 class Failpoints:
-    """Probabilities for each statement, and how far the node's wall clock is off."""
+    """Probabilities for each statement; `beat_delay`, how late each renewal is answered, in leases;
+    and how far the node's wall clock is off.
+    """
 
     seed: int = 0
     ttl: float = 2.0
@@ -53,6 +58,7 @@ class Failpoints:
     frozen: float = 0.0
     slow: float = 0.0
     late: float = 0.0
+    beat_delay: float = 0.0
     skew_seconds: float = 0.0
 
     def as_facts(self) -> dict[str, Any]:
@@ -76,6 +82,8 @@ def install(points: Failpoints) -> None:
         if name in ENDINGS and chance.random() < points.frozen:
             freeze(chance.uniform(1.1, 1.8) * points.ttl)
         rows = await send(link, name, parameters)
+        if name == "beat" and points.beat_delay and os.environ["CHAOS_NODE"] == ONE_NODE:
+            await asyncio.sleep(points.beat_delay * points.ttl)
         if name in CAREFUL and rows and chance.random() < points.late:
             # The session's thread notices first that this node was dead, and joins anew.
             record.write("late", statement=name)

@@ -88,7 +88,7 @@ def try_once(mutant: Mutant | None, seed: int, seconds: float = FAULT_SECONDS) -
     """What the checkers say of one play with the nemeses that the mutant needs."""
     folder = Path(tempfile.mkdtemp(prefix="pgcron-mutant-"))
     folder.chmod(0o755)
-    settings = Settings(seed=seed, seconds=seconds, nodes=3, quiet=1.5)
+    settings = Settings(seed=seed, seconds=seconds, nodes=5, quiet=1.5)
     if mutant is not None:
         settings = dataclasses.replace(
             settings, mutant=mutant.name, only=mutant.needs, points=mutant.points

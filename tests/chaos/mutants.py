@@ -388,7 +388,8 @@ MUTANTS: Final = (
         "lease_from_the_answer",
         "the lease counts from when its renewal was sent",
         in_node=_count_the_lease_from_the_answer,
-        needs=("N5", "N6", "N20"),
+        needs=("N6.cut_off_deaf",),
+        points=Failpoints(beat_delay=0.23),
     ),
     Mutant(
         "claims_without_bound",

@@ -12,6 +12,7 @@ from tests.chaos import nemeses_of_the_server as server
 from tests.chaos import record
 from tests.chaos.clients import Client, enqueue
 from tests.chaos.composing import Fault
+from tests.chaos.failpoints import ONE_NODE
 from tests.chaos.schedules import edit_behind_a_lock, edit_schedules
 from tests.chaos.stage import Stage
 
@@ -26,6 +27,21 @@ async def block_loops(stage: Stage, fault: Fault, chance: random.Random) -> None
         await enqueue(client, "py:spins", {"seconds": seconds})
     await asyncio.sleep(fault.seconds / 2)
     client.forget_connection()
+
+
+async def cut_off_deaf(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N6: a node that is cut off executes what only the end of its process can stop."""
+    client, ttl = Client(stage, fault.seed), stage.settings.ttl
+    for _ in range(2 * len(stage.nodes)):
+        await enqueue(client, "py:deaf", {"seconds": round(1.7 * ttl, 2)})
+    client.forget_connection()
+    await asyncio.sleep(0.4)
+    name = chance.choice([ONE_NODE, *sorted(stage.proxies)])
+    stage.proxies[name].cut()
+    record.write("cut", node=name)
+    await asyncio.sleep(2.0 * ttl)
+    stage.proxies[name].heal()
+    record.write("healed", node=name)
 
 
 async def pester(stage: Stage, fault: Fault, chance: random.Random) -> None:
@@ -113,7 +129,7 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N3": (nodes.freeze_node,),
     "N4": (block_loops,),
     "N5": (nodes.stall, nodes.lose_answers, nodes.reset, nodes.delay),
-    "N6": (nodes.partition,),
+    "N6": (nodes.partition, cut_off_deaf),
     "N7": (server.restart_server, server.kill_backend, server.freeze_server),
     "N8": (server.terminate_backends,),
     "N13": (server.exhaust_connections, server.lock_rows, server.lock_tables),

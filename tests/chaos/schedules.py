@@ -66,6 +66,7 @@ def definitions(ttl: float) -> list[Definition]:
         Definition("s4", "py:thread", seconds=0.8 * ttl),
         Definition("s5", "py:deaf", seconds=1.4),
         Definition("s6", "shell:program", seconds=1.2 * ttl),
+        Definition("s7", "py:deaf", seconds=2.2 * ttl),
         Definition("o1", "py:work", overlap="allow", delivery="at_most_once"),
         Definition("o2", "py:work", delivery="at_most_once", seconds=0.6),
         Definition("l1", "py:ledger", overlap="allow", spec="*/2 * * * * *", seconds=0.1),
