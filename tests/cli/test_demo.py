@@ -115,9 +115,12 @@ def test_a_database_that_can_not_be_reached_is_one_clear_error(start: Start, fol
 
 
 def test_a_node_that_is_killed_is_shown_as_dead_and_nothing_is_lost(start: Start) -> None:
-    demo = start("--for", 14)
+    demo = start("--for", 18)
     demo.wait_for_output("^first job executed")
     pid = int(demo.wait_for_output(r"^kill one  kill -9 (\d+)")[1])
+    demo.wait_for_output(
+        rf"^node-\d +alive +{pid} "
+    )  # one that has not joined can't be seen to die
 
     os.kill(pid, signal.SIGKILL)
 

@@ -109,12 +109,15 @@ async def nothing_lives(connection: Connection) -> bool:
 
 
 async def fires_are_decided(connection: Connection) -> bool:
-    """Every second up to the pause is an occurrence or lies in one range of missed fires."""
+    """Every second up to the pause is an occurrence or lies in one range of missed fires; a range
+    is of those that have no row of their own.
+    """
     undecided: int = await connection.fetchval(
         "SELECT count(*) FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id,"
         " generate_series(date_trunc('second', s.created_at) + interval '1 second', c.since,"
         "                 '1 second') fire"
-        " WHERE (SELECT count(*) FROM pgcron.occurrence o WHERE o.fire_at = fire)"
-        " + (SELECT count(*) FROM pgcron.missed m WHERE fire BETWEEN m.first_at AND m.last_at) <> 1"
+        " WHERE NOT EXISTS (SELECT FROM pgcron.occurrence o WHERE o.fire_at = fire)"
+        " AND (SELECT count(*) FROM pgcron.missed m WHERE fire BETWEEN m.first_at AND m.last_at)"
+        " <> 1"
     )
     return undecided == 0
