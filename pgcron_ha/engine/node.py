@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pgcron_ha.client import App
 
 # Between the kill of what ran without a lease and the end of the process, for handlers that only
-# need a moment.
+# need a moment; half of what is left of the lease at most, so that the end comes before its end.
 _LAST_RESORT_SECONDS: Final = 1.0
 _EXIT_WITHOUT_LEASE: Final = 71
 _TELL_SECONDS: Final = 10.0
@@ -315,7 +315,7 @@ class Node:
             self._runner.stop_all(StopReason.LEASE_LOST)
         if phase is LeasePhase.OVER and self._runner.kill_stopped(grace=0):
             timer = threading.Timer(
-                min(_LAST_RESORT_SECONDS, 0.1 * self.settings.node.lease_ttl), self._last_resort
+                min(_LAST_RESORT_SECONDS, 0.05 * self.settings.node.lease_ttl), self._last_resort
             )
             timer.daemon = True
             timer.start()
