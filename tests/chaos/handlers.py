@@ -17,6 +17,9 @@ from pgcron_ha.executors.context import Context
 from tests.chaos import record
 
 TICK_SECONDS = 0.1
+FINE_TICK_SECONDS = 0.01
+"""Of what is stopped at the last moment: here an overlap would be short."""
+
 HUGE_RESULT = 3_000_000
 
 app = App()
@@ -76,7 +79,7 @@ def deaf(context: Context, seconds: float, lane: str | None = None, op: int = 0)
     with executing(context, lane) as tick:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            time.sleep(min(TICK_SECONDS, seconds))
+            time.sleep(min(FINE_TICK_SECONDS, seconds))
             tick()
 
 
