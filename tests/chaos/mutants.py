@@ -396,11 +396,12 @@ MUTANTS: Final = (
         "a claim's limit holds whatever plan is chosen",
         texts={
             "claim_at_most_once": (
+                # What PostgreSQL may make of IN (… LIMIT …): evaluated anew for each row.
                 ("WHERE r.id = ANY(ARRAY(", "WHERE r.id IN ("),
-                ("  LIMIT :limit))", "  LIMIT :limit)"),
+                ("  LIMIT :limit))", "  LIMIT :limit + 0 * r.attempt)"),
             )
         },
-        needs=("N7",),
+        needs=("N20.burst",),
     ),
     Mutant(
         "notifications_only",
@@ -413,7 +414,7 @@ MUTANTS: Final = (
         "a run is not tried more often than allowed (and the rule of its row)",
         functions={"attempt_verdict": ((_RETRYABLE, "retryable"),)},
         commands=(_NO_RULES,),
-        needs=("N20",),
+        needs=("N20.break_handlers",),
     ),
     Mutant(
         "once_is_retried",

@@ -14,7 +14,7 @@ from tests.chaos.clients import Client, enqueue
 from tests.chaos.composing import Fault
 from tests.chaos.failpoints import ONE_NODE
 from tests.chaos.schedules import edit_behind_a_lock, edit_schedules
-from tests.chaos.stage import Stage
+from tests.chaos.stage import SLOTS, Stage
 
 Nemesis: TypeAlias = Callable[[Stage, Fault, random.Random], Awaitable[None]]
 
@@ -123,6 +123,21 @@ async def break_handlers(stage: Stage, fault: Fault, chance: random.Random) -> N
     client.forget_connection()
 
 
+async def burst(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N20: more runs that may start only once than a node has slots, all due at once."""
+    client = Client(stage, fault.seed)
+    await client.ask("burst", _BURST, 5 * SLOTS)
+    await asyncio.sleep(fault.seconds / 4)
+    client.forget_connection()
+
+
+_BURST: Final = (
+    "WITH made AS (INSERT INTO pgcron.run (handler, args, delivery)"
+    " SELECT 'py:work', '{\"seconds\": 0.8}', 'at_most_once' FROM generate_series(1, $2::int)"
+    " WHERE $1::int > 0 RETURNING id) SELECT count(*) FROM made"
+)
+
+
 NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N1": (nodes.kill_node,),
     "N2": (nodes.kill_parent,),
@@ -138,7 +153,7 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N16": (server.kill_listeners,),
     "N17": (edit_schedules, edit_behind_a_lock),
     "N19": (pester, crowd_lanes),
-    "N20": (break_handlers,),
+    "N20": (break_handlers, burst),
 }
 
 
