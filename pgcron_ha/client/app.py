@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -133,6 +134,7 @@ class App:
     ) -> CodeSchedule:
         """A schedule in code of any handler, ``shell:backup`` say. Raises as `schedule`."""
         defined = define_schedule(name, spec, self._name_of(handler), policies)
+        self._check_args(defined.handler, defined.args)
         if defined.name in self._schedules:
             raise ConfigError(
                 f"schedule '{defined.name}' is defined twice",
@@ -155,11 +157,14 @@ class App:
         timeout: timedelta | float | None = None,
         max_attempts: int | None = None,
         delivery: str = "at_least_once",
+        check_args: bool = True,
         conn: Any = None,
     ) -> int:
         """Ask for one run; its id.
 
-        The handler is a registered function, or a name: ``report``, ``shell:backup``.
+        The handler is a registered function, or a name: ``report``, ``shell:backup``. The args of
+        a handler of this App are judged by its annotations, unless `check_args` is False: nodes
+        may have a newer version of it.
 
         With `conn` (asyncpg's, psycopg's AsyncConnection, SQLAlchemy's AsyncConnection or
         AsyncSession) the run exists if and when the caller's transaction commits. A living
@@ -179,17 +184,21 @@ class App:
             max_attempts=max_attempts,
             delivery=delivery,
         )
+        if check_args:
+            self._check_args(request.handler, request.args)
         async with self._connection(conn) as connection:
             return await request.send(connection, self.schema)
 
-    async def enqueue_many(self, runs: Iterable[NewRun], *, conn: Any = None) -> list[int]:
+    async def enqueue_many(
+        self, runs: Iterable[NewRun], *, check_args: bool = True, conn: Any = None
+    ) -> list[int]:
         """Ask for up to 10,000 runs in one statement; their ids in order, all of them or an error.
 
         Each is a mapping with what `enqueue` takes: ``{"handler": "report", "args": {"day": 1}}``.
         A living `idempotency_key`, or one that stands twice, gives the same id. Raises as
         `enqueue` does, in words that begin with ``run 3 of 20``; TooLarge for more.
         """
-        requests = request_runs(runs, self._name_of)
+        requests = request_runs(runs, self._name_of, self._check_args if check_args else None)
         async with self._connection(conn) as connection:
             return await send_runs(connection, requests, self.schema)
 
@@ -231,6 +240,12 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App handlers={len(self._handlers)} schedules={len(self._schedules)}>"
+
+    def _check_args(self, handler: str, args: str) -> None:
+        """Raises InvalidInput for args that a handler of this App would refuse."""
+        known = self._handlers.get(handler)
+        if known is not None:
+            known.check_args(json.loads(args))
 
     def _name_of(self, handler: str | Callable[..., Any]) -> str:
         if isinstance(handler, str):

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from pgcron_ha.client.json_values import json_value
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 MOST_ARGS_BYTES: Final = 256 * 1024
@@ -26,7 +27,7 @@ DELIVERIES: Final = ("at_least_once", "at_most_once")
 _HANDLER: Final = re.compile(r"(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 # As PostgreSQL writes jsonb, so that both count the same bytes.
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
 _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 
 
@@ -63,7 +64,7 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
             f"args may have {MOST_ARGS_BYTES} bytes (256 KiB) as JSON text.",
             "Store the payload in a table or file of yours and pass its key.",
         )
-    if r"\u0000" in text and _has_nul(parsed):
+    if r"\u0000" in text and _has_nul(json.loads(text)):
         raise InvalidInput(
             "args has a NUL character", "PostgreSQL stores no NUL in text.", "Leave it out."
         )

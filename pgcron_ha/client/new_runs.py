@@ -37,9 +37,12 @@ _KEYS: Final = NewRun.__annotations__.keys()
 
 
 def request_runs(
-    runs: Iterable[Mapping[str, Any]], name_of: Callable[[Any], str]
+    runs: Iterable[Mapping[str, Any]],
+    name_of: Callable[[Any], str],
+    check_args: Callable[[str, str], None] | None = None,
 ) -> list[RunRequest]:
-    """The checked requests in order; `name_of` gives a handler's full name.
+    """The checked requests in order; `name_of` gives a handler's full name, `check_args` judges
+    the args (JSON text) of a handler.
 
     Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
     """
@@ -51,12 +54,17 @@ def request_runs(
             _DIVIDE,
         )
     return [
-        request_new_run(wish, name_of, f"run {place} of {len(wishes)}")
+        request_new_run(wish, name_of, f"run {place} of {len(wishes)}", check_args)
         for place, wish in enumerate(wishes, 1)
     ]
 
 
-def request_new_run(wish: object, name_of: Callable[[Any], str], which: str) -> RunRequest:
+def request_new_run(
+    wish: object,
+    name_of: Callable[[Any], str],
+    which: str,
+    check_args: Callable[[str, str], None] | None = None,
+) -> RunRequest:
     """The checked request; messages begin with `which`. None stands for what is left out."""
     if not isinstance(wish, Mapping):
         raise InvalidInput(f"{which} is a {type(wish).__name__}", "A run is a mapping.", _HINT)
@@ -68,7 +76,10 @@ def request_new_run(wish: object, name_of: Callable[[Any], str], which: str) -> 
         )
     given = {key: value for key, value in wish.items() if value is not None}
     try:
-        return request_run(name_of(given.pop("handler", "")), **given)
+        request = request_run(name_of(given.pop("handler", "")), **given)
+        if check_args is not None:
+            check_args(request.handler, request.args)
+        return request
     except PgcronError as error:
         raise type(error)(f"{which}: {error.message}", error.detail, error.hint) from None
 

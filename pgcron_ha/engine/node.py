@@ -63,6 +63,8 @@ class Node:
         self.settings = settings
         self._dsn = settings.required_dsn()
         self._apps = list(apps)
+        for app in apps:
+            app.attach(self._dsn, settings.schema)
         self._version = version
         self._stop = asyncio.Event()
         self._is_hurried = False

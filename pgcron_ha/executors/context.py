@@ -6,6 +6,7 @@ import json
 import math
 import threading
 import time
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -46,6 +47,7 @@ class Context:
         "_log",
         "_next_progress",
         "_sink",
+        "_values",
         "_work",
         "attempt",
         "delivery",
@@ -103,6 +105,7 @@ class Context:
         self._sink: LogSink | None = None
         self._lease: Lease | None = None
         self._log: RunLog | None = None
+        self._values: Mapping[str, Any]  # of the call, once the args were judged
         self._work: Any = None
         self._next_progress = 0.0
 

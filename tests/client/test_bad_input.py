@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -25,7 +25,7 @@ WRONG_RUNS: dict[str, tuple[type[InvalidInput], dict[str, Any]]] = {
     "args too large in UTF-8": (TooLarge, {"args": {"text": "ü" * (MOST // 2 + 1)}}),
     "args is a list": (InvalidInput, {"args": [1]}),
     "args is no JSON": (InvalidInput, {"args": "{'day': 1}"}),
-    "args has a date": (InvalidInput, {"args": {"day": datetime.now(UTC)}}),
+    "args has an object": (InvalidInput, {"args": {"day": object()}}),
     "args has NaN": (InvalidInput, {"args": {"x": float("nan")}}),
     "args has NUL": (InvalidInput, {"args": {"x": ["a\x00b"]}}),
     "args has half a character": (InvalidInput, {"args": {"x": "\ud800"}}),

@@ -85,9 +85,10 @@ async def test_a_first_parameter_annotated_as_context_gets_it_under_any_name() -
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        ({}, "missing a required argument: 'left'"),
-        ({"left": 1, "rigth": 2}, "unexpected keyword argument 'rigth'"),
-        ({"left": 1, "ctx": 2}, "multiple values for argument 'ctx'"),
+        ({}, "the arg 'left' of py:add is missing"),
+        ({"left": 1, "lefd": 2}, "py:add takes no arg 'lefd'; did you mean 'left'?"),
+        ({"left": 1, "ctx": 2}, "py:add takes no arg 'ctx'"),
+        ({"left": "1"}, "the arg 'left' of py:add is \"1\"; expected: a whole number"),
         ("[1]", "no JSON object"),
         ("{", "not JSON"),
     ],

@@ -1,0 +1,111 @@
+"""Args are judged at the door, too, by the handler that this process knows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePosixPath
+from uuid import UUID
+
+import asyncpg
+import pydantic
+import pytest
+
+from pgcron_ha import App
+from pgcron_ha.client.checks import args_text
+from pgcron_ha.errors import InvalidInput
+
+
+@dataclasses.dataclass
+class Order:
+    number: int
+    due: date
+
+
+class Customer(pydantic.BaseModel):
+    name: str
+    since: date
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+app = App()
+
+
+@app.handler("report")
+async def report(day: date, copies: int = 1) -> None: ...
+
+
+async def test_enqueue_refuses_what_the_handler_would_refuse(database: str) -> None:
+    async with App(database) as door:
+        door.handler("report")(report)
+        with pytest.raises(InvalidInput, match="the arg 'day' of py:report is missing"):
+            await door.enqueue(report)
+        with pytest.raises(InvalidInput, match="'day' of py:report is \"soon\"; expected: a date"):
+            await door.enqueue("report", {"day": "soon"})
+        with pytest.raises(InvalidInput, match="run 2 of 2: the arg 'copies'"):
+            await door.enqueue_many(
+                [
+                    {"handler": "report", "args": {"day": "2026-01-31"}},
+                    {"handler": "report", "args": {"day": "2026-01-31", "copies": "two"}},
+                ]
+            )
+        assert await door.enqueue("report", {"day": date(2026, 1, 31), "copies": 2})
+        assert await door.enqueue("unknown", {"anything": 1})
+
+
+async def test_who_knows_better_may_ask_for_a_run_all_the_same(
+    database: str, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    async with App(database) as door:
+        door.handler("report")(report)
+        await door.enqueue("report", {"new": 1}, check_args=False)
+        await door.enqueue_many([{"handler": "report", "args": {"new": 2}}], check_args=False)
+    kept = await connection.fetch("SELECT args FROM pgcron.run ORDER BY id")
+    assert [json.loads(row["args"]) for row in kept] == [{"new": 1}, {"new": 2}]
+
+
+def test_a_schedule_in_code_is_refused_where_its_args_do_not_fit() -> None:
+    with pytest.raises(InvalidInput, match="the arg 'day' of py:report is missing"):
+        app.schedule("@daily")(report)
+    with pytest.raises(InvalidInput, match="'copies'"):
+        app.add_schedule("often", "@hourly", "report", args={"day": "2026-01-31", "copies": None})
+    assert app.add_schedule("fine", "@hourly", "report", args={"day": date(2026, 1, 31)}).args == (
+        '{"day": "2026-01-31"}'
+    )
+
+
+def test_values_are_written_as_annotations_read_them() -> None:
+    written = args_text(
+        {
+            "order": Order(1, date(2026, 1, 31)),
+            "customer": Customer(name="Bo", since=date(2020, 1, 1)),
+            "colour": Colour.RED,
+            "at": datetime(2026, 1, 31, tzinfo=UTC),
+            "every": timedelta(minutes=90),
+            "id": UUID(int=7),
+            "amount": Decimal("12.50"),
+            "path": PurePosixPath("a/b"),
+            "tags": {"a"},
+        }
+    )
+    assert json.loads(written) == {
+        "order": {"number": 1, "due": "2026-01-31"},
+        "customer": {"name": "Bo", "since": "2020-01-01"},
+        "colour": "red",
+        "at": "2026-01-31T00:00:00+00:00",
+        "every": 5400.0,
+        "id": str(UUID(int=7)),
+        "amount": "12.50",
+        "path": "a/b",
+        "tags": ["a"],
+    }
+    with pytest.raises(InvalidInput, match="can't be written as JSON"):
+        args_text({"x": object()})
+    with pytest.raises(InvalidInput, match="NUL"):
+        args_text({"customer": Customer(name="\0", since=date(2020, 1, 1))})

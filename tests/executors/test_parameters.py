@@ -1,0 +1,314 @@
+"""Args are judged and converted by the annotations of the function that takes them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, TypedDict
+from uuid import UUID
+
+import pydantic
+import pytest
+from pydantic import BaseModel, Field
+
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.base import Context
+from pgcron_ha.executors.parameters import Parameters
+from tests.house.checkout import ROOT
+
+if TYPE_CHECKING:
+    from somewhere import OnlyForTypeCheckers  # type: ignore[import-not-found]
+
+
+class Colour(Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+class Size(IntEnum):
+    SMALL = 1
+
+
+class Mode(StrEnum):
+    FAST = "fast"
+
+
+@dataclass
+class Line:
+    text: str
+    amount: Decimal = Decimal(1)
+
+
+@dataclass
+class Order:
+    lines: list[Line]
+    parent: Order | None = None
+    tags: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if not self.lines:
+            raise ValueError("an order has lines")
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 0
+
+
+class Options(TypedDict, total=False):
+    depth: int
+
+
+class Customer(BaseModel):
+    name: str = Field(min_length=2)
+    born: date | None = None
+
+
+Identity = NewType("Identity", int)
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+LINE = Line("a", Decimal("1.5"))
+
+
+def one(annotation: Any) -> Callable[..., Any]:
+    def takes(value: Any) -> Any:
+        return value
+
+    takes.__annotations__["value"] = annotation
+    return takes
+
+
+def read(annotation: Any, value: Any) -> Any:
+    return Parameters("py:takes", one(annotation)).values({"value": value})["value"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "value"),
+    [
+        (int, 5, 5),
+        (int, 5.0, 5),
+        (float, 5, 5.0),
+        (str, "5", "5"),
+        (bool, False, False),
+        (None, None, None),
+        (Decimal, "12.50", Decimal("12.50")),
+        (Decimal, 0.1, Decimal("0.1")),
+        (datetime, "2026-01-31T12:00:00Z", NOON),
+        (date, "2026-01-31", date(2026, 1, 31)),
+        (time, "09:30", time(9, 30)),
+        (timedelta, 90, timedelta(seconds=90)),
+        (timedelta, "1h30m", timedelta(minutes=90)),
+        (timedelta, "P1DT1.5S", timedelta(days=1, seconds=1.5)),
+        (UUID, "0190163d-8694-739b-aea5-966c26f8ad91", UUID("0190163d8694739baea5966c26f8ad91")),
+        (Path, "a/b", Path("a/b")),
+        (Colour, "green", Colour.GREEN),
+        (Size, 1, Size.SMALL),
+        (Mode, "fast", Mode.FAST),
+        (Literal["a", 1, None], 1, 1),
+        (Literal[Colour.RED], "red", Colour.RED),
+        (int | None, None, None),
+        (date | str, "soon", "soon"),
+        (date | str, "2026-01-31", date(2026, 1, 31)),
+        (list[date], ["2026-01-31"], [date(2026, 1, 31)]),
+        (Sequence[int], [1, 2], [1, 2]),
+        (set[str], ["a", "a"], {"a"}),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (tuple[int, ...], [1, 2, 3], (1, 2, 3)),
+        (dict[int, Colour], {"7": "red"}, {7: Colour.RED}),
+        (Mapping[str, Any], {"a": [1]}, {"a": [1]}),
+        (dict, {"a": 1}, {"a": 1}),
+        (Line, {"text": "a", "amount": "1.5"}, LINE),
+        (Order, {"lines": [{"text": "a"}], "parent": {"lines": [{"text": "b"}]}},
+         Order([Line("a")], Order([Line("b")]))),
+        (Point, {"x": 1}, Point(1)),
+        (Options, {"depth": 3}, {"depth": 3}),
+        (Identity, 5, 5),
+        (Annotated[int, "a note"], 5, 5),
+        (Customer, {"name": "Bo", "born": "2000-01-01"},
+         Customer(name="Bo", born=date(2000, 1, 1))),
+        (list[Customer] | None, [{"name": "Bo"}], [Customer(name="Bo")]),
+        (Annotated[int, Field(gt=3)], 4, 4),
+        (Any, {"whatever": 1}, {"whatever": 1}),
+        (object, 1, 1),
+        (Callable[[], None], "not judged", "not judged"),
+    ],
+)  # fmt: skip
+def test_a_value_that_fits_is_what_the_annotation_says(
+    annotation: Any, given: Any, value: Any
+) -> None:
+    converted = read(annotation, given)
+    assert converted == value
+    assert type(converted) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "sentence"),
+    [
+        (int, "5", "'value' of py:takes is \"5\"; expected: a whole number"),
+        (int, True, "is true; expected: a whole number"),
+        (int, 5.5, "is 5.5; expected: a whole number"),
+        (int, float("inf"), "expected: a whole number"),
+        (float, 10**400, "expected: a number"),
+        (str, 5, "is 5; expected: text"),
+        (bool, 1, "is 1; expected: true or false"),
+        (str, None, "is null; expected: text"),
+        (Decimal, "NaN", "expected: a decimal number"),
+        (date, "yesterday", 'is "yesterday"; expected: a date, such as "2026-01-31"'),
+        (datetime, 5, "expected: an instant"),
+        (timedelta, "a while", "expected: a duration"),
+        (timedelta, "P", "expected: a duration"),
+        (timedelta, 1e300, "expected: a duration"),
+        (UUID, "u", "expected: a UUID"),
+        (Colour, "blue", 'expected: one of "red", "green"'),
+        (Size, True, "expected: one of 1"),
+        (Literal["a", 1], True, 'expected: one of "a", 1'),
+        (Literal["a"], ["a"], 'expected: one of "a"'),
+        (int | None, "a", "expected: a whole number or null"),
+        (list[int], 5, "expected: a list, each item a whole number"),
+        (list[int], [1, "b"], "'value[1]' of py:takes is \"b\"; expected: a whole number"),
+        (tuple[int, str], [1], "expected: a list of 2: a whole number, text"),
+        (dict[str, list[int]], {"a": [None]}, "'value.a[0]' of py:takes is null"),
+        (dict[int, int], {"a": 1}, "'value.a'"),
+        (Line, {"text": "a", "amuont": 1}, "'value.amuont' of py:takes is 1; expected: no such"),
+        (Line, {}, "expected: an object with 'text'"),
+        (Order | None, {"lines": [{"text": 5}]}, "'value.lines[0].text' of py:takes is 5"),
+        (Order, {"lines": []}, "an order has lines"),
+        (Point, [1, 2], "expected: an object with x, y"),
+        (Options, {"depth": "x"}, "'value.depth'"),
+        (Customer, {"name": "B"}, "'value.name' of py:takes is \"B\"; expected: String should"),
+        (list[Customer], [{"born": 1, "nam": 2}], "'value[0].name'"),
+        (Annotated[int, Field(gt=3)], 3, "greater than 3"),
+        (str, "x" * 0 + "y", None),
+        (int, "z" * 10_000, "zzz… (10002 characters)"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told_with_its_place_its_value_and_what_is_expected(
+    annotation: Any, given: Any, sentence: str | None
+) -> None:
+    if sentence is None:
+        read(annotation, given)
+        return
+    with pytest.raises(InvalidInput) as refused:
+        read(annotation, given)
+    assert sentence in refused.value.message
+    assert len(refused.value.message) < 500
+
+
+def test_names_are_judged_with_a_guess_and_the_parameters_are_told() -> None:
+    def report(context: Context, day: date, *, copies: int = 1) -> None: ...
+
+    parameters = Parameters("py:report", report)
+    assert parameters.takes_context
+    for args, sentence in (
+        ({}, "the arg 'day' of py:report is missing"),
+        ({"dya": 1}, "py:report takes no arg 'dya'; did you mean 'day'?"),
+        ({"day": "2026-01-31", "context": 1}, "py:report takes no arg 'context'"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            parameters.values(args)
+        assert refused.value.message == sentence
+        assert "(day: 'date', *, copies: 'int' = 1)" in str(refused.value.detail)
+    assert parameters.values({"day": "2026-01-31"}) == {"day": date(2026, 1, 31)}
+
+
+def test_the_rest_is_judged_by_its_own_annotation() -> None:
+    def takes(first: str, **numbers: int) -> None: ...
+
+    parameters = Parameters("py:takes", takes)
+    assert parameters.values({"first": "a", "b": 2.0}) == {"first": "a", "b": 2}
+    with pytest.raises(InvalidInput, match="'c' of py:takes"):
+        parameters.values({"first": "a", "c": "x"})
+
+
+def test_a_class_of_an_enclosing_function_and_one_that_stands_below_are_found() -> None:
+    @dataclass
+    class Inside:
+        number: int
+
+    def takes(inside: Inside, later: Below) -> type:
+        return Inside
+
+    values = Parameters("py:takes", takes).values({"inside": {"number": 1}, "later": {"number": 2}})
+    assert values == {"inside": Inside(1), "later": Below(2)}
+
+
+def test_an_annotation_that_only_type_checkers_know_is_not_judged_and_hides_no_other() -> None:
+    def takes(odd: OnlyForTypeCheckers, number: int) -> None: ...
+
+    parameters = Parameters("py:takes", takes)
+    assert parameters.values({"odd": [1], "number": 1.0}) == {"odd": [1], "number": 1}
+    with pytest.raises(InvalidInput, match="'number'"):
+        parameters.values({"odd": [1], "number": "x"})
+
+
+def test_wrapped_partial_and_callable_objects_are_judged_by_what_is_below() -> None:
+    def takes(number: int, other: int = 0) -> None: ...
+
+    @wraps(takes)
+    def wrapped(*args: Any, **kwargs: Any) -> None: ...
+
+    class Callable_:  # noqa: N801
+        def __call__(self, number: int) -> None: ...
+
+    for function in (wrapped, partial(takes, other=2), Callable_(), Callable_().__call__):
+        with pytest.raises(InvalidInput, match="'number'"):
+            Parameters("py:takes", function).values({"number": "x"})
+
+
+def test_args_without_annotations_are_passed_on_as_the_same_object() -> None:
+    args: dict[str, Any] = {"left": "1", "right": None}
+    empty: dict[str, Any] = {}
+    assert Parameters("py:add", lambda left, right: None).values(args) is args
+    assert Parameters("py:add", lambda ctx: None).values(empty) is empty
+
+
+def test_a_validator_that_breaks_is_a_refusal_in_words() -> None:
+    def takes(value: Broken) -> None: ...
+
+    with pytest.raises(InvalidInput, match="'value' of py:takes could not be judged: KeyError"):
+        Parameters("py:takes", takes).values({"value": {"number": 1}})
+
+
+def test_several_errors_of_pydantic_are_told_together() -> None:
+    class Many(pydantic.BaseModel):
+        a: int
+        b: int
+        c: int
+        d: int
+
+    with pytest.raises(InvalidInput) as refused:
+        read(Many, {"a": "x", "b": "y", "c": "z"})
+    assert "'value.a' of py:takes is \"x\"" in refused.value.message
+    assert "at .b: Input should be a valid integer" in refused.value.message
+    assert "1 more errors" in refused.value.message
+
+
+def test_pydantic_is_not_imported_by_the_product() -> None:
+    code = (
+        "import sys\n"
+        "from pgcron_ha.executors.parameters import Parameters\n"
+        "import pgcron_ha.cli.node\n"
+        "def takes(number: int, names: list[str]): ...\n"
+        "Parameters('py:takes', takes).values({'number': 1, 'names': []})\n"
+        "assert 'pydantic' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
+
+
+@dataclass
+class Broken:
+    number: int
+
+    def __post_init__(self) -> None:
+        raise KeyError("lost")
+
+
+@dataclass
+class Below:
+    number: int
