@@ -12,8 +12,9 @@
 
     await app.enqueue("report", args={"day": "monday"}, conn=connection)
 
-`App` and `Context` are all that most programs need. A handler may raise `Retry` and `Discard`;
-`Stopped` is what `Context.check` raises. Every error of ours is in `errors`.
+`App` and `Context` are all that most programs need. A handler may raise `Retry`, `Snooze`,
+`Discard` and `Cancel`; `Stopped` is what `Context.check` raises. Every error of ours is in
+`errors`.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgcron_ha import errors
     from pgcron_ha.client import App
-    from pgcron_ha.executors.context import Context, Discard, Retry, Stopped
+    from pgcron_ha.executors.context import Cancel, Context, Discard, Retry, Snooze, Stopped
 
-__all__ = ["App", "Context", "Discard", "Retry", "Stopped", "errors"]
+__all__ = ["App", "Cancel", "Context", "Discard", "Retry", "Snooze", "Stopped", "errors"]
 
 # Found when they are asked for: a command that needs none of it imports none of it.
 _PLACES = {
     "App": "pgcron_ha.client",
+    "Cancel": "pgcron_ha.executors.context",
     "Context": "pgcron_ha.executors.context",
     "Discard": "pgcron_ha.executors.context",
     "Retry": "pgcron_ha.executors.context",
+    "Snooze": "pgcron_ha.executors.context",
     "Stopped": "pgcron_ha.executors.context",
 }
 

@@ -35,6 +35,7 @@ CREATE TABLE pgcron.schedule (
     format('retry_base %s is out of range', retry_base), 'The first retry waits up to this long; it doubles with each attempt.', 'Write for example ''2 seconds''.')),
   retry_cap interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_retry_cap_is_positive CHECK ((retry_cap > '0' AND retry_cap <= '30 days') OR pgcron.refuse('PC001',
     format('retry_cap %s is out of range', retry_cap), 'No retry waits longer than this.', 'Write for example ''1 hour''.')),
+  retry jsonb CONSTRAINT a_retry_policy_is_readable CHECK (retry IS NULL OR pgcron.retry_policy_is_fine(retry)),
   delivery text NOT NULL DEFAULT 'at_least_once' CONSTRAINT a_schedule_delivery_is_known CHECK (delivery IN ('at_least_once', 'at_most_once') OR pgcron.refuse('PC001',
     format('delivery %L is not known', left(delivery, 100)), 'This version knows at_least_once and at_most_once.', 'Leave it out for at_least_once.')),
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')),

@@ -26,8 +26,10 @@ CREATE TABLE pgcron.run (
   timeout interval NOT NULL DEFAULT '1 hour',
   retry_base interval NOT NULL DEFAULT '2 seconds',
   retry_cap interval NOT NULL DEFAULT '1 hour',
+  retry jsonb,
   overlap text,
   overlap_slot smallint,
+  snoozes smallint,
   lane text,
   lane_limit int,
   lane_slot int,
@@ -45,7 +47,9 @@ CREATE TABLE pgcron.run (
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
 COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node offers the handler for this queue; a node that joins with it lets the run go.';
-COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once.';
+COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
+COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
+COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
 
 -- The rules of a live run, each under the name that its refusal gives. They stand in one function, and not in a CHECK each:
 -- PostgreSQL reads the text of every constraint anew for every statement, which cost an INSERT more than all else it did.
@@ -83,6 +87,7 @@ DECLARE
     WHEN (r.timeout > '0' AND r.timeout <= '30 days') IS NOT TRUE THEN 'a_run_timeout_is_positive'
     WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
+    WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
     WHEN (r.lane IS NULL) IS NOT TRUE THEN 'lanes_are_not_known_to_this_version'
   END;
 BEGIN

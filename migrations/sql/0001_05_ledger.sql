@@ -63,6 +63,8 @@ CREATE TABLE pgcron.history (
   timeout interval,
   retry_base interval,
   retry_cap interval,
+  retry jsonb,
+  snoozes smallint,
   due_at timestamptz NOT NULL,
   created_at timestamptz NOT NULL,
   created_by text NOT NULL,
@@ -91,7 +93,7 @@ CREATE INDEX history_overflow_id ON pgcron.history_overflow (id);
 CREATE TABLE pgcron.attempt (
   run_id bigint NOT NULL,
   attempt int NOT NULL,
-  outcome text NOT NULL CONSTRAINT an_attempt_ends_in_a_known_way CHECK (outcome IN ('failed', 'timed_out', 'lease_lost', 'cancelled')),
+  outcome text NOT NULL CONSTRAINT an_attempt_ends_in_a_known_way CHECK (outcome IN ('failed', 'timed_out', 'lease_lost', 'cancelled', 'snoozed')),
   owner uuid NOT NULL,
   node text,
   fence bigint NOT NULL,
@@ -100,7 +102,8 @@ CREATE TABLE pgcron.attempt (
   ended_at timestamptz NOT NULL DEFAULT now(),
   error_class text,
   error text,
-  traceback text
+  traceback text,
+  fingerprint text
 ) PARTITION BY RANGE (ended_at);
 COMMENT ON TABLE pgcron.attempt IS 'One row at the end of each attempt that did not succeed.';
 CREATE INDEX attempt_run ON pgcron.attempt (run_id, attempt);
@@ -122,9 +125,11 @@ CREATE TABLE pgcron.dead_letter (
   timeout interval NOT NULL,
   retry_base interval NOT NULL,
   retry_cap interval NOT NULL,
+  retry jsonb,
   attempts int NOT NULL,
   error_class text,
   error text,
+  fingerprint text,
   requeued_as bigint,
   requeued_at timestamptz,
   requeued_by text,
@@ -132,6 +137,8 @@ CREATE TABLE pgcron.dead_letter (
 );
 COMMENT ON TABLE pgcron.dead_letter IS 'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
 CREATE INDEX dead_letter_open ON pgcron.dead_letter (died_at DESC) WHERE requeued_as IS NULL;
+-- The letters of one error group, the open ones in the order in which they are redriven.
+CREATE INDEX dead_letter_group ON pgcron.dead_letter (fingerprint, died_at);
 
 CREATE TABLE pgcron.log (
   run_id bigint NOT NULL,

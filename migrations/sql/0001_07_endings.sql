@@ -33,28 +33,23 @@ BEGIN
    WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
-                                delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, error)
+                                delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
-                                         delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, error)
+                                         delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
 END $$;
 COMMENT ON FUNCTION pgcron.end_waiting_runs(bigint[], text, text) IS 'Ends runs that are not running; writes history and the ledger in the same transaction.';
-
--- Exponential with full jitter: anything from nothing up to base * 2^(attempt - 1), at most cap. The exponent is bounded so that
--- the interval can't overflow.
-CREATE FUNCTION pgcron.retry_delay(attempt int, base interval, cap interval) RETURNS interval
-LANGUAGE sql VOLATILE AS $$ SELECT random() * least(cap, base * power(2, least(attempt, 20) - 1)) $$;
 
 -- What becomes of an attempt that did not succeed.
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
@@ -64,70 +59,138 @@ LANGUAGE sql IMMUTABLE AS $$
               WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
               ELSE 'dead' END $$;
 
+-- The same for a run with a retry policy, or one whose handler asks to come back later (kind `snoozed`): also after what delay it
+-- comes back, how the attempt is recorded, and why it is not retried when that is not plain from its number. `snooze` is a retry
+-- that uses up no attempt; what asks for it too often, or may be executed only once, is dead.
+CREATE FUNCTION pgcron.judge_attempt(run pgcron.run, kind text, retryable boolean, retry_after float8, causes text[],
+                                     OUT verdict text, OUT delay interval, OUT recorded text, OUT because text) RETURNS record
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  policy jsonb := run.retry;
+  budget interval := pgcron.policy_interval(policy -> 'retry_for');
+  most_snoozes int := coalesce((policy ->> 'snoozes')::int, 1000);
+  after interval := make_interval(secs => retry_after);
+BEGIN
+  recorded := kind;
+  causes := coalesce(causes, '{}') || kind;
+  verdict := pgcron.attempt_verdict(run, kind, retryable);
+  IF verdict = 'cancelled' THEN
+    RETURN;
+  ELSIF run.delivery = 'at_most_once' THEN
+    IF kind = 'snoozed' THEN recorded := 'failed'; because := 'a run that may be executed at most once can''t come back'; END IF;
+    RETURN;
+  ELSIF kind IN ('failed', 'timed_out', 'lease_lost') AND NOT causes && '{pgcron_ha.Retry}' THEN
+    IF policy -> 'discard_on' ?| causes THEN
+      verdict := 'dead';
+      because := 'its policy discards it';
+    ELSIF policy -> 'snooze_on' ?| causes AND kind <> 'lease_lost' THEN
+      recorded := 'snoozed';
+      SELECT pgcron.policy_interval(policy -> 'snooze_on' -> cause) INTO after FROM unnest(causes) WITH ORDINALITY named(cause, place)
+       WHERE policy -> 'snooze_on' ? cause ORDER BY place LIMIT 1;
+    ELSIF verdict = 'retry' AND kind <> 'lease_lost' AND NOT policy -> 'retry_on' ?| causes THEN
+      verdict := 'dead';
+      because := 'its policy retries other causes';
+    END IF;
+  END IF;
+  IF recorded = 'snoozed' THEN
+    verdict := CASE WHEN coalesce(run.snoozes, 0) < most_snoozes THEN 'snooze' ELSE 'dead' END;
+    because := CASE verdict WHEN 'dead' THEN format('it was snoozed %s times, which is the most', coalesce(run.snoozes, 0)) END;
+  END IF;
+  IF verdict IN ('retry', 'snooze') THEN
+    delay := CASE WHEN after IS NOT NULL THEN after
+                  WHEN kind = 'lease_lost' AND run.attempt = 1 THEN interval '0'
+                  ELSE pgcron.policy_delay(policy, greatest(run.attempt - coalesce(run.snoozes, 0), 1), run.retry_base, run.retry_cap) END;
+    IF now() + delay > budget + coalesce((SELECT min(a.claimed_at) FROM pgcron.attempt a WHERE a.run_id = run.id), run.claimed_at) THEN
+      verdict := 'dead';
+      because := 'its policy retries for ' || budget;
+    END IF;
+  END IF;
+  IF verdict = 'dead' AND recorded = 'snoozed' THEN recorded := CASE kind WHEN 'snoozed' THEN 'failed' ELSE kind END; END IF;
+END $$;
+
 -- running -> ready, dead, lost, cancelled
--- Ends attempts of rows that the caller has locked. kinds: failed, timed_out, lease_lost, cancelled. Returns what became of each run.
+-- Ends attempts of rows that the caller has locked. kinds: failed, timed_out, lease_lost, cancelled, snoozed; causes: words with a
+-- space between them, as retry policies name them. Returns what became of each run.
 CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[], retry_afters float8[], error_classes text[], errors text[],
-                                    tracebacks text[], node_names text[]) RETURNS TABLE (run_id bigint, verdict text)
+                                    tracebacks text[], causes text[], fingerprints text[], node_names text[]) RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 DECLARE
   given record;
   ending pgcron.run;
+  delay interval;
+  because text;
   broken_constraint text;
 BEGIN
   FOR given IN
-    SELECT u.* FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks, node_names)
-                    u(id, kind, retryable, retry_after, error_class, error, traceback, node_name) ORDER BY u.id LOOP
+    -- No retry lies further ahead than a year, so that no handler can ask for an instant that there is not.
+    SELECT u.id, u.kind, u.retryable, CASE WHEN u.retry_after IS NOT NULL THEN least(greatest(u.retry_after, 0), 31622400) END AS retry_after, u.error_class, u.error, u.traceback, u.causes, u.fingerprint, u.node_name
+      FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks, end_attempts.causes, fingerprints, node_names)
+           u(id, kind, retryable, retry_after, error_class, error, traceback, causes, fingerprint, node_name) ORDER BY u.id LOOP
     SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.id;
     run_id := given.id;
-    verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
+    given.fingerprint := coalesce(given.fingerprint, left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
+    IF ending.retry IS NULL AND given.kind <> 'snoozed' THEN
+      verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
+    ELSE
+      SELECT judged.verdict, judged.delay, judged.recorded, judged.because INTO verdict, delay, given.kind, because
+        FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after, string_to_array(given.causes, ' ')) judged;
+      given.error := concat_ws(' ', given.error, '(not retried: ' || because || ')');
+    END IF;
     BEGIN
-      INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at, error_class, error, traceback)
+      INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at, error_class, error, traceback, fingerprint)
       VALUES (ending.id, ending.attempt, CASE WHEN verdict = 'cancelled' THEN 'cancelled' ELSE given.kind END, ending.owner, given.node_name, ending.fence,
-              ending.claimed_at, ending.started_at, given.error_class, given.error, given.traceback);
+              ending.claimed_at, ending.started_at, given.error_class, given.error, given.traceback, given.fingerprint);
     EXCEPTION WHEN check_violation THEN    -- no partition for now(): the error still stands in the run, then in history
       GET STACKED DIAGNOSTICS broken_constraint = CONSTRAINT_NAME;
       IF broken_constraint <> '' THEN RAISE; END IF;
       RAISE WARNING 'attempt % of run % is not recorded: %', ending.attempt, ending.id, SQLERRM;
     END;
-    IF verdict = 'retry' THEN
+    IF verdict = 'retry' AND ending.retry IS NULL THEN
       -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is retried at once the first time. The start
       -- deadline was kept by the first attempt; a retry after it would end as expired and hide the error.
       UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, expire_at = NULL, last_error = given.error,
              due_at = now() + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
                                    WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
-                                   ELSE pgcron.retry_delay(ending.attempt, ending.retry_base, ending.retry_cap) END
+                                   ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes, 0), ending.retry_base, ending.retry_cap) END
+       WHERE r.id = ending.id;
+    ELSIF verdict IN ('retry', 'snooze') THEN
+      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, expire_at = NULL, last_error = given.error,
+             due_at = now() + delay, snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1 ELSE r.snoozes END,
+             max_attempts = CASE verdict WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1 ELSE r.max_attempts END
        WHERE r.id = ending.id;
     ELSE
-      PERFORM pgcron.end_run(ending, verdict, given.error_class, given.error, given.node_name);
+      IF verdict = 'cancelled' THEN ending.cancel_reason := coalesce(ending.cancel_reason, given.error); END IF;
+      PERFORM pgcron.end_run(ending, verdict, given.error_class, given.error, given.fingerprint, given.node_name);
     END IF;
     RETURN NEXT;
   END LOOP;
 END $$;
 
 -- One running row into history, and into the dead letters when it ended dead or lost.
-CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, node_name text) RETURNS void
+CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
     INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, max_attempts,
-                                    timeout, retry_base, retry_cap, attempts, error_class, error)
+                                    timeout, retry_base, retry_cap, retry, attempts, error_class, error, fingerprint)
     VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.priority, ending.handler,
-            ending.args, ending.delivery, ending.max_attempts, ending.timeout, ending.retry_base, ending.retry_cap, ending.attempt, end_run.error_class, end_run.error)
+            ending.args, ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout, ending.retry_base, ending.retry_cap, ending.retry,
+            ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
     ON CONFLICT DO NOTHING;
   END IF;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
             ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
-            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.due_at, ending.created_at,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
             ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
-            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.due_at, ending.created_at,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;
@@ -136,7 +199,7 @@ END $$;
 -- running -> ready, dead, lost, cancelled
 -- By the owner, fenced by the token: what is not returned was not the caller's any more.
 CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[], retryables boolean[], retry_afters float8[], elapsed_seconds float8[],
-                                 error_classes text[], errors text[], tracebacks text[], node_name text) RETURNS TABLE (run_id bigint, verdict text)
+                                 error_classes text[], errors text[], tracebacks text[], causes text[], fingerprints text[], node_name text) RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 DECLARE
   held bigint[];
@@ -150,10 +213,12 @@ BEGIN
   RETURN QUERY
     SELECT e.run_id, e.verdict FROM (
       SELECT array_agg(u.id) ids, array_agg(u.kind) kinds, array_agg(u.retryable) retryables, array_agg(u.retry_after) retry_afters,
-             array_agg(u.error_class) error_classes, array_agg(u.error) errors, array_agg(u.traceback) tracebacks, array_agg(node_name) node_names
-        FROM unnest(run_ids, fail_runs.kinds, fail_runs.retryables, fail_runs.retry_afters, fail_runs.error_classes, fail_runs.errors, fail_runs.tracebacks)
-             u(id, kind, retryable, retry_after, error_class, error, traceback) WHERE u.id = ANY(held)) g,
-      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e;
+             array_agg(u.error_class) error_classes, array_agg(u.error) errors, array_agg(u.traceback) tracebacks, array_agg(u.causes) causes,
+             array_agg(u.fingerprint) fingerprints, array_agg(node_name) node_names
+        FROM unnest(run_ids, fail_runs.kinds, fail_runs.retryables, fail_runs.retry_afters, fail_runs.error_classes, fail_runs.errors, fail_runs.tracebacks,
+                    fail_runs.causes, fail_runs.fingerprints)
+             u(id, kind, retryable, retry_after, error_class, error, traceback, causes, fingerprint) WHERE u.id = ANY(held)) g,
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e;
 END $$;
 
 -- running -> ready, dead, lost, cancelled
@@ -182,9 +247,10 @@ BEGIN
       SELECT array_agg(o.id) ids, array_agg('lease_lost'::text) kinds, array_agg(true) retryables, array_agg(NULL::float8) retry_afters,
              array_agg('LeaseLost'::text) error_classes,
              array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
-             array_agg(NULL::text) tracebacks, array_agg(o.node_name) node_names
+             array_agg(NULL::text) tracebacks, array_agg('LeaseLost'::text) causes, array_agg(NULL::text) fingerprints,
+             array_agg(o.node_name) node_names
         FROM held o) g,
-      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
      WHERE g.ids IS NOT NULL;
 END $$;
 COMMENT ON FUNCTION pgcron.reap_runs(int) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once) or cancelled.';

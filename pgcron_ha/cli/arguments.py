@@ -71,6 +71,15 @@ def args_option(words: str) -> Callable[[Command], Command]:
     )
 
 
+def retry_option() -> Callable[[Command], Command]:
+    """``--retry JSON``: a retry policy."""
+    return click.option(
+        "--retry",
+        metavar="JSON",
+        help='How it is retried: {"backoff": "linear", "retry_for": "2h"}.',
+    )
+
+
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
     if text is None or not text.startswith("@"):
         return text

@@ -47,6 +47,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     show_default=True,
     help="at_least_once or at_most_once.",
 )
+@arguments.retry_option()
 @json_option
 def enqueue_command(
     handler: str | None,
@@ -61,8 +62,9 @@ def enqueue_command(
     """Ask for one run of HANDLER (such as py:report or shell:backup); prints its id.
 
     With --file a run for each line: all of them, or none when one is refused. A line has the keys
-    handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts and
-    delivery; what it leaves out is as HANDLER and the options say. Prints the ids in order.
+    handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
+    delivery and retry; what it leaves out is as HANDLER and the options say. Prints the ids in
+    order.
     """
     given["due_at"] = arguments.instant("--due", due)
     given["timeout"] = arguments.duration("--timeout", timeout)

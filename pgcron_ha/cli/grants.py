@@ -15,7 +15,7 @@ from pgcron_ha.errors import InvalidInput
 PARTS = ("producer", "scheduler", "operator", "viewer")
 
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
-_RUN = "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by"
+_RUN = "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by"
 _RUN_OF_SCHEDULE = (
     f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
     "retry_base, retry_cap, overlap"
@@ -23,7 +23,7 @@ _RUN_OF_SCHEDULE = (
 _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, overlap, "
     "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
-    "delivery, managed_by"
+    "retry, delivery, managed_by"
 )
 _VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters"
 _READABLE = (

@@ -28,6 +28,7 @@ _OPTIONS = (
     click.option("--max-attempts", type=int, help="How often a run is tried."),
     click.option("--retry-base", metavar="DURATION", help="The first retry waits up to this."),
     click.option("--retry-cap", metavar="DURATION", help="No retry waits longer."),
+    arguments.retry_option(),
     click.option("--delivery", metavar="HOW", help="at_least_once or at_most_once."),
 )
 

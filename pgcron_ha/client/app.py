@@ -11,6 +11,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
+from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import request_run
 from pgcron_ha.client.run_status import RunStatus, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
@@ -43,6 +44,7 @@ class Policies(TypedDict, total=False):
     max_attempts: int | None
     retry_base: timedelta | float
     retry_cap: timedelta | float
+    retry: RetryPolicy | None
     delivery: str
 
 
@@ -158,6 +160,7 @@ class App:
         max_attempts: int | None = None,
         delivery: str = "at_least_once",
         check_args: bool = True,
+        retry: RetryPolicy | str | None = None,
         conn: Any = None,
     ) -> int:
         """Ask for one run; its id.
@@ -183,6 +186,7 @@ class App:
             timeout=timeout,
             max_attempts=max_attempts,
             delivery=delivery,
+            retry=retry,
         )
         if check_args:
             self._check_args(request.handler, request.args)

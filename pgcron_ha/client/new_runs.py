@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, Required, TypedDict
 
+from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.db import doors
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
@@ -31,6 +32,7 @@ class NewRun(TypedDict, total=False):
     timeout: timedelta | float | None
     max_attempts: int | None
     delivery: str
+    retry: RetryPolicy | str | None
 
 
 _KEYS: Final = NewRun.__annotations__.keys()

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.db import doors
 from pgcron_ha.errors import InvalidInput
 
@@ -25,6 +26,7 @@ class RunRequest(NamedTuple):
     timeout: timedelta
     max_attempts: int | None
     delivery: str
+    retry: str | None
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
@@ -40,6 +42,7 @@ class RunRequest(NamedTuple):
             timeout=self.timeout,
             max_attempts=self.max_attempts,
             delivery=self.delivery,
+            retry=self.retry,
             actor=actor,
             schema=schema,
         )
@@ -62,6 +65,8 @@ class RunRequest(NamedTuple):
             members.append(f'"max_attempts":{self.max_attempts}')
         if self.delivery != "at_least_once":
             members.append(f'"delivery":"{self.delivery}"')
+        if self.retry is not None:
+            members.append(f'"retry":{self.retry}')
         return f"{{{','.join(members)}}}"
 
 
@@ -77,6 +82,7 @@ def request_run(
     timeout: timedelta | float | None = None,
     max_attempts: int | None = None,
     delivery: str = "at_least_once",
+    retry: RetryPolicy | str | None = None,
 ) -> RunRequest:
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
@@ -102,6 +108,7 @@ def request_run(
         timeout=checks.duration("timeout", timeout, checks.LONGEST_TIMEOUT) or doors.RUN_TIMEOUT,
         delivery=checks.choice("delivery", delivery, checks.DELIVERIES),
         max_attempts=checks.max_attempts(max_attempts, delivery),
+        retry=retry_text(retry),
     )
 
 

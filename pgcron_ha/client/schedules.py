@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, cast
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.retry_policy import retry_text
 from pgcron_ha.db import doors
 from pgcron_ha.db.doors import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
@@ -41,6 +42,7 @@ class CodeSchedule:
     max_attempts: int | None = None
     retry_base: timedelta = timedelta(seconds=2)
     retry_cap: timedelta = timedelta(hours=1)
+    retry: str = "{}"
     delivery: str = "at_least_once"
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
@@ -106,6 +108,8 @@ def _check_spec(spec: str, policies: SchedulePolicies) -> None:
 def _check_choices(policies: SchedulePolicies) -> None:
     if policies.get("args") is not None:
         policies["args"] = checks.args_text(policies["args"])
+    if policies.get("retry") is not None:
+        policies["retry"] = retry_text(policies["retry"])
     if policies.get("queue") is not None:
         checks.queue_name(policies["queue"])
     if policies.get("priority") is not None:

@@ -20,9 +20,12 @@ PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 # the called program would read as an option.
 DEFAULT_PATTERN = r"(?!-)[A-Za-z0-9_.:/@=+,-]{1,200}"
 DEFAULT_GRACE_SECONDS = 10.0
+DEFAULT_SNOOZE_SECONDS = 300.0
 MAX_TIMEOUT_SECONDS = 7 * 86400.0
 MAX_ARGUMENTS = 100
+MAX_EXIT_STATUS = 255
 
+_STATUS_KEYS = ("retry_on", "discard_on", "snooze_on")
 # As in a run's handler, which is "shell:" and this.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -34,6 +37,10 @@ class ShellTemplate:
 
     ``{name}`` inside an item stands for an arg of the run, whose text must match
     ``placeholders[name]`` from end to end. `timeout` and `grace` are seconds.
+
+    What exit statuses mean: with `retry_on` only those are tried again, those of `discard_on` never
+    are, and those of `snooze_on` come back after `snooze` seconds without having used up an
+    attempt.
     """
 
     name: str
@@ -44,6 +51,10 @@ class ShellTemplate:
     environment: tuple[str, ...] = ()
     working_directory: str | None = None
     grace: float = DEFAULT_GRACE_SECONDS
+    retry_on: frozenset[int] | None = None
+    discard_on: frozenset[int] = frozenset()
+    snooze_on: frozenset[int] = frozenset()
+    snooze: float = DEFAULT_SNOOZE_SECONDS
 
 
 KEYS = tuple(field.name for field in fields(ShellTemplate) if field.name != "name")
@@ -85,7 +96,10 @@ class _TableReader:
                 guess = f"; did you mean '{near[0]}'?" if near else ""
                 self._refuse(key, f"unknown key{guess}")
         placeholders = self._placeholders()
-        grace = self._seconds("grace")
+        grace, snooze = self._seconds("grace"), self._seconds("snooze")
+        retry_on, discard_on, snooze_on = map(self._statuses, _STATUS_KEYS)
+        for status in sorted((discard_on & snooze_on) | (retry_on & (discard_on | snooze_on))):
+            self._refuse("discard_on", f"{status} stands in two of {', '.join(_STATUS_KEYS)}")
         return ShellTemplate(
             name=self.name,
             argv=self._argv(placeholders),
@@ -95,10 +109,24 @@ class _TableReader:
             environment=self._environment(),
             working_directory=self._working_directory(),
             grace=DEFAULT_GRACE_SECONDS if grace is None else grace,
+            retry_on=retry_on or None,
+            discard_on=discard_on,
+            snooze_on=snooze_on,
+            snooze=DEFAULT_SNOOZE_SECONDS if snooze is None else snooze,
         )
 
     def _refuse(self, key: str, sentence: str) -> None:
         self.problems.append(f"shell.{self.name}.{key}: {sentence}")
+
+    def _statuses(self, key: str) -> frozenset[int]:
+        raw = self.table.get(key, [])
+        fine = isinstance(raw, list) and all(
+            type(status) is int and 1 <= status <= MAX_EXIT_STATUS for status in raw
+        )
+        if not fine or not isinstance(raw, list):
+            self._refuse(key, f"expected a list of exit statuses from 1 to {MAX_EXIT_STATUS}")
+            return frozenset()
+        return frozenset(raw)
 
     def _texts(self, key: str) -> tuple[str, ...]:
         raw = self.table.get(key, [])

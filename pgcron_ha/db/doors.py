@@ -1,9 +1,9 @@
 """The doors into the cluster: one function for each statement of ``sql/doors.sql``.
 
 Each takes a connection (asyncpg's, or one that `pgcron_ha.db.foreign` knows), works in its
-transaction, and raises the errors of `pgcron_ha.errors` with the sentences that SQL gave. Args are
-JSON text, durations `timedelta`; ``actor`` is who asks (None: the database's session user) and
-``door`` how (``cli``, ``code``, …).
+transaction, and raises the errors of `pgcron_ha.errors` with the sentences that SQL gave. Args and
+retry policies are JSON text, durations `timedelta`; ``actor`` is who asks (None: the database's
+session user) and ``door`` how (``cli``, ``code``, …).
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class SchedulePolicies(TypedDict, total=False):
     max_attempts: int | None
     retry_base: timedelta | None
     retry_cap: timedelta | None
+    retry: str | None
     delivery: str | None
     managed_by: str | None
 
@@ -62,6 +63,7 @@ async def enqueue(
     timeout: timedelta = RUN_TIMEOUT,
     max_attempts: int | None = None,
     delivery: str = "at_least_once",
+    retry: str | None = None,
     actor: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
@@ -80,6 +82,7 @@ async def enqueue(
         timeout=timeout.total_seconds(),
         max_attempts=max_attempts,
         delivery=delivery,
+        retry=retry,
         actor=actor,
     )
     return found

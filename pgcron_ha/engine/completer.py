@@ -27,6 +27,8 @@ from pgcron_ha.executors.base import (
     StopReason,
     Succeeded,
 )
+from pgcron_ha.executors.failures import causes_of
+from pgcron_ha.executors.fingerprints import fingerprint_of
 from pgcron_ha.telemetry.events import MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from pgcron_ha.telemetry.log import emit
 
@@ -220,6 +222,11 @@ class Completer(Service):
             error_classes=[_clean(failure.error_class) for failure in failures],
             errors=[_clean(failure.message) for failure in failures],
             tracebacks=[_clean(failure.traceback) for failure in failures],
+            causes=[causes_of(failure) for failure in failures],
+            fingerprints=[
+                failure.fingerprint or fingerprint_of(failure, ended[0].handler)
+                for ended, failure in zip(batch, failures, strict=True)
+            ],
             node=self._node,
         )
         verdicts = {row["run_id"]: row["verdict"] for row in rows}
@@ -260,7 +267,9 @@ def _is_success(ended: Ended) -> bool:
 
 
 def _kind(outcome: Outcome) -> str:
-    return _KINDS[outcome.reason] if isinstance(outcome, Interrupted) else "failed"
+    if isinstance(outcome, Interrupted):
+        return _KINDS[outcome.reason]
+    return "snoozed" if isinstance(outcome, Failed) and outcome.snooze else "failed"
 
 
 def _failure(outcome: Outcome) -> Failed:

@@ -36,7 +36,7 @@ def count_failures(
         labels = (context.queue, context.handler)
         verdict = verdicts[context.run_id]
         COUNTERS.attempts.at(labels)["cancelled" if verdict == "cancelled" else kind] += 1
-        if verdict != "retry":
+        if verdict not in ("retry", "snooze"):
             COUNTERS.finished.at(labels)[verdict] += 1
 
 

@@ -52,5 +52,7 @@ async def _cancel(link: Link, node: str, strangers: Sequence[tuple[int, UUID]]) 
         error_classes=["Cancelled"] * count,
         errors=["asked to stop before it began"] * count,
         tracebacks=[None] * count,
+        causes=[None] * count,
+        fingerprints=[None] * count,
         node=node,
     )

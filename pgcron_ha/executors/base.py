@@ -1,7 +1,8 @@
 """The contract between the engine and what executes a handler.
 
 The engine gives an executor `Context` objects and gets one outcome for each of them. A handler's
-author needs `Context`, `Retry`, `Discard` and `Stopped`; the rest is for the engine.
+author needs `Context`, `Retry`, `Snooze`, `Discard`, `Cancel` and `Stopped`; the rest is for the
+engine.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pgcron_ha.executors.context import (
+    Cancel,
     Context,
     Discard,
     LogSink,
     Retry,
+    Snooze,
     Stopped,
     StopReason,
     Stream,
@@ -30,6 +33,7 @@ from pgcron_ha.executors.outcome import (
 __all__ = [
     "MAX_RESULT_BYTES",
     "SUCCEEDED",
+    "Cancel",
     "Context",
     "Discard",
     "Done",
@@ -40,6 +44,7 @@ __all__ = [
     "LogSink",
     "Outcome",
     "Retry",
+    "Snooze",
     "StopReason",
     "Stopped",
     "Stream",

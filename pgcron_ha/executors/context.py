@@ -23,6 +23,9 @@ Stream: TypeAlias = Literal["stdout", "stderr", "log"]
 PROGRESS_INTERVAL = 1.0
 """Seconds between two progress lines of a run: a loop may report each step without harm."""
 
+LONGEST_DELAY = timedelta(days=366)
+"""Of a retry or a snooze that a handler asks for: the database keeps no run waiting longer."""
+
 _log_creation = threading.Lock()
 _decode = json.JSONDecoder().raw_decode
 
@@ -182,18 +185,44 @@ class Stopped(BaseException):
 
 
 class Retry(Exception):
-    """Raised by a handler that wants another attempt, ``after`` a delay or as its policy says."""
+    """Raised by a handler that wants another attempt, ``after`` a delay or as its policy says.
 
-    def __init__(self, after: timedelta | None = None, message: str = "retry asked for") -> None:
+    Whatever the policy says of causes: only the number of attempts and ``retry_for`` bound it. A
+    number is seconds.
+    """
+
+    def __init__(
+        self, after: timedelta | float | None = None, message: str = "retry asked for"
+    ) -> None:
         super().__init__(message)
-        self.after = after
+        self.after = None if after is None else _delay(after)
+
+
+class Snooze(Exception):
+    """Raised by a handler whose time has not come: the run comes back ``after`` a delay (a number
+    is seconds) without having used up an attempt.
+
+    A run is snoozed 1000 times at most (``snoozes`` of its retry policy), and not longer than its
+    ``retry_for``; then it is dead. So is one that may be executed at most once.
+    """
+
+    def __init__(self, after: timedelta | float, message: str = "snoozed by the handler") -> None:
+        super().__init__(message)
+        self.after = _delay(after)
 
 
 class Discard(Exception):
-    """Raised by a handler that knows that no further attempt can help."""
+    """Raised by a handler that knows that no further attempt can help: the run is dead."""
 
     def __init__(self, message: str = "discarded by the handler") -> None:
         super().__init__(message)
+
+
+class Cancel(Exception):
+    """Raised by a handler whose run is not wanted any more: it ends cancelled, as no failure."""
+
+    def __init__(self, reason: str = "cancelled by its handler") -> None:
+        super().__init__(reason)
 
 
 class LogSink(Protocol):
@@ -210,6 +239,14 @@ class Lease:
 
     def __init__(self) -> None:
         self.deadline = math.inf
+
+
+def _delay(given: timedelta | float) -> timedelta:
+    """From nothing up to `LONGEST_DELAY`; what asks for more gets that."""
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if math.isnan(seconds):
+        raise InvalidInput("a delay is NaN", "A delay is a timedelta or a number of seconds.")
+    return timedelta(seconds=min(max(seconds, 0.0), LONGEST_DELAY.total_seconds()))
 
 
 def _parse_args(text: str) -> dict[str, Any]:

@@ -11,7 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pgcron_ha.executors.context import Context, Discard, Retry, Stopped
+from pgcron_ha.executors.context import (
+    Cancel,
+    Context,
+    Discard,
+    Retry,
+    Snooze,
+    Stopped,
+    StopReason,
+)
+from pgcron_ha.executors.fingerprints import fingerprint_of_error
+from pgcron_ha.executors.masking import mask
 from pgcron_ha.executors.outcome import MAX_RESULT_BYTES, Failed, Interrupted, Outcome, Succeeded
 
 MAX_MESSAGE_CHARACTERS = 4 * 1024
@@ -27,6 +37,11 @@ _FRAMES_OF_OURS = frozenset(
 )
 """What stands above the handler in a traceback and says nothing about it."""
 
+ASKED_TO_RETRY = "pgcron_ha.Retry"
+"""The cause that goes before whatever a policy says of causes: its handler has asked for it."""
+
+_CAUSE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:]{0,199}")
+_MAX_KINDS = 16  # classes that one is derived from and that are told
 _MAX_CHAIN = 100  # a bound for exceptions that are each other's cause
 
 
@@ -49,25 +64,66 @@ def outcome_of_result(result: Any) -> Outcome:
 
 
 def outcome_of_error(error: BaseException, context: Context) -> Outcome:
-    """`Interrupted` when a stop ended the handler, else `Failed`."""
+    """`Interrupted` when a stop ended the handler or it cancels its run, else `Failed`."""
     reason = context.stop_reason
     if isinstance(error, Stopped):
         return Interrupted(reason or error.reason, bounded_text(str(error)))
     if reason is not None and any(_is_stop(each) for each in _chain(error)):
         return Interrupted(reason, f"stopped: {reason}")
-    if isinstance(error, Retry):
-        return Failed("Retry", _message(error), after=error.after)
-    if isinstance(error, Discard):
-        return Failed("Discard", _message(error), retry=False)
-    return Failed(type(error).__name__, _message(error), _traceback(error))
+    if isinstance(error, Cancel):
+        return Interrupted(StopReason.CANCELLED, _message(error))
+    return _failure(error, context.handler)
 
 
 def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:
-    """Text PostgreSQL can keep, with its middle cut out if it is longer than ``limit``."""
+    """Text PostgreSQL can keep, secrets masked, its middle cut out if it is longer than ``limit``.
+
+    What is cut is masked before, so that half of a secret is no way around it.
+    """
+    text = mask(text, limit)
     if len(text) > limit:
         half = limit // 2
         text = f"{text[:half]}\n… [{len(text) - 2 * half} characters cut] …\n{text[-half:]}"
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _failure(error: BaseException, handler: str) -> Failed:
+    name, message, causes = type(error).__name__, _message(error), names_of(error)
+    # What a handler says in place of another error is told with that error.
+    traceback = _traceback(error) if error.__cause__ is not None else None
+    fingerprint = fingerprint_of_error(error.__cause__ or error, handler)
+    if isinstance(error, Retry):
+        causes = (ASKED_TO_RETRY, *causes)
+        return Failed(
+            name, message, traceback, after=error.after, causes=causes, fingerprint=fingerprint
+        )
+    if isinstance(error, Snooze):
+        return Failed(name, message, traceback, after=error.after, snooze=True)
+    if isinstance(error, Discard):
+        return Failed(name, message, traceback, retry=False, causes=causes, fingerprint=fingerprint)
+    fingerprint = fingerprint_of_error(error, handler)
+    return Failed(name, message, _traceback(error), causes=causes, fingerprint=fingerprint)
+
+
+def names_of(error: BaseException) -> tuple[str, ...]:
+    """The names of an error's class and of those it is derived from, as retry policies write them:
+    each without its module, and with it where it is not a builtin one.
+    """
+    names: list[str] = []
+    for kind in type(error).__mro__[:-1][:_MAX_KINDS]:
+        names.append(kind.__name__)
+        if kind.__module__ != "builtins":
+            names.append(f"{kind.__module__}.{kind.__qualname__}")
+    return tuple(name for name in dict.fromkeys(names) if _CAUSE.fullmatch(name))
+
+
+def causes_of(failure: Failed) -> str:
+    """All names of a failure that a retry policy may know, with a space between them."""
+    names = [failure.error_class, *failure.causes]
+    if failure.exit_status is not None:
+        status = failure.exit_status
+        names.append(f"exit:{status}" if status >= 0 else f"signal:{-status}")
+    return " ".join(name for name in dict.fromkeys(names) if _CAUSE.fullmatch(name))
 
 
 def _bad_result(message: str) -> Failed:

@@ -26,6 +26,11 @@ class Failed:
 
     ``retry`` False means that no further attempt can help. ``after`` is the delay the handler asked
     for, None leaves it to the retry policy. ``exit_status`` is -N for a process killed by signal N.
+    ``snooze`` brings the run back ``after`` a delay without having used up an attempt. ``causes``
+    are more names under which a retry policy may know the failure, the most specific first: base
+    classes, ``http:503`` and ``http:5xx``; error class and exit status need not be repeated.
+    ``fingerprint`` is the same for failures of one kind; None lets it be made of handler, class and
+    message.
     """
 
     error_class: str
@@ -34,6 +39,9 @@ class Failed:
     retry: bool = True
     exit_status: int | None = None
     after: timedelta | None = None
+    snooze: bool = False
+    causes: tuple[str, ...] = ()
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

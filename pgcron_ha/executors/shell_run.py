@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import os
 import signal
+from datetime import timedelta
 from typing import Any, Literal
 
 from pgcron_ha.config.capabilities import ShellTemplate
@@ -96,16 +97,27 @@ class ShellRun:
             return Failed("CouldNotStart", bounded_text(ended["error"]))
         if status == 0:
             return SUCCEEDED
-        return Failed(
-            "ExitStatus" if status > 0 else "KilledBySignal",
-            _how(status),
-            self._last_of_stderr(),
-            exit_status=status,
-        )
+        return self._failed(status)
 
     def group_is_gone(self) -> bool:
         """Kill the process group from here (its supervisor died); True when none of it lives."""
         return self.pid == 0 or not kill_group(self.pid)
+
+    def _failed(self, status: int) -> Failed:
+        template = self.template
+        is_snoozed = status in template.snooze_on
+        is_final = status in template.discard_on or (
+            template.retry_on is not None and status not in template.retry_on
+        )
+        return Failed(
+            "ExitStatus" if status > 0 else "KilledBySignal",
+            _how(status),
+            self._last_of_stderr(),
+            retry=is_snoozed or not is_final,
+            exit_status=status,
+            after=timedelta(seconds=template.snooze) if is_snoozed else None,
+            snooze=is_snoozed,
+        )
 
     def _interrupted(self, cause: str, status: int | None) -> Interrupted:
         if cause == "lease":

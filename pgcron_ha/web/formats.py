@@ -55,6 +55,7 @@ STATES: Final[dict[str, Mark]] = {
     "run": Mark("→", "run", "idle"),
     "failed": Mark("✕", "failed", "fail"),
     "timed_out": Mark("✕", "timed out", "fail"),
+    "snoozed": Mark("◷", "snoozed", "idle"),
     "lease_lost": Mark("✕", "lease lost", "late"),
     "alive": Mark("●", "alive", "ok"),
     "draining": Mark("◐", "draining", "late"),

@@ -363,7 +363,7 @@ MUTANTS: Final = (
             "cancel_run": (
                 (
                     _CANCEL,
-                    "PERFORM pgcron.end_run(r, 'cancelled', NULL, why, NULL)"
+                    "PERFORM pgcron.end_run(r, 'cancelled', NULL, why, NULL, NULL)"
                     " FROM pgcron.run r WHERE r.id = run;",
                 ),
             )

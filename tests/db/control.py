@@ -149,6 +149,8 @@ async def fail(
     kind: str = "failed",
     retryable: bool = True,
     retry_after: float | None = None,
+    causes: str | None = "ValueError Exception BaseException",
+    fingerprint: str | None = None,
 ) -> dict[int, str]:
     """End these attempts badly; returns what became of the accepted ones."""
     rows = await call(
@@ -163,6 +165,8 @@ async def fail(
         error_classes=["ValueError" for _ in runs],
         errors=["it went wrong" for _ in runs],
         tracebacks=["Traceback …" for _ in runs],
+        causes=[causes for _ in runs],
+        fingerprints=[fingerprint for _ in runs],
         node="a node",
     )
     return {row["run_id"]: row["verdict"] for row in rows}

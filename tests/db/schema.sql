@@ -83,8 +83,10 @@ CREATE TABLE pgcron.run (
     timeout interval DEFAULT '01:00:00'::interval NOT NULL,
     retry_base interval DEFAULT '00:00:02'::interval NOT NULL,
     retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
+    retry jsonb,
     overlap text,
     overlap_slot smallint,
+    snoozes smallint,
     lane text,
     lane_limit integer,
     lane_slot integer,
@@ -105,7 +107,11 @@ COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive
 
 COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node offers the handler for this queue; a node that joins with it lets the run go.';
 
-COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once.';
+COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
+
+COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
+
+COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
 
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -134,6 +140,13 @@ BEGIN
   PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', why);
   RETURN 'cancelled';
 END $$;
+
+CREATE FUNCTION pgcron.causes_are_fine(causes jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT CASE WHEN jsonb_typeof(causes) = 'array' THEN jsonb_array_length(causes) BETWEEN 1 AND 50
+    AND NOT EXISTS (SELECT FROM jsonb_array_elements(causes) cause WHERE jsonb_typeof(cause) <> 'string' OR (cause #>> '{}') !~ '^[A-Za-z0-9_][A-Za-z0-9_.:]{0,199}$')
+    ELSE false END $_$;
 
 CREATE FUNCTION pgcron.channel() RETURNS text
     LANGUAGE sql STABLE
@@ -355,68 +368,86 @@ CREATE FUNCTION pgcron.door() RETURNS text
     LANGUAGE sql STABLE
     AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.door', true), ''), 'sql') $$;
 
-CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[], retry_afters double precision[], error_classes text[], errors text[], tracebacks text[], node_names text[]) RETURNS TABLE(run_id bigint, verdict text)
+CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[], retry_afters double precision[], error_classes text[], errors text[], tracebacks text[], causes text[], fingerprints text[], node_names text[]) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
     AS $$
 DECLARE
   given record;
   ending pgcron.run;
+  delay interval;
+  because text;
   broken_constraint text;
 BEGIN
   FOR given IN
-    SELECT u.* FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks, node_names)
-                    u(id, kind, retryable, retry_after, error_class, error, traceback, node_name) ORDER BY u.id LOOP
+    -- No retry lies further ahead than a year, so that no handler can ask for an instant that there is not.
+    SELECT u.id, u.kind, u.retryable, CASE WHEN u.retry_after IS NOT NULL THEN least(greatest(u.retry_after, 0), 31622400) END AS retry_after, u.error_class, u.error, u.traceback, u.causes, u.fingerprint, u.node_name
+      FROM unnest(run_ids, kinds, retryables, retry_afters, error_classes, errors, tracebacks, end_attempts.causes, fingerprints, node_names)
+           u(id, kind, retryable, retry_after, error_class, error, traceback, causes, fingerprint, node_name) ORDER BY u.id LOOP
     SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.id;
     run_id := given.id;
-    verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
+    given.fingerprint := coalesce(given.fingerprint, left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
+    IF ending.retry IS NULL AND given.kind <> 'snoozed' THEN
+      verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
+    ELSE
+      SELECT judged.verdict, judged.delay, judged.recorded, judged.because INTO verdict, delay, given.kind, because
+        FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after, string_to_array(given.causes, ' ')) judged;
+      given.error := concat_ws(' ', given.error, '(not retried: ' || because || ')');
+    END IF;
     BEGIN
-      INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at, error_class, error, traceback)
+      INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at, error_class, error, traceback, fingerprint)
       VALUES (ending.id, ending.attempt, CASE WHEN verdict = 'cancelled' THEN 'cancelled' ELSE given.kind END, ending.owner, given.node_name, ending.fence,
-              ending.claimed_at, ending.started_at, given.error_class, given.error, given.traceback);
+              ending.claimed_at, ending.started_at, given.error_class, given.error, given.traceback, given.fingerprint);
     EXCEPTION WHEN check_violation THEN    -- no partition for now(): the error still stands in the run, then in history
       GET STACKED DIAGNOSTICS broken_constraint = CONSTRAINT_NAME;
       IF broken_constraint <> '' THEN RAISE; END IF;
       RAISE WARNING 'attempt % of run % is not recorded: %', ending.attempt, ending.id, SQLERRM;
     END;
-    IF verdict = 'retry' THEN
+    IF verdict = 'retry' AND ending.retry IS NULL THEN
       -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is retried at once the first time. The start
       -- deadline was kept by the first attempt; a retry after it would end as expired and hide the error.
       UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, expire_at = NULL, last_error = given.error,
              due_at = now() + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
                                    WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
-                                   ELSE pgcron.retry_delay(ending.attempt, ending.retry_base, ending.retry_cap) END
+                                   ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes, 0), ending.retry_base, ending.retry_cap) END
+       WHERE r.id = ending.id;
+    ELSIF verdict IN ('retry', 'snooze') THEN
+      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, expire_at = NULL, last_error = given.error,
+             due_at = now() + delay, snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1 ELSE r.snoozes END,
+             max_attempts = CASE verdict WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1 ELSE r.max_attempts END
        WHERE r.id = ending.id;
     ELSE
-      PERFORM pgcron.end_run(ending, verdict, given.error_class, given.error, given.node_name);
+      IF verdict = 'cancelled' THEN ending.cancel_reason := coalesce(ending.cancel_reason, given.error); END IF;
+      PERFORM pgcron.end_run(ending, verdict, given.error_class, given.error, given.fingerprint, given.node_name);
     END IF;
     RETURN NEXT;
   END LOOP;
 END $$;
 
-CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, node_name text) RETURNS void
+CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
     INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, max_attempts,
-                                    timeout, retry_base, retry_cap, attempts, error_class, error)
+                                    timeout, retry_base, retry_cap, retry, attempts, error_class, error, fingerprint)
     VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.priority, ending.handler,
-            ending.args, ending.delivery, ending.max_attempts, ending.timeout, ending.retry_base, ending.retry_cap, ending.attempt, end_run.error_class, end_run.error)
+            ending.args, ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout, ending.retry_base, ending.retry_cap, ending.retry,
+            ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
     ON CONFLICT DO NOTHING;
   END IF;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
             ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
-            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.due_at, ending.created_at,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
             ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
-            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.due_at, ending.created_at,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;
@@ -437,17 +468,17 @@ BEGIN
    WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
-                                delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, error)
+                                delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
-                                         delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, error)
+                                         delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
@@ -476,6 +507,8 @@ CREATE TABLE pgcron.history (
     timeout interval,
     retry_base interval,
     retry_cap interval,
+    retry jsonb,
+    snoozes smallint,
     due_at timestamp with time zone NOT NULL,
     created_at timestamp with time zone NOT NULL,
     created_by text NOT NULL,
@@ -511,7 +544,7 @@ BEGIN
   RETURN ended;
 END $$;
 
-CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, actor text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -529,19 +562,19 @@ BEGIN
     IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by)
     VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), coalesce(actor, session_user));
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user));
   ELSE
-    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
+    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by)
     VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), coalesce(actor, session_user))
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user))
     RETURNING id INTO new_id;
   END IF;
   RETURN new_id;
 END $$;
 
-COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, actor text) IS 'Enqueues one run in the caller''s transaction; returns its id.';
+COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text) IS 'Enqueues one run in the caller''s transaction; returns its id.';
 
 CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL::text) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -553,13 +586,13 @@ DECLARE
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids) ELSE new_ids END;
-  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, created_by)
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by)
   SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
          coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
-         coalesce(enqueue_many.actor, session_user)
+         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user)
     FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int, due_at timestamptz, timeout interval, max_attempts int,
-                                                 delivery text), unnest(new_ids), unnest(ids))
-         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, new_id, id)
+                                                 delivery text, retry jsonb), unnest(new_ids), unnest(ids))
+         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, new_id, id)
    WHERE wish.new_id = wish.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
@@ -613,7 +646,7 @@ BEGIN
     'Write for example ''every 90m'' or ''every 1h30m from 2026-01-01T00:10Z''.');
 END $_$;
 
-CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[], retryables boolean[], retry_afters double precision[], elapsed_seconds double precision[], error_classes text[], errors text[], tracebacks text[], node_name text) RETURNS TABLE(run_id bigint, verdict text)
+CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[], retryables boolean[], retry_afters double precision[], elapsed_seconds double precision[], error_classes text[], errors text[], tracebacks text[], causes text[], fingerprints text[], node_name text) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -628,10 +661,12 @@ BEGIN
   RETURN QUERY
     SELECT e.run_id, e.verdict FROM (
       SELECT array_agg(u.id) ids, array_agg(u.kind) kinds, array_agg(u.retryable) retryables, array_agg(u.retry_after) retry_afters,
-             array_agg(u.error_class) error_classes, array_agg(u.error) errors, array_agg(u.traceback) tracebacks, array_agg(node_name) node_names
-        FROM unnest(run_ids, fail_runs.kinds, fail_runs.retryables, fail_runs.retry_afters, fail_runs.error_classes, fail_runs.errors, fail_runs.tracebacks)
-             u(id, kind, retryable, retry_after, error_class, error, traceback) WHERE u.id = ANY(held)) g,
-      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e;
+             array_agg(u.error_class) error_classes, array_agg(u.error) errors, array_agg(u.traceback) tracebacks, array_agg(u.causes) causes,
+             array_agg(u.fingerprint) fingerprints, array_agg(node_name) node_names
+        FROM unnest(run_ids, fail_runs.kinds, fail_runs.retryables, fail_runs.retry_afters, fail_runs.error_classes, fail_runs.errors, fail_runs.tracebacks,
+                    fail_runs.causes, fail_runs.fingerprints)
+             u(id, kind, retryable, retry_after, error_class, error, traceback, causes, fingerprint) WHERE u.id = ANY(held)) g,
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e;
 END $$;
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
@@ -651,6 +686,52 @@ BEGIN
 EXCEPTION WHEN datetime_field_overflow THEN      -- a 13th month, a 30th of February
   RETURN false;
 END $_$;
+
+CREATE FUNCTION pgcron.judge_attempt(run pgcron.run, kind text, retryable boolean, retry_after double precision, causes text[], OUT verdict text, OUT delay interval, OUT recorded text, OUT because text) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  policy jsonb := run.retry;
+  budget interval := pgcron.policy_interval(policy -> 'retry_for');
+  most_snoozes int := coalesce((policy ->> 'snoozes')::int, 1000);
+  after interval := make_interval(secs => retry_after);
+BEGIN
+  recorded := kind;
+  causes := coalesce(causes, '{}') || kind;
+  verdict := pgcron.attempt_verdict(run, kind, retryable);
+  IF verdict = 'cancelled' THEN
+    RETURN;
+  ELSIF run.delivery = 'at_most_once' THEN
+    IF kind = 'snoozed' THEN recorded := 'failed'; because := 'a run that may be executed at most once can''t come back'; END IF;
+    RETURN;
+  ELSIF kind IN ('failed', 'timed_out', 'lease_lost') AND NOT causes && '{pgcron_ha.Retry}' THEN
+    IF policy -> 'discard_on' ?| causes THEN
+      verdict := 'dead';
+      because := 'its policy discards it';
+    ELSIF policy -> 'snooze_on' ?| causes AND kind <> 'lease_lost' THEN
+      recorded := 'snoozed';
+      SELECT pgcron.policy_interval(policy -> 'snooze_on' -> cause) INTO after FROM unnest(causes) WITH ORDINALITY named(cause, place)
+       WHERE policy -> 'snooze_on' ? cause ORDER BY place LIMIT 1;
+    ELSIF verdict = 'retry' AND kind <> 'lease_lost' AND NOT policy -> 'retry_on' ?| causes THEN
+      verdict := 'dead';
+      because := 'its policy retries other causes';
+    END IF;
+  END IF;
+  IF recorded = 'snoozed' THEN
+    verdict := CASE WHEN coalesce(run.snoozes, 0) < most_snoozes THEN 'snooze' ELSE 'dead' END;
+    because := CASE verdict WHEN 'dead' THEN format('it was snoozed %s times, which is the most', coalesce(run.snoozes, 0)) END;
+  END IF;
+  IF verdict IN ('retry', 'snooze') THEN
+    delay := CASE WHEN after IS NOT NULL THEN after
+                  WHEN kind = 'lease_lost' AND run.attempt = 1 THEN interval '0'
+                  ELSE pgcron.policy_delay(policy, greatest(run.attempt - coalesce(run.snoozes, 0), 1), run.retry_base, run.retry_cap) END;
+    IF now() + delay > budget + coalesce((SELECT min(a.claimed_at) FROM pgcron.attempt a WHERE a.run_id = run.id), run.claimed_at) THEN
+      verdict := 'dead';
+      because := 'its policy retries for ' || budget;
+    END IF;
+  END IF;
+  IF verdict = 'dead' AND recorded = 'snoozed' THEN recorded := CASE kind WHEN 'snoozed' THEN 'failed' ELSE kind END; END IF;
+END $$;
 
 CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -687,6 +768,7 @@ DECLARE
     WHEN (r.timeout > '0' AND r.timeout <= '30 days') IS NOT TRUE THEN 'a_run_timeout_is_positive'
     WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
+    WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
     WHEN (r.lane IS NULL) IS NOT TRUE THEN 'lanes_are_not_known_to_this_version'
   END;
 BEGIN
@@ -731,7 +813,7 @@ CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 DECLARE
-  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery}';
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -791,18 +873,50 @@ BEGIN
   UPDATE pgcron.schedule SET enabled = false, paused_note = note WHERE id = pgcron.schedule_id(pause_schedule.name);
 END $$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.policy_delay(policy jsonb, attempt integer, base interval, cap interval) RETURNS interval
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  backoff text := CASE WHEN jsonb_typeof(policy -> 'backoff') = 'array' THEN 'list' ELSE coalesce(policy ->> 'backoff', 'exponential') END;
+  longest interval;
+BEGIN
+  base := coalesce(pgcron.policy_interval(policy -> 'base'), base);
+  cap := coalesce(pgcron.policy_interval(policy -> 'cap'), cap);
+  longest := CASE backoff WHEN 'exponential' THEN least(cap, base * power(2, least(attempt, 20) - 1))
+                          WHEN 'linear' THEN least(cap, base * attempt)
+                          WHEN 'fixed' THEN least(cap, base)
+                          ELSE pgcron.policy_interval(policy -> 'backoff' -> (least(attempt, jsonb_array_length(policy -> 'backoff')) - 1)) END;
+  RETURN longest * CASE WHEN coalesce((policy ->> 'jitter')::boolean, backoff IN ('exponential', 'linear')) THEN random() ELSE 1 END;
+END $$;
+
+CREATE FUNCTION pgcron.policy_interval(written jsonb) RETURNS interval
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+  found interval;
+BEGIN
+  IF jsonb_typeof(written) = 'number' AND (written #>> '{}')::numeric BETWEEN 0 AND 31622400 THEN
+    found := make_interval(secs => (written #>> '{}')::float8);
+  ELSIF jsonb_typeof(written) = 'string' THEN
+    found := (written #>> '{}')::interval;
+  END IF;
+  RETURN CASE WHEN found BETWEEN '0' AND '366 days' THEN found END;
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
-                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, delivery, managed_by)
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
           coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
           put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
-          coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'))
+          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'))
   ON CONFLICT (name) DO UPDATE SET
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
     timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
@@ -811,7 +925,7 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     catchup = coalesce(put_schedule.catchup, existing.catchup), catchup_window = coalesce(put_schedule.catchup_window, existing.catchup_window),
     start_deadline = coalesce(put_schedule.start_deadline, existing.start_deadline), timeout = coalesce(put_schedule.timeout, existing.timeout),
     max_attempts = coalesce(put_schedule.max_attempts, existing.max_attempts), retry_base = coalesce(put_schedule.retry_base, existing.retry_base),
-    retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), delivery = coalesce(put_schedule.delivery, existing.delivery),
+    retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'), delivery = coalesce(put_schedule.delivery, existing.delivery),
     managed_by = coalesce(put_schedule.managed_by, existing.managed_by)
   RETURNING id $$;
 
@@ -838,9 +952,10 @@ BEGIN
       SELECT array_agg(o.id) ids, array_agg('lease_lost'::text) kinds, array_agg(true) retryables, array_agg(NULL::float8) retry_afters,
              array_agg('LeaseLost'::text) error_classes,
              array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
-             array_agg(NULL::text) tracebacks, array_agg(o.node_name) node_names
+             array_agg(NULL::text) tracebacks, array_agg('LeaseLost'::text) causes, array_agg(NULL::text) fingerprints,
+             array_agg(o.node_name) node_names
         FROM held o) g,
-      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.node_names) e
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
      WHERE g.ids IS NOT NULL;
 END $$;
 
@@ -871,6 +986,52 @@ CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
   SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
     'A handler is written kind:name; the kinds are py, shell, http and sql, the name has letters, digits, "_", "." and "-".',
     'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
+
+CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  known_keys text[] := '{backoff,base,cap,jitter,retry_for,retry_on,discard_on,snooze_on,snoozes}';
+  a_cause text := 'A cause is the name of an error''s class, exit:N, signal:N, http:N, an SQLSTATE, failed, timed_out or lease_lost; there may be 50.';
+  key text;
+  given jsonb;
+BEGIN
+  IF jsonb_typeof(policy) <> 'object' THEN
+    RETURN pgcron.refuse_retry('it is a JSON ' || jsonb_typeof(policy), 'A retry policy is a JSON object.');
+  ELSIF octet_length(policy::text) > 8192 THEN
+    RETURN pgcron.refuse('PC004', format('retry has %s bytes', octet_length(policy::text)), 'A retry policy may have 8192 bytes as JSON text.', 'Name fewer causes.');
+  END IF;
+  FOR key, given IN SELECT each.key, each.value FROM jsonb_each(policy) each LOOP
+    CASE
+      WHEN key <> ALL (known_keys) THEN
+        RETURN pgcron.refuse_retry(format('%L is no key of a policy', left(key, 100)), 'The keys are ' || array_to_string(known_keys, ', ') || '.');
+      WHEN key = 'backoff' AND (given IN ('"exponential"', '"linear"', '"fixed"') OR CASE WHEN jsonb_typeof(given) = 'array' THEN
+             jsonb_array_length(given) BETWEEN 1 AND 100 AND NOT EXISTS (SELECT FROM jsonb_array_elements(given) delay WHERE pgcron.policy_interval(delay) IS NULL) END) IS NOT TRUE THEN
+        RETURN pgcron.refuse_retry(format('backoff %s is not known', left(given::text, 100)),
+          'It is "exponential", "linear", "fixed" or a list of 1 to 100 delays: seconds or intervals of up to 366 days.');
+      WHEN key = 'base' AND (pgcron.policy_interval(given) > '0' AND pgcron.policy_interval(given) <= '1 day') IS NOT TRUE THEN
+        RETURN pgcron.refuse_retry(format('base %s is out of range', left(given::text, 100)), 'The first retry waits up to this long: more than nothing, at most a day.');
+      WHEN key = 'cap' AND (pgcron.policy_interval(given) > '0' AND pgcron.policy_interval(given) <= '30 days') IS NOT TRUE THEN
+        RETURN pgcron.refuse_retry(format('cap %s is out of range', left(given::text, 100)), 'No retry waits longer than this: more than nothing, at most 30 days.');
+      WHEN key = 'jitter' AND jsonb_typeof(given) <> 'boolean' THEN
+        RETURN pgcron.refuse_retry(format('jitter is a JSON %s', jsonb_typeof(given)), 'It is true or false.');
+      WHEN key = 'retry_for' AND (pgcron.policy_interval(given) > '0') IS NOT TRUE THEN
+        RETURN pgcron.refuse_retry(format('retry_for %s is out of range', left(given::text, 100)), 'No retry begins later than this after the first attempt: more than nothing, at most 366 days.');
+      WHEN key IN ('retry_on', 'discard_on') AND NOT pgcron.causes_are_fine(given) THEN
+        RETURN pgcron.refuse_retry(format('%s %s is no list of causes', key, left(given::text, 100)), a_cause);
+      WHEN key = 'snooze_on' AND (CASE WHEN jsonb_typeof(given) = 'object' THEN
+             pgcron.causes_are_fine((SELECT coalesce(jsonb_agg(pair.key), '[]') FROM jsonb_each(given) pair))
+             AND NOT EXISTS (SELECT FROM jsonb_each(given) pair WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE) END) IS NOT TRUE THEN
+        RETURN pgcron.refuse_retry(format('snooze_on %s does not name causes and delays', left(given::text, 100)), 'It is an object of causes and delays. ' || a_cause);
+      WHEN key = 'snoozes' AND (CASE WHEN jsonb_typeof(given) = 'number' THEN given::text ~ '^\d{1,4}$' AND (given #>> '{}')::numeric <= 1000 END) IS NOT TRUE THEN
+        RETURN pgcron.refuse_retry(format('snoozes %s is out of range', left(given::text, 100)), 'A run may be snoozed 0 to 1000 times.');
+      ELSE
+    END CASE;
+  END LOOP;
+  RETURN true;
+END $_$;
+
+COMMENT ON FUNCTION pgcron.retry_policy_is_fine(policy jsonb) IS 'True for a retry policy; raises PC001 or PC004 with message, detail and hint otherwise.';
 
 CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -929,6 +1090,7 @@ CREATE TABLE pgcron.schedule (
     max_attempts integer,
     retry_base interval DEFAULT '00:00:02'::interval NOT NULL,
     retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
+    retry jsonb,
     delivery text DEFAULT 'at_least_once'::text NOT NULL,
     managed_by text DEFAULT 'sql'::text NOT NULL,
     version integer DEFAULT 1 NOT NULL,
@@ -939,6 +1101,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
     CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
     CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
+    CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
     CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once and at_most_once.'::text, 'Leave it out for at_least_once.'::text))),
     CONSTRAINT a_schedule_is_managed_by_a_door CHECK ((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text]))),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
@@ -978,12 +1141,18 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
                           format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
   END IF;
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, created_by)
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, created_by)
   VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler, letter.args,
-          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, coalesce(actor, session_user)) RETURNING id INTO new_id;
+          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, coalesce(actor, session_user)) RETURNING id INTO new_id;
   UPDATE pgcron.dead_letter SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user) WHERE run_id = run;
   RETURN new_id;
 END $$;
+
+CREATE FUNCTION pgcron.refuse_retry(fact text, rule text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', 'retry: ' || fact, rule,
+    'Write for example ''{"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours", "discard_on": ["ValueError"]}'', or leave it out.') $$;
 
 CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
     LANGUAGE plpgsql
@@ -1032,7 +1201,7 @@ BEGIN
     position := position + 1;
     PERFORM pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
                            wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
-                           wish ->> 'delivery');
+                           wish ->> 'delivery', nullif(wish -> 'retry', 'null'));
   END LOOP;
 EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, remedy = PG_EXCEPTION_HINT;
@@ -1076,10 +1245,10 @@ BEGIN
   END IF;
   ended := pgcron.ended_run(run);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          created_by)
+                          retry, created_by)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
-          ended.args, ended.delivery, ended.max_attempts, coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
-          coalesce(ended.retry_cap, '1 hour'), coalesce(actor, session_user)) RETURNING id INTO new_id;
+          ended.args, ended.delivery, ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
+          coalesce(ended.retry_cap, '1 hour'), ended.retry, coalesce(actor, session_user)) RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
 
@@ -1089,10 +1258,10 @@ CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL::jsonb, actor 
 DECLARE
   new_id bigint;
 BEGIN
-  INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
+  INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
                                   overlap, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, nullif(s.overlap, 'allow'), coalesce(run_now.actor, session_user)
+         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
@@ -1267,7 +1436,8 @@ CREATE TABLE pgcron.attempt (
     error_class text,
     error text,
     traceback text,
-    CONSTRAINT an_attempt_ends_in_a_known_way CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'lease_lost'::text, 'cancelled'::text])))
+    fingerprint text,
+    CONSTRAINT an_attempt_ends_in_a_known_way CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'lease_lost'::text, 'cancelled'::text, 'snoozed'::text])))
 )
 PARTITION BY RANGE (ended_at);
 
@@ -1304,9 +1474,11 @@ CREATE TABLE pgcron.dead_letter (
     timeout interval NOT NULL,
     retry_base interval NOT NULL,
     retry_cap interval NOT NULL,
+    retry jsonb,
     attempts integer NOT NULL,
     error_class text,
     error text,
+    fingerprint text,
     requeued_as bigint,
     requeued_at timestamp with time zone,
     requeued_by text,
@@ -1364,6 +1536,8 @@ CREATE TABLE pgcron.history_overflow (
     timeout interval,
     retry_base interval,
     retry_cap interval,
+    retry jsonb,
+    snoozes smallint,
     due_at timestamp with time zone CONSTRAINT history_due_at_not_null NOT NULL,
     created_at timestamp with time zone CONSTRAINT history_created_at_not_null NOT NULL,
     created_by text CONSTRAINT history_created_by_not_null NOT NULL,
@@ -1823,6 +1997,8 @@ CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 CREATE INDEX cursor_due ON pgcron.cursor USING btree (next_fire NULLS FIRST) WHERE ((status <> 'invalid'::text) AND (NOT is_paused));
 
 CREATE INDEX cursor_edited ON pgcron.cursor USING btree (schedule_id) WHERE edit_is_pending;
+
+CREATE INDEX dead_letter_group ON pgcron.dead_letter USING btree (fingerprint, died_at);
 
 CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) WHERE (requeued_as IS NULL);
 

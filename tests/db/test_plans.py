@@ -120,6 +120,8 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "error_classes": ["E" for _ in mine],
         "errors": ["e" for _ in mine],
         "tracebacks": ["t" for _ in mine],
+        "causes": ["E" for _ in mine],
+        "fingerprints": ["f" for _ in mine],
         "node": "n",
         "free": LIMIT // 2,
         "ahead": LIMIT // 2,

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,22 @@ async def test_another_status_fails_with_the_last_lines_of_stderr() -> None:
     assert (outcome.exit_status, outcome.retry) == (3, True)
     assert outcome.traceback.endswith("line 998\n")
     assert len(outcome.traceback) <= 2048
+
+
+@pytest.mark.parametrize(
+    ("status", "retry", "snooze"), [(75, True, False), (64, False, False), (99, True, True)]
+)
+async def test_a_template_says_what_its_exit_statuses_mean(
+    status: int, retry: bool, snooze: bool
+) -> None:
+    meanings = {"retry_on": frozenset({75}), "discard_on": frozenset({65})}
+    offered = shell(f"exit {status}", snooze_on=frozenset({99}), snooze=30.0, **meanings)
+
+    outcome, _ = await run_once(offered)
+
+    assert (outcome.retry, outcome.snooze) == (retry, snooze)
+    assert outcome.after == (timedelta(seconds=30) if snooze else None)
+    assert outcome.exit_status == status
 
 
 async def test_a_death_by_signal_says_which() -> None:

@@ -58,7 +58,7 @@ def enqueue(call: Call, **given: Any) -> int:
     columns: dict[str, Any] = {
         **{"handler": "py:work", "args": "{}", "queue": "default", "priority": 5, "due_at": None},
         **{"idempotency_key": None, "key_lifetime": None, "timeout": 60.0, "max_attempts": 3},
-        **{"delivery": "at_least_once", "actor": "me"},
+        **{"delivery": "at_least_once", "retry": None, "actor": "me"},
     }
     run: int = call("enqueue", **columns | given)[0]["run_id"]
     return run
@@ -70,7 +70,7 @@ def put(**given: Any) -> Statement:
         **{"timezone": None, "dst": None, "queue": None, "priority": None, "enabled": None},
         **{"overlap": "skip", "catchup": "latest", "catchup_window": 3600.0, "timeout": 60.0},
         **{"start_deadline": None, "max_attempts": None, "retry_base": 1.0, "retry_cap": 4.0},
-        **{"delivery": None, "managed_by": None, "actor": "me", "door": "sql"},
+        **{"retry": None, "delivery": None, "managed_by": None, "actor": "me", "door": "sql"},
     }
     return "put_schedule", columns | given
 
@@ -104,6 +104,7 @@ def _fail(kind: str, retryable: bool) -> Act:
             **{"kinds": [kind] * count, "retryables": [retryable] * count, "node": "n"},
             **{"retry_afters": [None] * count, "error_classes": ["E"] * count},
             **{"errors": ["wrong"] * count, "tracebacks": [None] * count},
+            **{"causes": ["E"] * count, "fingerprints": [None] * count},
         }
 
     return act

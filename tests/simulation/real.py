@@ -78,7 +78,7 @@ TABLES: Final[dict[str, tuple[str, type, str]]] = {
 # Rows of these hold a run as it was.
 _RUN_WHEN_IT_ENDED: Final = (
     *("id", "origin", "schedule_id", "schedule", "scheduled_for", "nominal_for", "parent_run"),
-    *("queue", "priority", "handler", "delivery", "attempt", "max_attempts", "due_at"),
+    *("queue", "priority", "handler", "delivery", "attempt", "max_attempts", "due_at", "snoozes"),
     *("created_at", "claimed_at", "owner", "fence", "cancel_reason"),
 )
 
@@ -192,7 +192,7 @@ def _query(table: str, kind: type, order: str) -> str:
         if one.name in _DURATIONS:
             columns.append(f"extract(epoch FROM {one.name})::float8 AS {one.name}")
         else:
-            columns.append(f"{one.name}::text" if one.name == "args" else one.name)
+            columns.append(f"{one.name}::text" if one.name in ("args", "retry") else one.name)
     return f"SELECT {', '.join(columns)} FROM pgcron.{table} ORDER BY {order}"
 
 

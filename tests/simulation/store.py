@@ -39,6 +39,7 @@ class Store(NodeStatements, ClaimStatements, ScheduleStatements):
         timeout: float | None,
         max_attempts: int | None,
         delivery: str | None,
+        retry: str | None,
         actor: str | None,
     ) -> list[Row]:
         now = self.now()
@@ -51,6 +52,7 @@ class Store(NodeStatements, ClaimStatements, ScheduleStatements):
         run.priority = 5 if priority is None else priority
         run.timeout, run.max_attempts = timeout or 3600.0, max_attempts
         run.delivery = delivery or "at_least_once"
+        run.retry = retry
         if idempotency_key is not None:
             lifetime = 86400.0 if key_lifetime is None else key_lifetime
             self.keys[idempotency_key] = (run.id, now + seconds(lifetime))
@@ -178,8 +180,9 @@ class Store(NodeStatements, ClaimStatements, ScheduleStatements):
             priority=ended.priority,
             args=ended.args,
             delivery=ended.delivery,
-            max_attempts=ended.max_attempts,
+            max_attempts=ended.max_attempts and ended.max_attempts - (ended.snoozes or 0),
             timeout=ended.timeout,
             retry_base=ended.retry_base,
             retry_cap=ended.retry_cap,
+            retry=ended.retry,
         )

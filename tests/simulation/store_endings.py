@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tests.simulation.retries import Failure, judge_attempt
 from tests.simulation.tables import Attempt, DeadLetter, Ended, Row, Run, Tables, seconds
 
 
@@ -44,16 +45,19 @@ class EndingStatements(Tables):
         error_classes: Sequence[str | None],
         errors: Sequence[str | None],
         tracebacks: Sequence[str | None],
+        causes: Sequence[str | None],
+        fingerprints: Sequence[str | None],
         node: str,
     ) -> list[Row]:
-        columns = (kinds, retryables, retry_afters, elapsed_seconds, error_classes, errors)
+        columns = (kinds, retryables, retry_afters, elapsed_seconds, error_classes, errors, causes)
         rows: list[Row] = []
-        for run, kind, retryable, after, elapsed, error_class, error in sorted(
+        for run, kind, retryable, after, elapsed, error_class, error, cause in sorted(
             self._held(run_ids, tokens, *columns), key=lambda row: row[0].id
         ):
             if run.started_at is None and elapsed is not None:
                 run.started_at = self.now() - seconds(elapsed)
-            rows.append(self._end_attempt(run, kind, retryable, after, error_class, error))
+            failure = Failure(kind, retryable, after, error_class, error, (cause or "").split())
+            rows.append(self._end_attempt(run, failure))
         return rows
 
     def release_runs(self, *, run_ids: Sequence[int], tokens: Sequence[UUID]) -> list[Row]:
@@ -100,7 +104,8 @@ class EndingStatements(Tables):
             name = node.name if node else str(run.owner)
             because = node.ended_because if node else "its session is gone"
             error = f"Node '{name}' ended ({because}) while it executed this attempt."
-            rows.append(self._end_attempt(run, "lease_lost", True, None, "LeaseLost", error))
+            failure = Failure("lease_lost", True, None, "LeaseLost", error, ["LeaseLost"])
+            rows.append(self._end_attempt(run, failure))
         return rows
 
     def end_waiting_runs(
@@ -160,24 +165,12 @@ class EndingStatements(Tables):
         node = self.nodes.get(run.owner) if run.owner else None
         return node is None or node.state == "dead"
 
-    def _verdict(self, run: Run, kind: str, retryable: bool) -> str:
-        if kind == "cancelled" or run.cancel_at is not None:
-            return "cancelled"
-        if run.delivery == "at_most_once":
-            return "lost" if kind == "lease_lost" else "dead"
-        return "retry" if retryable and run.attempt < (run.max_attempts or 5) else "dead"
-
-    def _end_attempt(
-        self,
-        run: Run,
-        kind: str,
-        retryable: bool,
-        retry_after: float | None,
-        error_class: str | None,
-        error: str | None,
-    ) -> Row:
-        verdict = self._verdict(run, kind, retryable)
-        outcome = "cancelled" if verdict == "cancelled" else kind
+    def _end_attempt(self, run: Run, failure: Failure) -> Row:
+        judged = judge_attempt(run, failure, self.now(), self.part, self._begun(run))
+        verdict, error = judged.verdict, failure.error
+        if judged.because is not None:
+            error = " ".join(filter(None, (error, f"(not retried: {judged.because})")))
+        outcome = "cancelled" if verdict == "cancelled" else judged.recorded
         self.attempts.append(
             Attempt(
                 run.id,
@@ -188,26 +181,29 @@ class EndingStatements(Tables):
                 run.claimed_at,
                 run.started_at,
                 self.now(),
-                error_class,
+                failure.error_class,
                 error,
             )
         )
-        if verdict == "retry":
-            if retry_after is not None:
-                delay = retry_after
-            elif kind == "lease_lost" and run.attempt == 1:
-                delay = 0.0
-            else:
-                longest = run.retry_base * 2.0 ** (min(run.attempt, 20) - 1)
-                delay = self.part() * min(run.retry_cap, longest)
-            run.due_at = self.now() + seconds(delay)
+        if verdict in ("retry", "snooze"):
+            if verdict == "snooze":
+                run.snoozes = (run.snoozes or 0) + 1
+                run.max_attempts = (run.max_attempts or 5) + 1
+            run.due_at = self.now() + judged.delay
             run.expire_at, run.last_error = None, error
             _put_back(run)
         else:
+            if verdict == "cancelled":
+                run.cancel_reason = run.cancel_reason or error
             if verdict in ("dead", "lost"):
                 self.dead_letters[run.id] = DeadLetter(replace(run), verdict, self.now(), error)
             self.end(run, Ended(replace(run), verdict, self.now(), error, None, run.started_at))
         return Row(run_id=run.id, verdict=verdict)
+
+    def _begun(self, run: Run) -> datetime | None:
+        """When the first attempt was claimed."""
+        earlier = [attempt.claimed_at for attempt in self.attempts if attempt.run_id == run.id]
+        return min(filter(None, [*earlier, run.claimed_at]), default=None)
 
     def _end_waiting(self, run: Run, outcome: str, reason: str) -> None:
         if run.schedule_id is not None and run.scheduled_for is not None:

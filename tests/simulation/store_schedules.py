@@ -301,5 +301,6 @@ class ScheduleStatements(EndingStatements):
             timeout=schedule.timeout,
             retry_base=schedule.retry_base,
             retry_cap=schedule.retry_cap,
+            retry=schedule.retry,
             overlap=None if schedule.overlap == "allow" else schedule.overlap,
         )

@@ -100,6 +100,7 @@ class Story:
             max_attempts=1 if is_once else chance.choice((1, 3, 5)),
             retry_base=0.5,
             retry_cap=2.0,
+            retry=None,
             delivery="at_most_once" if is_once else "at_least_once",
             managed_by=None,
             actor="me",
@@ -124,6 +125,7 @@ class Story:
                 timeout=chance.choice((2.0, 60.0)),
                 max_attempts=1 if is_once else chance.choice((1, 3, 5)),
                 delivery="at_most_once" if is_once else "at_least_once",
+                retry=None,
                 actor="me",
             )
             # Retries follow soon, so that the end comes soon.

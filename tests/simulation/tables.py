@@ -61,6 +61,7 @@ class Schedule:
     max_attempts: int | None = None
     retry_base: float = 2.0
     retry_cap: float = 3600.0
+    retry: str | None = None
     delivery: str = "at_least_once"
     managed_by: str = "sql"
     paused_note: str | None = None
@@ -106,8 +107,10 @@ class Run:
     timeout: float = 3600.0
     retry_base: float = 2.0
     retry_cap: float = 3600.0
+    retry: str | None = None
     overlap: str | None = None
     overlap_slot: int | None = None
+    snoozes: int | None = None
     owner: UUID | None = None
     token: UUID | None = None
     fence: int | None = None

@@ -34,6 +34,7 @@ def enqueue(simulation: Simulation, args: str) -> int:
         timeout=None,
         max_attempts=None,
         delivery=None,
+        retry=None,
         actor="me",
     )
     run: int = rows[0]["run_id"]

@@ -30,6 +30,14 @@ NAMES = ("hourly", "often")
 PATHS = [(queue, priority) for priority in (4, 5) for queue in QUEUES]
 
 few = st.integers(0, 9)
+# As PostgreSQL writes them.
+POLICIES = (
+    None,
+    '{"jitter": false, "backoff": "linear"}',
+    '{"snoozes": 1, "retry_for": 30, "snooze_on": {"exit:75": 5}}',
+    '{"backoff": [1, 3], "discard_on": ["ValueError"]}',
+    '{"cap": 3, "base": 2, "jitter": true, "retry_on": ["exit:75", "timed_out"]}',
+)
 
 
 class Calls(RuleBasedStateMachine):
@@ -132,6 +140,7 @@ class Calls(RuleBasedStateMachine):
         key: str | None,
         attempts: int | None,
         once: bool,
+        retry: str | None = None,
     ) -> None:
         rows = self.both.call(
             "enqueue",
@@ -145,6 +154,7 @@ class Calls(RuleBasedStateMachine):
             timeout=60.0,
             max_attempts=1 if once else attempts,
             delivery="at_most_once" if once else "at_least_once",
+            retry=retry,
             actor="me",
         )
         self.runs.append(rows[0]["run_id"])
@@ -159,6 +169,7 @@ class Calls(RuleBasedStateMachine):
         attempts=st.sampled_from([None, 1, 2]),
         enabled=st.sampled_from([None, None, True, False]),
         once=st.sampled_from([False, False, True]),
+        retry=st.sampled_from(POLICIES),
     )
     def a_schedule_is_put(
         self,
@@ -171,6 +182,7 @@ class Calls(RuleBasedStateMachine):
         attempts: int | None,
         enabled: bool | None,
         once: bool,
+        retry: str | None = None,
     ) -> None:
         self.both.call(
             "put_schedule",
@@ -192,6 +204,7 @@ class Calls(RuleBasedStateMachine):
             retry_base=1.0,
             retry_cap=4.0,
             delivery="at_most_once" if once else "at_least_once",
+            retry=retry,
             managed_by=None,
             actor="me",
             door="sql",
@@ -266,8 +279,11 @@ class Calls(RuleBasedStateMachine):
         which=st.sets(few, min_size=1, max_size=3),
         kind=few,
         after=st.sampled_from([None, 0.0, 2.0]),
+        cause=st.sampled_from([None, "ValueError Exception", "pgcron_ha.Retry Retry", "exit:75"]),
     )
-    def claims_end(self, which: set[int], kind: int, after: float | None) -> None:
+    def claims_end(
+        self, which: set[int], kind: int, after: float | None, cause: str | None
+    ) -> None:
         claims = {row["id"]: row for row in (self._claim(number) for number in which)}.values()
         held: dict[str, Any] = {
             "run_ids": [row["id"] for row in claims],
@@ -282,15 +298,18 @@ class Calls(RuleBasedStateMachine):
         elif kind == 4:
             self.both.call("mark_started", **held, **elapsed)
         else:
-            kinds = ("failed", "timed_out", "lease_lost", "cancelled", "failed")
+            kinds = ("failed", "timed_out", "lease_lost", "cancelled")
+            last = "snoozed" if cause is None else "failed"
             self.both.call(
                 "fail_runs",
-                kinds=[kinds[kind - 5] for _ in claims],
+                kinds=[(*kinds, last)[kind - 5] for _ in claims],
                 retryables=[kind < 9 for _ in claims],
                 retry_afters=[after for _ in claims],
                 error_classes=["ValueError" for _ in claims],
                 errors=["it went wrong" for _ in claims],
                 tracebacks=[None for _ in claims],
+                causes=[cause for _ in claims],
+                fingerprints=[None for _ in claims],
                 node="n",
                 **held,
                 **elapsed,

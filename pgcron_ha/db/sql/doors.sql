@@ -2,7 +2,7 @@
 -- Args come as text and durations as seconds, so that neither a caller's JSON codec nor a driver's idea of an interval matters.
 SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priority::int, :due_at::timestamptz, :idempotency_key::text,
                       make_interval(secs => :key_lifetime::float8), make_interval(secs => :timeout::float8), :max_attempts::int, :delivery::text,
-                      :actor::text) AS run_id;
+                      :retry::text::jsonb, :actor::text) AS run_id;
 
 -- name: enqueue_many
 SELECT pgcron.enqueue_many(:runs::text::jsonb, :actor::text) AS run_ids;
@@ -14,7 +14,7 @@ SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
          queue => :queue::text, priority => :priority::int, enabled => :enabled::boolean, overlap => :overlap::text, catchup => :catchup::text,
          catchup_window => make_interval(secs => :catchup_window::float8), start_deadline => make_interval(secs => :start_deadline::float8),
          timeout => make_interval(secs => :timeout::float8), max_attempts => :max_attempts::int, retry_base => make_interval(secs => :retry_base::float8),
-         retry_cap => make_interval(secs => :retry_cap::float8), delivery => :delivery::text, managed_by => :managed_by::text, actor => :actor::text,
+         retry_cap => make_interval(secs => :retry_cap::float8), retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text, actor => :actor::text,
          door => :door::text) ELSE same.id END AS schedule_id
 FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON same.name = :name AND same.spec = :spec AND same.handler = :handler
   AND same.args = coalesce(:args::text::jsonb, same.args) AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
@@ -25,7 +25,8 @@ FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON same.name = :name AND same
   AND same.timeout = coalesce(make_interval(secs => :timeout), same.timeout)
   AND same.max_attempts IS NOT DISTINCT FROM coalesce(:max_attempts, same.max_attempts)
   AND same.retry_base = coalesce(make_interval(secs => :retry_base), same.retry_base)
-  AND same.retry_cap = coalesce(make_interval(secs => :retry_cap), same.retry_cap) AND same.delivery = coalesce(:delivery, same.delivery)
+  AND same.retry_cap = coalesce(make_interval(secs => :retry_cap), same.retry_cap)
+  AND same.retry IS NOT DISTINCT FROM nullif(coalesce(:retry::text::jsonb, same.retry), '{}') AND same.delivery = coalesce(:delivery, same.delivery)
   AND same.managed_by = coalesce(:managed_by, same.managed_by);
 
 -- name: pause_schedule

@@ -8,9 +8,9 @@ WITH ended AS (
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
 INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
-                            attempt, max_attempts, timeout, retry_base, retry_cap, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
+                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
 SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, 'succeeded',
-       attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
+       attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), retry, snoozes, due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended
 RETURNING id;
@@ -20,7 +20,8 @@ RETURNING id;
 -- running -> dead
 -- running -> lost
 -- running -> cancelled
-SELECT run_id, verdict FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds, :error_classes, :errors, :tracebacks, :node);
+SELECT run_id, verdict FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds, :error_classes, :errors, :tracebacks,
+                                          :causes, :fingerprints, :node);
 
 -- name: release_runs
 -- running -> ready
