@@ -14,7 +14,7 @@ from pgcron_ha.cli.output import json_option
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.new_runs import request_new_run, send_runs
-from pgcron_ha.client.run_request import RunRequest, request_run
+from pgcron_ha.client.run_request import request_run
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
@@ -81,7 +81,7 @@ def enqueue_command(
         print_run_id(run_id, as_json)
 
 
-async def _send(session: Session, requests: Iterator[RunRequest]) -> list[int]:
+async def _send(session: Session, requests: Iterator[str]) -> list[int]:
     ids: list[int] = []
     async with session.connection.transaction():
         while batch := list(islice(requests, BATCH)):
@@ -89,7 +89,7 @@ async def _send(session: Session, requests: Iterator[RunRequest]) -> list[int]:
     return ids
 
 
-def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[RunRequest]:
+def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[str]:
     number = 0
     while line := _line(file, number + 1):
         number += 1
@@ -101,7 +101,8 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[RunRequest]
             )
         if line.strip():
             wish = _wish(line, f"line {number}")
-            yield request_new_run({**defaults, **wish}, _as_it_is, f"line {number}")
+            request = request_new_run({**defaults, **wish}, _as_it_is, f"line {number}")
+            yield request.as_json()
 
 
 def _line(file: TextIO, number: int) -> str:

@@ -202,7 +202,8 @@ class App:
         A living `idempotency_key`, or one that stands twice, gives the same id. Raises as
         `enqueue` does, in words that begin with ``run 3 of 20``; TooLarge for more.
         """
-        requests = request_runs(runs, self._name_of, self._check_args if check_args else None)
+        check = self._check_args if check_args else None
+        requests = list(request_runs(runs, self._name_of, check))
         async with self._connection(conn) as connection:
             return await send_runs(connection, requests, self.schema)
 

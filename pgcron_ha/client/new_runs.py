@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, Required, TypedDict
 
+from pgcron_ha.client import checks
 from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.db import doors
@@ -42,9 +43,9 @@ def request_runs(
     runs: Iterable[Mapping[str, Any]],
     name_of: Callable[[Any], str],
     check_args: Callable[[str, str], None] | None = None,
-) -> list[RunRequest]:
-    """The checked requests in order; `name_of` gives a handler's full name, `check_args` judges
-    the args (JSON text) of a handler.
+) -> Iterator[str]:
+    """The checked requests in order, as JSON; `name_of` gives a handler's full name, `check_args`
+    judges the args (JSON text) of a handler.
 
     Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
     """
@@ -55,10 +56,48 @@ def request_runs(
             f"One call takes up to {MOST_RUNS} runs.",
             _DIVIDE,
         )
-    return [
-        request_new_run(wish, name_of, f"run {place} of {len(wishes)}", check_args)
-        for place, wish in enumerate(wishes, 1)
-    ]
+    judged: dict[object, tuple[str, str]] = {}
+    for place, wish in enumerate(wishes, 1):
+        which = f"run {place} of {len(wishes)}"
+        # Most differ in nothing but their args, and the rest is the dearer part.
+        rest = _all_but_args(wish)
+        known = judged.get(rest) if rest else None
+        if known is None:
+            request = request_new_run(wish, name_of, which, check_args)
+            args, members = request.args, request.all_but_args()
+            if rest:
+                judged[rest] = request.handler, members
+        else:
+            handler, members = known
+            args = _judged_args(handler, wish["args"], which, check_args)
+        yield f'{{{members},"args":{args}}}'
+
+
+def _all_but_args(wish: object) -> tuple[object, ...]:
+    """What makes two requests the same but for their args; empty when it can't be compared.
+
+    Types are part of it: True is no priority although it equals 1.
+    """
+    if type(wish) is not dict or "args" not in wish:
+        return ()
+    rest = tuple([(key, value, type(value)) for key, value in wish.items() if key != "args"])
+    try:
+        hash(rest)
+    except TypeError:
+        return ()
+    return rest
+
+
+def _judged_args(
+    handler: str, args: Any, which: str, check_args: Callable[[str, str], None] | None
+) -> str:
+    try:
+        text = checks.args_text(args)
+        if check_args is not None:
+            check_args(handler, text)
+    except PgcronError as error:
+        raise type(error)(f"{which}: {error.message}", error.detail, error.hint) from None
+    return text
 
 
 def request_new_run(
@@ -87,14 +126,17 @@ def request_new_run(
 
 
 async def send_runs(
-    connection: Any, requests: Sequence[RunRequest], schema: str, actor: str | None = None
+    connection: Any, requests: Sequence[str], schema: str, actor: str | None = None
 ) -> list[int]:
-    """The ids in the same order; in the transaction of `connection`. Raises TooLarge."""
-    objects = []
+    """The ids of requests as JSON, in their order; in the transaction of `connection`.
+
+    Raises TooLarge.
+    """
+    objects: list[str] = []
     size = 0
     for request in requests:
-        objects.append(request.as_json())
-        size += len(objects[-1])
+        objects.append(request)
+        size += len(request)
         if size > MOST_BYTES:
             raise TooLarge(
                 f"{len(objects)} of {len(requests)} runs have more than {MOST_BYTES} characters",

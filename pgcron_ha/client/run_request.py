@@ -49,7 +49,11 @@ class RunRequest(NamedTuple):
 
     def as_json(self) -> str:
         """What `pgcron.enqueue_many` takes for it, without what has the default."""
-        members = [f'"handler":"{self.handler}","args":{self.args}']
+        return f'{{{self.all_but_args()},"args":{self.args}}}'
+
+    def all_but_args(self) -> str:
+        """The members of that object that say more than args."""
+        members = [f'"handler":"{self.handler}"']
         if self.queue != "default":
             members.append(f'"queue":"{self.queue}"')
         if self.priority != 5:
@@ -67,7 +71,7 @@ class RunRequest(NamedTuple):
             members.append(f'"delivery":"{self.delivery}"')
         if self.retry is not None:
             members.append(f'"retry":{self.retry}')
-        return f"{{{','.join(members)}}}"
+        return ",".join(members)
 
 
 def request_run(

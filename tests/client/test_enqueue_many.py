@@ -140,3 +140,33 @@ async def test_an_instant_at_the_edge_of_time_arrives_as_it_is(
 
     rows = await connection.fetch("SELECT due_at FROM pgcron.run ORDER BY id")
     assert [row["due_at"] for row in rows] == edges
+
+
+async def test_runs_that_differ_in_their_args_alone_are_judged_each(
+    database: str, connection: Reader
+) -> None:
+    app = App(database)
+
+    @app.handler("report")
+    async def report(context: object, n: int) -> None: ...
+
+    def wish(args: Any, priority: Any = 1) -> NewRun:
+        return {"handler": report, "args": args, "priority": priority}
+
+    async with app:
+        await app.enqueue_many([wish({"n": 1}), wish({"n": 2}), wish('{"n": 3}'), wish(None)])
+        for bad, words in (
+            (wish({"n": 5}, True), "priority True is out of range"),
+            (wish({"n": 5}, 1.0), "priority 1.0 is out of range"),
+            (wish({"n": 5}, [1]), "priority [1] is out of range"),
+            (wish({"n": {5}}), "args can't be written as JSON"),
+            (wish("[]"), "args is a JSON array"),
+        ):
+            with pytest.raises(InvalidInput) as refusal:
+                await app.enqueue_many([wish({"n": 4}), bad])
+            assert refusal.value.message == f"run 2 of 2: {words}"
+
+    rows = await connection.fetch(
+        "SELECT args ->> 'n', priority, handler FROM pgcron.run ORDER BY id"
+    )
+    assert [tuple(row) for row in rows] == [(n, 1, "py:report") for n in ("1", "2", "3", None)]
