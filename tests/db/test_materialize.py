@@ -336,6 +336,23 @@ async def test_a_cancelled_fire_stays_cancelled_in_the_ledger(connection: Connec
     assert await history_row(connection, run["id"]) is not None
 
 
+async def test_new_schedules_and_those_that_are_due_take_turns(connection: Connection) -> None:
+    ids = [await put_schedule(connection, f"s{number}") for number in range(6)]
+    for place, schedule in enumerate(ids[3:]):
+        await connection.execute(
+            "UPDATE pgcron.cursor SET next_fire = now() + $2 * interval '1 s'"
+            " WHERE schedule_id = $1",
+            *(schedule, place),
+        )
+
+    due = [
+        row["schedule_id"] for row in await call(connection, "due_cursors", refill=60.0, at_most=4)
+    ]
+
+    assert (due[1], due[3]) == (ids[3], ids[4])
+    assert {due[0], due[2]} < set(ids[:3])
+
+
 async def test_due_cursors_are_those_with_fires_before_the_horizon(connection: Connection) -> None:
     names = ["new", "soon", "later", "never", "paused"]
     ids = {name: await put_schedule(connection, name) for name in names}

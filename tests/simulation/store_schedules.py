@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -29,8 +30,11 @@ class ScheduleStatements(EndingStatements):
             and (cursor.next_fire is None or cursor.next_fire <= soon)
             and self.schedules[cursor.schedule_id].enabled
         ]
-        due.sort(key=lambda c: (c.next_fire is not None, c.next_fire or c.watermark))
-        return [self._due_row(cursor) for cursor in due[:at_most]]
+        new = [cursor for cursor in due if cursor.next_fire is None]
+        known = sorted((c for c in due if c.next_fire), key=lambda c: c.next_fire or c.watermark)
+        turns = itertools.zip_longest(new, known)
+        ordered = [cursor for turn in turns for cursor in turn if cursor is not None]
+        return [self._due_row(cursor) for cursor in ordered[:at_most]]
 
     def materialize(
         self,
