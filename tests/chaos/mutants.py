@@ -199,6 +199,7 @@ _NO_LEDGER = ("ALTER TABLE pgcron.occurrence DROP CONSTRAINT occurrence_pkey", _
 _LOST = Failpoints(lost=0.05)
 _ZOMBIES = Failpoints(lost=0.01, frozen=0.01)
 _SLOW = Failpoints(slow=0.3, lost=0.01)
+_ALWAYS_SLOW = Failpoints(slow=0.95)
 
 _A_TOKEN = "token = (SELECT gen_random_uuid())"
 _THE_RUNS = ((_A_TOKEN, "token = r.uuid"),)
@@ -275,8 +276,8 @@ MUTANTS: Final = (
         "no_generation",
         "a decision counts for the version it was made for",
         texts={"materialize": ((" AND c.generation = p.generation", ""),)},
-        needs=("N17",),
-        points=_SLOW,
+        needs=("N17.pause_after_an_edit",),
+        points=_ALWAYS_SLOW,
     ),
     Mutant(
         "no_ledger",

@@ -142,6 +142,27 @@ async def edit_behind_a_lock(stage: Stage, fault: Fault, chance: random.Random) 
     client.forget_connection()
 
 
+async def pause_after_an_edit(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N17: a pause right after an edit, while nodes decide on what the edit has made."""
+    client = Client(stage, fault.seed)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + fault.seconds
+    while True:
+        name = f"e{chance.randrange(EDITED)}"
+        for change in ("spec = $3, enabled = true", "spec = $3, enabled = false"):
+            query = f"UPDATE pgcron.schedule SET {change}, args = args {_STAMP} WHERE name = $2"
+            await client.ask(
+                "edit", f"{query} RETURNING id", name, "* * * * * *", name=name, is_late=False
+            )
+            # Long enough to be read by every node, too short to be decided by a slow one.
+            await asyncio.sleep(chance.uniform(0.05, 0.2))
+        await asyncio.sleep(chance.uniform(0.5, 1.5) * stage.settings.ttl)
+        if loop.time() >= end:
+            break
+    await _resume_all(client)
+    client.forget_connection()
+
+
 async def _one_edit(client: Client, name: str, ttl: float) -> None:
     chance = client.chance
     kind = chance.choice(KINDS)
