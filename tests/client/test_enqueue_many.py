@@ -148,7 +148,7 @@ async def test_runs_that_differ_in_their_args_alone_are_judged_each(
     app = App(database)
 
     @app.handler("report")
-    async def report(context: object, n: int) -> None: ...
+    async def report(context: object, n: int = 0) -> None: ...
 
     def wish(args: Any, priority: Any = 1) -> NewRun:
         return {"handler": report, "args": args, "priority": priority}
@@ -159,7 +159,8 @@ async def test_runs_that_differ_in_their_args_alone_are_judged_each(
             (wish({"n": 5}, True), "priority True is out of range"),
             (wish({"n": 5}, 1.0), "priority 1.0 is out of range"),
             (wish({"n": 5}, [1]), "priority [1] is out of range"),
-            (wish({"n": {5}}), "args can't be written as JSON"),
+            (wish("{"), "args '{' is not JSON"),
+            (wish({"n": "x"}), "the arg 'n' of py:report is \"x\"; expected: a whole number"),
             (wish("[]"), "args is a JSON array"),
         ):
             with pytest.raises(InvalidInput) as refusal:
