@@ -31,7 +31,7 @@ class Sizes:
     # Cursors come due when half of the horizon is used up: before that nothing is materialized.
     hourly_settle_seconds: float = 32
     held_runs: int = 200_000
-    held_rounds: int = 1
+    held_rounds: int = 3
     backlog_rows: int = 1_000_000
     backlog_runs: int = 50_000
     backlog_rounds: int = 3
