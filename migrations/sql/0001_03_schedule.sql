@@ -36,12 +36,15 @@ CREATE TABLE pgcron.schedule (
   retry_cap interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_retry_cap_is_positive CHECK ((retry_cap > '0' AND retry_cap <= '30 days') OR pgcron.refuse('PC001',
     format('retry_cap %s is out of range', retry_cap), 'No retry waits longer than this.', 'Write for example ''1 hour''.')),
   retry jsonb CONSTRAINT a_retry_policy_is_readable CHECK (retry IS NULL OR pgcron.retry_policy_is_fine(retry)),
-  delivery text NOT NULL DEFAULT 'at_least_once' CONSTRAINT a_schedule_delivery_is_known CHECK (delivery IN ('at_least_once', 'at_most_once') OR pgcron.refuse('PC001',
-    format('delivery %L is not known', left(delivery, 100)), 'This version knows at_least_once and at_most_once.', 'Leave it out for at_least_once.')),
+  delivery text NOT NULL DEFAULT 'at_least_once' CONSTRAINT a_schedule_delivery_is_known CHECK (delivery IN ('at_least_once', 'at_most_once', 'transactional') OR pgcron.refuse('PC001',
+    format('delivery %L is not known', left(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.', 'Leave it out for at_least_once.')),
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')),
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
+  CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (delivery <> 'transactional' OR handler ~ '^(py|sql):' OR pgcron.refuse('PC001',
+    format('delivery transactional with handler %L', left(handler, 200)), 'Only py: and sql: handlers can have their effects in the transaction that completes the run.',
+    'Use at_least_once, and give the idempotency key to whoever must not do it twice.')),
   CONSTRAINT at_most_once_means_one_attempt CHECK (delivery <> 'at_most_once' OR coalesce(max_attempts, 1) = 1 OR pgcron.refuse('PC001',
     format('max_attempts %s with at_most_once', max_attempts), 'A run that may be executed at most once can''t be tried again.', 'Leave max_attempts out, or use at_least_once.'))
 ) WITH (fillfactor = 90);

@@ -82,7 +82,8 @@ DECLARE
     WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
     WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
     WHEN (jsonb_typeof(r.args) = 'object' AND octet_length(r.args::text) <= 262144) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
-    WHEN (r.delivery IN ('at_least_once', 'at_most_once')) IS NOT TRUE THEN 'a_run_delivery_is_known'
+    WHEN (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')) IS NOT TRUE THEN 'a_run_delivery_is_known'
+    WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE THEN 'only_py_and_sql_handlers_share_a_transaction'
     WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE THEN 'run_attempts_are_1_to_100'
     WHEN (r.timeout > '0' AND r.timeout <= '30 days') IS NOT TRUE THEN 'a_run_timeout_is_positive'
     WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
@@ -106,7 +107,9 @@ BEGIN
     WHEN 'a_run_priority_is_0_to_9' THEN RETURN pgcron.refuse('PC001', format('priority %s is out of range', r.priority),
       'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.');
     WHEN 'a_run_delivery_is_known' THEN RETURN pgcron.refuse('PC001', format('delivery %L is not known', left(r.delivery, 100)),
-      'This version knows at_least_once and at_most_once.', 'Leave it out for at_least_once.');
+      'This version knows at_least_once, at_most_once and transactional.', 'Leave it out for at_least_once.');
+    WHEN 'only_py_and_sql_handlers_share_a_transaction' THEN RETURN pgcron.refuse('PC001', format('delivery transactional with handler %L', left(r.handler, 200)),
+      'Only py: and sql: handlers can have their effects in the transaction that completes the run.', 'Use at_least_once, and give the idempotency key to whoever must not do it twice.');
     WHEN 'run_attempts_are_1_to_100' THEN RETURN pgcron.refuse('PC001', format('max_attempts %s is out of range', r.max_attempts),
       'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).');
     WHEN 'at_most_once_means_one_attempt' THEN RETURN pgcron.refuse('PC001', format('max_attempts %s with at_most_once', r.max_attempts),

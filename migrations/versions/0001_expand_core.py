@@ -20,6 +20,7 @@ SCRIPTS = (
     "0001_09_functions",
     "0001_10_views",
     "0001_11_lanes",
+    "0001_12_claims_of_others",
 )
 
 

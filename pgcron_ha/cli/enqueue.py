@@ -45,7 +45,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     "--delivery",
     default="at_least_once",
     show_default=True,
-    help="at_least_once or at_most_once.",
+    help="at_least_once, at_most_once or transactional.",
 )
 @arguments.retry_option()
 @json_option

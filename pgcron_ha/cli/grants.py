@@ -12,7 +12,7 @@ from pgcron_ha.config import Settings
 from pgcron_ha.db.statements import in_schema
 from pgcron_ha.errors import InvalidInput
 
-PARTS = ("producer", "scheduler", "operator", "viewer")
+PARTS = ("producer", "scheduler", "operator", "viewer", "service")
 
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by"
@@ -62,6 +62,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT SELECT, INSERT, UPDATE (run_id, expires_at) ON idempotency TO",
     ),
     "viewer": _READ,
+    # Who works for a run that a node executes: no table, and nothing without the claim's token.
+    "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run TO",),
 }
 _MOST_CHARACTERS = 63
 
@@ -74,8 +76,9 @@ def grants_command(settings: Settings, part: str, role: str) -> None:
     """Print the SQL that gives ROLE the rights of a part.
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
-    redrive. viewer: look. A role may have several parts. Nodes connect as the role that migrated,
-    which owns the tables and makes their partitions.
+    redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
+    own transaction. A role may have several parts. Nodes connect as the role that migrated, which
+    owns the tables and makes their partitions.
     """
     for statement in statements(part, role, settings.schema):
         click.echo(statement)
@@ -89,7 +92,8 @@ def statements(part: str, role: str, schema: str) -> Iterator[str]:
     yield f"GRANT SELECT ON {schema}.alembic_version TO {receiver};"
     for statement in _STATEMENTS[part]:
         grant, on, relations = statement.removesuffix(" TO").rpartition(" ON ")
-        kind = "SEQUENCE " if relations.startswith("SEQUENCE ") else ""
+        word = relations.partition(" ")[0]
+        kind = f"{word} " if word in ("SEQUENCE", "FUNCTION") else ""
         names = relations.removeprefix(kind).split(", ")
         listed = ", ".join(f"{schema}.{name}" for name in names)
         yield f"{grant}{on}{kind}{listed} TO {receiver};"

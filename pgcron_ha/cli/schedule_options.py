@@ -29,7 +29,7 @@ _OPTIONS = (
     click.option("--retry-base", metavar="DURATION", help="The first retry waits up to this."),
     click.option("--retry-cap", metavar="DURATION", help="No retry waits longer."),
     arguments.retry_option(),
-    click.option("--delivery", metavar="HOW", help="at_least_once or at_most_once."),
+    click.option("--delivery", metavar="HOW", help="at_least_once, at_most_once or transactional."),
 )
 
 

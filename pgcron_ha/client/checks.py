@@ -22,7 +22,7 @@ MOST_NAME_CHARACTERS: Final = 200
 LONGEST_TIMEOUT: Final = timedelta(days=30)
 LONGEST_RETRY_BASE: Final = timedelta(days=1)
 MOST_ATTEMPTS: Final = 100
-DELIVERIES: Final = ("at_least_once", "at_most_once")
+DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
 
 _HANDLER: Final = re.compile(r"(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -108,7 +108,7 @@ def choice(what: str, value: object, known: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in known:
         raise InvalidInput(
             f"{what} '{str(value)[:100]}' is not known",
-            f"This version knows {' and '.join(known)}.",
+            f"This version knows {', '.join(known[:-1])} and {known[-1]}.",
             f"Leave it out for {known[0]}.",
         )
     return value

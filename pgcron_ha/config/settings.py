@@ -40,6 +40,7 @@ class NodeSettings:
     state_directory: Path
     horizon: float
     poll_interval: float
+    transactions: int
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,12 @@ SETTINGS: tuple[Setting, ...] = (
         Duration("50ms", "1m"),
         "1s",
         "How long a missed wake-up can go unnoticed; three times that where notifications arrive.",
+    ),
+    Setting(
+        "node.transactions",
+        Integer(1, 1000),
+        4,
+        "How many handlers may have a transaction open at once (delivery transactional).",
     ),
     Setting(
         "log.format",

@@ -14,6 +14,8 @@ Whatever node, connection or server dies, freezes or is cut off, at whatever mom
 - Each owed fire is decided exactly once: it becomes one run, or a record says why it did not.
 - No run is lost: what was acknowledged ends, once, and its end stands in history.
 - A run that succeeded was executed to its end at least once, by the claim whose success is told.
+- What a ``transactional`` run did on its context's connection is committed with its completion,
+  fenced by the token, or not at all: once, whatever dies, also after a failover that loses both.
 - An ``at_most_once`` run is started at most once; it ends ``lost`` when its node dies.
 - No two runs of a schedule with overlap ``skip`` execute at once, and no run executes beside
   itself. (What people ask for again by `retry_run` or `redrive` is a run of its own, beside the

@@ -20,7 +20,9 @@ from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.base import (
     SUCCEEDED,
+    Committed,
     Context,
+    Doubtful,
     Failed,
     Interrupted,
     Outcome,
@@ -101,10 +103,25 @@ class Completer(Service):
         successes = [ended for ended in batch if _is_success(ended)]
         await self._tell(successes, self._finish)
         if len(successes) < len(batch):
-            others = [ended for ended in batch if type(ended[1]) is not Succeeded]
+            others = await self._tell_committed(
+                [ended for ended in batch if type(ended[1]) is not Succeeded]
+            )
             await self._tell([each for each in others if _is_release(each)], self._release)
             await self._tell([each for each in others if not _is_release(each)], self._fail)
         return 0 if self._pending else None
+
+    async def _tell_committed(self, batch: list[Ended]) -> list[Ended]:
+        """Settles what was completed by its handler's own transaction; returns the others.
+
+        A COMMIT without an answer is told as a failure. Whoever ends the run waits for the
+        transaction, if it still is under way, so the refusal means: look whether it was committed.
+        """
+        committed = [ended for ended in batch if type(ended[1]) is Committed]
+        if committed:
+            count_successes(committed)
+            await self._settle(committed, _Told([ended[0] for ended in committed], []))
+        self._resent.update(ended[0] for ended in batch if type(ended[1]) is Doubtful)
+        return [ended for ended in batch if type(ended[1]) is not Committed]
 
     async def _tell(self, batch: list[Ended], send: _Send) -> None:
         if not batch:
@@ -140,7 +157,11 @@ class Completer(Service):
             )
             arrived = {row[0] for row in rows}
             count_successes(
-                [each for each in batch if each[0].run_id in arrived and _is_success(each)]
+                [
+                    each
+                    for each in batch
+                    if each[0].run_id in arrived and isinstance(each[1], Succeeded | Doubtful)
+                ]
             )
             # A release leaves no trace: one that is refused the second time was done the first.
             arrived.update(ended[0].run_id for ended in batch if _is_release(ended))

@@ -17,6 +17,7 @@ from zoneinfo import available_timezones
 from pgcron_ha.config import Settings
 from pgcron_ha.db.link import Link
 from pgcron_ha.db.revision import require_revision
+from pgcron_ha.db.transactions import Transactions
 from pgcron_ha.engine.completer import Completer
 from pgcron_ha.engine.dispatcher import Dispatcher
 from pgcron_ha.engine.home import Home
@@ -197,8 +198,15 @@ class Node:
                 [home.descriptor],
                 home.directory,
             )
+        node = self.settings.node
         executors["py"] = PythonExecutor(
-            handlers, runner.done, runner.feed_for("py"), self._recorder, self.settings.node.slots
+            handlers,
+            runner.done,
+            runner.feed_for("py"),
+            self._recorder,
+            node.slots,
+            Transactions(self._dsn, node.transactions, self.settings.schema, node.name),
+            self._recorder.flush_from_thread,
         )
         return executors
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
@@ -87,6 +88,10 @@ class Recorder(Service):
             await self._write_batch()
         for claim in ending:
             self._sequences.pop(claim, None)
+
+    def flush_from_thread(self, context: Context) -> Future[None]:
+        """As `flush_lines_of`, asked for by another thread."""
+        return asyncio.run_coroutine_threadsafe(self.flush_lines_of([context]), self._loop)
 
     async def _write_batch(self) -> None:
         async with self._writing:  # two writers would send the same lines twice

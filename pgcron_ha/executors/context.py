@@ -17,6 +17,7 @@ from pgcron_ha.executors.operating_system import boottime
 
 if TYPE_CHECKING:
     from pgcron_ha.executors.lines import RunLog
+    from pgcron_ha.executors.transaction import Isolation, RunTransaction, TransactionBlock
 
 Stream: TypeAlias = Literal["stdout", "stderr", "log"]
 
@@ -50,6 +51,7 @@ class Context:
         "_log",
         "_next_progress",
         "_sink",
+        "_transaction",
         "_values",
         "_work",
         "attempt",
@@ -109,6 +111,7 @@ class Context:
         self._lease: Lease | None = None
         self._log: RunLog | None = None
         self._values: Mapping[str, Any]  # of the call, once the args were judged
+        self._transaction: RunTransaction | None = None
         self._work: Any = None
         self._next_progress = 0.0
 
@@ -137,6 +140,28 @@ class Context:
             raise Stopped(self.stop_reason)
         if self._lease is not None and boottime() >= self._lease.deadline:
             raise Stopped(StopReason.LEASE_LOST)
+
+    def connection(self, isolation: Isolation = "read_committed") -> TransactionBlock:
+        """A connection to the product's database, inside the transaction that completes this run.
+
+        ``async with context.connection() as connection`` gives an asyncpg connection, a plain
+        ``with`` (in plain functions) one whose ``execute``, ``fetch``, ``fetchrow``, ``fetchval``
+        and ``executemany`` wait. What is done there is committed together with the run's
+        completion when the handler returns, and only if this claim still holds the run: once,
+        whatever dies. It is rolled back when the handler fails, and what one block did when the
+        block fails. The transaction is not ended by the handler; an idle one is ended by the
+        server after a minute. Raises `InvalidInput` for a run with another delivery.
+        """
+        if self._transaction is None:
+            raise InvalidInput(
+                f"run {self.run_id} has no transaction: its delivery is {self.delivery}",
+                "Only with transactional, and in a py: handler of the node's own process, effects"
+                " and completion are committed together.",
+                "Ask for the run, or define its schedule, with delivery => 'transactional'.",
+            )
+        from pgcron_ha.executors.transaction import TransactionBlock
+
+        return TransactionBlock(self._transaction, isolation)
 
     def log(self, line: str, stream: Stream = "log") -> None:
         """Add to the run's log; a text of several lines becomes several. Thread-safe."""

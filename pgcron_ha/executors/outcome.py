@@ -52,6 +52,20 @@ class Interrupted:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Committed(Succeeded):
+    """The handler returned, and the run's completion was committed with what it did: the database
+    knows it already.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful(Failed):
+    """The answer to a COMMIT with the run's completion got lost: a success if the database has the
+    completion, else a failure that left nothing.
+    """
+
+
 Outcome: TypeAlias = Succeeded | Failed | Interrupted
 
 SUCCEEDED = Succeeded()

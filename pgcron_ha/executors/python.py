@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from time import monotonic
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.capture import capture, current_run
@@ -26,6 +26,10 @@ from pgcron_ha.executors.handler_threads import HandlerThreads
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Interrupted, Outcome
 from pgcron_ha.executors.python_handler import PythonHandler
+
+if TYPE_CHECKING:
+    from pgcron_ha.db.transactions import Transactions
+    from pgcron_ha.executors.transaction import FlushLines
 
 MAX_THREADS = 64
 """Plain functions that run at the same time; the engine's slots are usually fewer."""
@@ -53,11 +57,18 @@ class PythonExecutor:
         feed: Feed,
         sink: LogSink,
         max_threads: int = MAX_THREADS,
+        transactions: Transactions | None = None,
+        flush: FlushLines | None = None,
     ) -> None:
+        """``transactions`` are those of runs with that delivery; ``flush`` writes the lines of a
+        run before it is committed.
+        """
         self._handlers = {handler.full_name: handler for handler in registry.values()}
         self._done = done
         self._feed = feed
         self._sink = sink
+        self._transactions = transactions
+        self._flush = flush
         self._lease = Lease()
         self._live: set[Context] = set()
         self._inbox: deque[Context] = deque()
@@ -94,6 +105,8 @@ class PythonExecutor:
         """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
         if context.stop_reason is None:
             context.stop_reason = reason
+            if context._transaction is not None:
+                context._transaction.interrupt()
             with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs any more
                 self._loop.call_soon_threadsafe(self._cancel, context)
 
@@ -118,6 +131,9 @@ class PythonExecutor:
             self.stop(context, StopReason.SHUTDOWN)
         if self._live:
             await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
+        if self._transactions is not None:
+            closing = asyncio.run_coroutine_threadsafe(self._transactions.close(), self._loop)
+            await asyncio.wait({asyncio.wrap_future(closing)}, timeout=_END_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         await asyncio.wait({asyncio.wrap_future(self._loop_ended)}, timeout=_END_SECONDS)
         if self._loop_ended.done():  # else user code blocks the loop; the thread ends after it
@@ -139,6 +155,14 @@ class PythonExecutor:
             message = f"this node does not offer the handler {context.handler!r}"
             self._finish(context, Failed("NotFound", message))
         else:
+            if context.delivery == "transactional" and self._transactions is not None:
+                # A node without such runs never loads it.
+                from pgcron_ha.executors.transaction import RunTransaction
+
+                assert self._flush is not None
+                context._transaction = RunTransaction(
+                    context, self._transactions, self._flush, self._loop
+                )
             return True
         return False
 
@@ -146,6 +170,7 @@ class PythonExecutor:
         if context._log is not None:
             context._log.finish()
         context._work = None
+        context._transaction = None
         context._sink = None  # what it left behind prints where the process does
         self._live.discard(context)
         self._done(context, outcome)
@@ -221,6 +246,9 @@ class PythonExecutor:
                 outcome = SUCCEEDED if result is None else outcome_of_result(result)
             except BaseException as error:
                 outcome = outcome_of_error(error, context)
+            if context._transaction is not None:
+                context._work = None  # a stop must not cancel a COMMIT
+                outcome = await context._transaction.settle(outcome)
         self._finish(context, outcome)
         return waiting is not None
 
@@ -261,6 +289,8 @@ class PythonExecutor:
         outcome: Outcome | None = _refusal(context, handler)
         if outcome is None:
             outcome = self._variables.copy().run(_call_plain, context, handler)
+            if context._transaction is not None:
+                outcome = context._transaction.settle_in_thread(outcome)
         self._finish(context, outcome)
         following = self._next()
         if following is not None and following._work.is_async:

@@ -125,3 +125,18 @@ def test_a_viewer_only_looks(granted: Callable[[str], As], cli: Cli) -> None:
     assert refused(viewer("enqueue", "py:x"))
     assert refused(viewer("runs", "cancel", run_id))
     assert refused(viewer("schedules", "pause", "s"))
+
+
+def test_a_service_shows_a_claims_token_and_nothing_else(
+    granted: Callable[[str], As], database: str, role: str
+) -> None:
+    service = granted("service")
+
+    with (
+        psycopg.connect(dsn_of(role, database)) as connection,
+        pytest.raises(psycopg.Error) as refusal,
+    ):
+        connection.execute("SELECT pgcron.assert_token(1, gen_random_uuid())")
+    assert refusal.value.sqlstate == "PC012"
+    assert refused(service("enqueue", "py:x"))
+    assert refused(service("runs", "list"))

@@ -60,6 +60,18 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
 
+CREATE FUNCTION pgcron.assert_token(run bigint, token uuid) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  PERFORM FROM pgcron.run r WHERE r.id = assert_token.run AND r.token = assert_token.token;
+  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(assert_token.run); END IF;
+  INSERT INTO pgcron.assertion (run, token) VALUES (assert_token.run, assert_token.token) ON CONFLICT DO NOTHING;
+END $$;
+
+COMMENT ON FUNCTION pgcron.assert_token(run bigint, token uuid) IS 'Raises PC012 now, or at the end of the caller''s transaction, if the token does not hold the run (any more): it can''t commit after the run was taken away. Nobody waits for the caller before its COMMIT.';
+
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
     uuid uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -669,6 +681,45 @@ BEGIN
       LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e;
 END $$;
 
+CREATE FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double precision DEFAULT NULL::double precision, result jsonb DEFAULT NULL::jsonb, node text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  ending pgcron.run;
+BEGIN
+  IF octet_length(finish_run.result::text) > 262144 THEN
+    PERFORM pgcron.refuse('PC004', format('the result has %s bytes', octet_length(finish_run.result::text)), 'A result may have 262144 bytes (256 KiB) as JSON text.',
+                          'Store it in a table of yours and give its key.');
+  END IF;
+  DELETE FROM pgcron.run r WHERE r.id = finish_run.run AND r.token = finish_run.token RETURNING r.* INTO ending;
+  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run); END IF;
+  -- It held until here, and nobody can take it away from here on.
+  DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run;
+  BEGIN
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
+                            finished_at)
+    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
+            ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
+            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
+            coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
+            ending.cancel_reason, finish_run.result, clock_timestamp());
+  EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
+                            finished_at)
+    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
+            ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
+            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
+            coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
+            ending.cancel_reason, finish_run.result, clock_timestamp());
+  END;
+END $$;
+
+COMMENT ON FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double precision, result jsonb, node text) IS 'Completes a run inside the caller''s transaction: its effects and the completion are committed together or not at all. Raises PC012 if the token does not hold the run.';
+
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
@@ -686,6 +737,22 @@ BEGIN
 EXCEPTION WHEN datetime_field_overflow THEN      -- a 13th month, a 30th of February
   RETURN false;
 END $_$;
+
+CREATE FUNCTION pgcron.judge_assertions() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  asserted record;
+BEGIN
+  FOR asserted IN SELECT a.run, a.token FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() ORDER BY a.run LOOP
+    PERFORM FROM pgcron.run r WHERE r.id = asserted.run AND r.token = asserted.token FOR SHARE;
+    IF NOT FOUND THEN PERFORM pgcron.refuse_claim(asserted.run); END IF;
+    DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = asserted.run AND a.token = asserted.token;
+  END LOOP;
+  RETURN NULL;
+END $$;
 
 CREATE FUNCTION pgcron.judge_attempt(run pgcron.run, kind text, retryable boolean, retry_after double precision, causes text[], OUT verdict text, OUT delay interval, OUT recorded text, OUT because text) RETURNS record
     LANGUAGE plpgsql
@@ -763,7 +830,8 @@ DECLARE
     WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
     WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
     WHEN (jsonb_typeof(r.args) = 'object' AND octet_length(r.args::text) <= 262144) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
-    WHEN (r.delivery IN ('at_least_once', 'at_most_once')) IS NOT TRUE THEN 'a_run_delivery_is_known'
+    WHEN (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')) IS NOT TRUE THEN 'a_run_delivery_is_known'
+    WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE THEN 'only_py_and_sql_handlers_share_a_transaction'
     WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE THEN 'run_attempts_are_1_to_100'
     WHEN (r.timeout > '0' AND r.timeout <= '30 days') IS NOT TRUE THEN 'a_run_timeout_is_positive'
     WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
@@ -1102,7 +1170,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
     CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
     CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
-    CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once and at_most_once.'::text, 'Leave it out for at_least_once.'::text))),
+    CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text, 'transactional'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.'::text, 'Leave it out for at_least_once.'::text))),
     CONSTRAINT a_schedule_is_managed_by_a_door CHECK ((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text]))),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
     CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
@@ -1113,6 +1181,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
     CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text])) OR pgcron.refuse('PC001'::text, format('overlap policy %L is not known'::text, "left"(overlap, 100)), 'This version knows skip (do not start while the last run is not over) and allow.'::text, 'Leave it out for skip.'::text))),
     CONSTRAINT at_most_once_means_one_attempt CHECK (((delivery <> 'at_most_once'::text) OR (COALESCE(max_attempts, 1) = 1) OR pgcron.refuse('PC001'::text, format('max_attempts %s with at_most_once'::text, max_attempts), 'A run that may be executed at most once can''t be tried again.'::text, 'Leave max_attempts out, or use at_least_once.'::text))),
+    CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (((delivery <> 'transactional'::text) OR (handler ~ '^(py|sql):'::text) OR pgcron.refuse('PC001'::text, format('delivery transactional with handler %L'::text, "left"(handler, 200)), 'Only py: and sql: handlers can have their effects in the transaction that completes the run.'::text, 'Use at_least_once, and give the idempotency key to whoever must not do it twice.'::text))),
     CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
     CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text)))
 )
@@ -1148,6 +1217,13 @@ BEGIN
   RETURN new_id;
 END $$;
 
+CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC012', format('the claim of run %s is over', coalesce(run::text, 'NULL')),
+    'The token is not the one that holds the run: it has ended, was given back, or is executed by somebody else now.',
+    'Roll back and do nothing more for this run; another attempt does the work, or has done it.') $$;
+
 CREATE FUNCTION pgcron.refuse_retry(fact text, rule text) RETURNS boolean
     LANGUAGE sql
     AS $$
@@ -1166,7 +1242,9 @@ BEGIN
     WHEN 'a_run_priority_is_0_to_9' THEN RETURN pgcron.refuse('PC001', format('priority %s is out of range', r.priority),
       'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.');
     WHEN 'a_run_delivery_is_known' THEN RETURN pgcron.refuse('PC001', format('delivery %L is not known', left(r.delivery, 100)),
-      'This version knows at_least_once and at_most_once.', 'Leave it out for at_least_once.');
+      'This version knows at_least_once, at_most_once and transactional.', 'Leave it out for at_least_once.');
+    WHEN 'only_py_and_sql_handlers_share_a_transaction' THEN RETURN pgcron.refuse('PC001', format('delivery transactional with handler %L', left(r.handler, 200)),
+      'Only py: and sql: handlers can have their effects in the transaction that completes the run.', 'Use at_least_once, and give the idempotency key to whoever must not do it twice.');
     WHEN 'run_attempts_are_1_to_100' THEN RETURN pgcron.refuse('PC001', format('max_attempts %s is out of range', r.max_attempts),
       'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).');
     WHEN 'at_most_once_means_one_attempt' THEN RETURN pgcron.refuse('PC001', format('max_attempts %s with at_most_once', r.max_attempts),
@@ -1422,6 +1500,14 @@ END $$;
 CREATE TABLE pgcron.alembic_version (
     version_num character varying(32) NOT NULL
 );
+
+CREATE TABLE pgcron.assertion (
+    transaction xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    run bigint NOT NULL,
+    token uuid NOT NULL
+);
+
+COMMENT ON TABLE pgcron.assertion IS 'Claims that transactions under way rely on; empty whenever none is.';
 
 CREATE TABLE pgcron.attempt (
     run_id bigint NOT NULL,
@@ -1941,6 +2027,9 @@ ALTER TABLE pgcron.run
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
 
+ALTER TABLE ONLY pgcron.assertion
+    ADD CONSTRAINT assertion_pkey PRIMARY KEY (transaction, run, token);
+
 ALTER TABLE ONLY pgcron.cluster
     ADD CONSTRAINT cluster_pkey PRIMARY KEY (one);
 
@@ -2043,6 +2132,8 @@ CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EAC
 CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();
 
 CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_was_written();
+
+CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.assertion DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pgcron.judge_assertions();
 
 CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
 

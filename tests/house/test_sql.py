@@ -36,6 +36,8 @@ _STATEMENT = re.compile(
 ALLOWED = (
     ("pgcron_ha/db/connecting.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/clients.py", "SET ", "settings of the session; can't be prepared"),
+    ("pgcron_ha/db/handler_pool.py", "SET ", "settings of the session; can't be prepared"),
+    ("pgcron_ha/db/transactions.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/link.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/schema.py", "CREATE SCHEMA ", "alembic's; there is nothing before it"),
     ("pgcron_ha/db/schema.py", "SELECT pg_advisory_xact_lock(", "alembic's connection"),

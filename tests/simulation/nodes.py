@@ -188,6 +188,7 @@ class Place:
             state_directory=Path("/"),
             horizon=size.horizon,
             poll_interval=1.0,
+            transactions=4,
         )
         web = WebSettings(Address("127.0.0.1", 0))
         return Settings("stand-in", "pgcron", node, LogSettings("text", "error"), web, {})

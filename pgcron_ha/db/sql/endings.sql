@@ -47,3 +47,8 @@ WHERE h.id = ANY(:run_ids)
 UNION ALL
 SELECT a.run_id FROM pgcron.attempt a JOIN unnest(:run_ids::bigint[], :fences::bigint[]) given(id, fence) ON a.run_id = given.id AND a.fence = given.fence
 WHERE a.run_id = ANY(:run_ids);
+
+-- name: finish_run
+-- running -> succeeded
+-- Inside the transaction that holds the handler's effects; raises PC012 when the claim is over.
+SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node);

@@ -1,0 +1,157 @@
+"""Transactions of handlers in the product's own database, which end with the run's completion."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+from uuid import UUID
+
+import asyncpg
+
+from pgcron_ha.db.connecting import CONNECTION_ERRORS, unavailable
+from pgcron_ha.db.handler_pool import HandlerPool, cut
+from pgcron_ha.db.link import Unanswered
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.errors import from_sqlstate
+
+Isolation: TypeAlias = Literal["read_committed", "repeatable_read", "serializable"]
+
+T = TypeVar("T")
+
+IDLE_IN_TRANSACTION_SECONDS: Final = 60
+"""How long a handler may keep its transaction open between two statements. The server ends it
+then: a node that is frozen would hold its locks for as long as it is.
+"""
+
+# Also of a COMMIT that waits for a synchronous standby.
+_ANSWER_SECONDS: Final = 10.0
+_SETTINGS: Final = f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECONDS}s'"
+
+
+class Transactions:
+    """At most `most` at a time; who comes then waits. Belongs to the loop that first uses it."""
+
+    def __init__(self, dsn: str, most: int, schema: str = DEFAULT_SCHEMA, node: str = "") -> None:
+        """`node` is the name that completed runs keep."""
+        self._pool = HandlerPool(lambda: dsn, most, _SETTINGS)
+        self._node = node
+        statements = load(schema)
+        self._finish = statements["finish_run"].sql
+        self._mark = statements["mark_started"].sql
+
+    async def begin(self, run: int, token: UUID, elapsed: float, isolation: Isolation) -> Open:
+        """Begins one, `elapsed` seconds after its run's handler.
+
+        Raises DatabaseUnavailable, or the server's error.
+        """
+        connection = await self._pool.acquire()
+        try:
+            if isolation != "read_committed":
+                # Its snapshot is of its beginning: whoever writes the row afterwards ends it. So
+                # what a node writes into the row of a run that lasts is written before.
+                await connection.fetch(self._mark, [run], [token], [elapsed])
+            transaction = connection.transaction(isolation=isolation)
+            await transaction.start()
+        except BaseException as error:
+            cut(connection)
+            self._pool.give_back(connection)
+            if isinstance(error, CONNECTION_ERRORS):
+                raise unavailable(error) from error
+            raise
+        return Open(self, connection, transaction, isolation)
+
+    async def close(self) -> None:
+        """Ends all connections, at once those that are in use."""
+        await self._pool.close()
+
+    def give_back(self, connection: Any) -> None:
+        """Its transaction is over, or it is broken."""
+        self._pool.give_back(connection)
+
+    def finish_arguments(
+        self, run: int, token: UUID, elapsed: float, result: str | None
+    ) -> tuple[Any, ...]:
+        """The statement of a fenced completion, and its arguments."""
+        return (self._finish, run, token, elapsed, result, self._node)
+
+
+class Open:
+    """A transaction under way. Nothing may be done with it after `commit` and `roll_back`."""
+
+    def __init__(
+        self, transactions: Transactions, connection: Any, transaction: Any, isolation: Isolation
+    ) -> None:
+        self.connection = connection
+        """An `asyncpg.Connection`, for the handler."""
+        self.isolation = isolation
+        self._transactions = transactions
+        self._transaction = transaction
+        self._is_over = False
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether somebody ended it with a statement of their own."""
+        try:
+            return not self.connection.is_closed() and not self.connection.is_in_transaction()
+        except asyncpg.InterfaceError:  # the connection broke, and the pool took it back
+            return False
+
+    async def savepoint(self) -> Any:
+        """Has ``commit()`` and ``rollback()``, of what comes from here on."""
+        savepoint = self.connection.transaction()
+        await savepoint.start()
+        return savepoint
+
+    async def finish(self, run: int, token: UUID, elapsed: float, result: str | None) -> None:
+        """The fenced completion: raises Fenced when the token does not hold the run any more, and
+        Unanswered.
+        """
+        statement = self._transactions.finish_arguments(run, token, elapsed, result)
+        await self._answer(self.connection.execute(*statement))
+
+    async def commit(self) -> None:
+        """Raises Unanswered when it may have happened, other errors when it did not."""
+        await self._answer(self._transaction.commit())
+        self._leave()
+
+    async def roll_back(self) -> None:
+        """Raises nothing: what can't be rolled back is cut off, which is the same."""
+        try:
+            await self._answer(self._transaction.rollback())
+        except Exception:
+            cut(self.connection)
+        self._leave()
+
+    def drop(self) -> None:
+        """Ends the connection at once, whatever is under way."""
+        if not self._is_over:
+            cut(self.connection)
+            self._leave()
+
+    def _leave(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._transactions.give_back(self.connection)
+
+    async def _answer(self, sending: Awaitable[T]) -> T:
+        # Never cancelled: a cancel request can make a COMMIT visible that waits for its standby.
+        task = asyncio.ensure_future(sending)
+        done, _ = await asyncio.wait({task}, timeout=_ANSWER_SECONDS)
+        if not done:
+            cut(self.connection)
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            raise Unanswered(
+                "the database did not answer in time", "The transaction may be committed."
+            )
+        try:
+            return task.result()
+        except CONNECTION_ERRORS as error:
+            cut(self.connection)
+            raise Unanswered(
+                "the connection to the database broke", f"{type(error).__name__}: {error}"
+            ) from error
+        except asyncpg.PostgresError as error:
+            # Errors of ours as such; others as the handler's own statements raise them.
+            ours = from_sqlstate(error.sqlstate, error.message, error.detail, error.hint)
+            raise ours or error from error
