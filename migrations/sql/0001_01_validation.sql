@@ -14,12 +14,12 @@ COMMENT ON FUNCTION pgcron.refuse(text, text, text, text) IS
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $$;
+  SELECT handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $$;
 
 CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
-    'A handler is written kind:name; the kinds are py, shell, http and sql, the name has letters, digits, "_", "." and "-".',
+    'A handler is written kind:name; the kinds are py, shell, http, sql and those of other executors, the name has letters, digits, "_", "." and "-".',
     'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
 
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean

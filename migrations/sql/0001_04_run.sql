@@ -78,7 +78,7 @@ DECLARE
     -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
     WHEN r.attempt > 0 THEN NULL
     WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive')) IS NOT TRUE THEN 'a_run_has_a_known_origin'
-    WHEN (r.handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
+    WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
     WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
     WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
     WHEN (jsonb_typeof(r.args) = 'object' AND octet_length(r.args::text) <= 262144) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'

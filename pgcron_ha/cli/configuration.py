@@ -30,8 +30,9 @@ def config_command(explain: bool, as_json: bool) -> None:
     # Shown first and judged last: whoever has a wrong value sees where it stands.
     settings = load_settings(sources)
     if not as_json:
-        for name in settings.shell:
-            click.echo(f"[shell.{name}]  # {sources.file}")
+        for kind, tables in (*sources.tables.items(), *settings.plugins.items()):
+            for name in tables:
+                click.echo(f"[{kind}.{name}]  # {sources.file}")
 
 
 def _descriptions(sources: SourcedSettings) -> Iterator[dict[str, object]]:

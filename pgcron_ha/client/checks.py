@@ -24,7 +24,8 @@ LONGEST_RETRY_BASE: Final = timedelta(days=1)
 MOST_ATTEMPTS: Final = 100
 DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
 
-_HANDLER: Final = re.compile(r"(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+MOST_HANDLER_CHARACTERS: Final = 206
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 # As PostgreSQL writes jsonb, so that both count the same bytes.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
@@ -33,15 +34,16 @@ _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 
 def handler_name(name: object) -> str:
     """A full handler name such as ``py:report``."""
-    if not isinstance(name, str) or not _HANDLER.fullmatch(name):
+    is_fine = isinstance(name, str) and _HANDLER.fullmatch(name) is not None
+    if not is_fine or len(str(name)) > MOST_HANDLER_CHARACTERS:
         raise InvalidInput(
             f"handler '{str(name)[:200]}' is not a handler name",
-            "A handler is written kind:name; the kinds are py, shell, http and sql, "
-            'the name has letters, digits, "_", "." and "-".',
+            "A handler is written kind:name; the kinds are py, shell, http, sql and those of "
+            'other executors, the name has letters, digits, "_", "." and "-".',
             "Write for example 'py:report' or 'shell:backup'; "
             "`pgcron-ha nodes` lists what live nodes offer.",
         )
-    return name
+    return str(name)
 
 
 def args_text(args: Mapping[str, Any] | str | None) -> str:

@@ -8,6 +8,7 @@ same file lets this node run.
 """
 
 from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.config.loading import load_settings
 from pgcron_ha.config.settings import (
     SETTINGS,
@@ -23,6 +24,7 @@ from pgcron_ha.config.values import Address, format_duration, parse_duration
 __all__ = [
     "SETTINGS",
     "Address",
+    "HttpDestination",
     "LogSettings",
     "NodeSettings",
     "Setting",

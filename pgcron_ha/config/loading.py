@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pgcron_ha.config.capabilities import read_shell_templates
+from pgcron_ha.config.http_destinations import read_http_destinations
 from pgcron_ha.config.settings import (
     BY_KEY,
     LogSettings,
@@ -15,7 +16,12 @@ from pgcron_ha.config.settings import (
     Settings,
     WebSettings,
 )
-from pgcron_ha.config.sources import SourcedSettings, SourcedValue, read_sources
+from pgcron_ha.config.sources import (
+    CAPABILITIES,
+    SourcedSettings,
+    SourcedValue,
+    read_sources,
+)
 from pgcron_ha.errors import ConfigError
 
 # The beginning of a value is enough to recognize it in a sentence.
@@ -35,8 +41,9 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
             typed[key] = BY_KEY[key].read(value.raw)
         except ValueError as error:
             problems.append(_problem(BY_KEY[key], value, str(error)))
-    shell, shell_problems = read_shell_templates(sources.shell)
-    problems.extend(f"{problem} ({sources.file})" for problem in shell_problems)
+    shell, shell_problems = read_shell_templates(sources.tables.get("shell", {}))
+    http, http_problems = read_http_destinations(sources.tables.get("http", {}))
+    problems.extend(f"{problem} ({sources.file})" for problem in (*shell_problems, *http_problems))
     if problems:
         raise _config_error(problems)
     return Settings(
@@ -46,6 +53,8 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
         log=LogSettings(**_table(typed, "log")),
         web=WebSettings(**_table(typed, "web")),
         shell=MappingProxyType(shell),
+        http=MappingProxyType(http),
+        plugins=sources.plugins,
     )
 
 
@@ -65,8 +74,9 @@ def _problem(setting: Setting, value: SourcedValue, expected: str) -> str:
 
 def _config_error(problems: list[str]) -> ConfigError:
     hint = "`pgcron-ha config --explain` lists every setting, its default and its variable"
-    if all(problem.startswith("shell") for problem in problems):
-        hint = "README.md shows a whole [shell.NAME] table"
+    kinds = {kind for problem in problems for kind in CAPABILITIES if problem.startswith(kind)}
+    if len(kinds) == 1 and all(problem.startswith(tuple(kinds)) for problem in problems):
+        hint = f"README.md shows a whole [{kinds.pop()}.NAME] table"
     if len(problems) == 1:
         return ConfigError(problems[0], None, hint)
     return ConfigError(f"{len(problems)} problems in the configuration", "\n".join(problems), hint)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.config.values import (
     Address,
     Choice,
@@ -35,6 +36,7 @@ class NodeSettings:
     slots: int
     lease_ttl: float
     apps: tuple[str, ...]
+    executors: tuple[str, ...]
     prefetch: int
     grace: float
     state_directory: Path
@@ -68,6 +70,9 @@ class Settings:
     log: LogSettings
     web: WebSettings
     shell: Mapping[str, ShellTemplate]
+    http: Mapping[str, HttpDestination]
+    plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
+    """Tables of executors that are not ours, by kind and name."""
 
     def required_dsn(self) -> str:
         """The DSN; raises `ConfigError` that says where to give one."""
@@ -137,6 +142,10 @@ _SCHEMA = Text(
     "1 to 40 lower-case letters, digits and _, not beginning with a digit or pg_",
 )
 _NODE = Text(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a name of 1 to 100 letters, digits and _ . -")
+_KIND = Text(
+    r"[a-z][a-z0-9_]{0,19}",
+    "a kind of handlers: 1 to 20 lower-case letters, digits and _, beginning with a letter",
+)
 _APP = Text(
     r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,100}", "module:attribute, such as shop.jobs:app"
 )
@@ -161,6 +170,12 @@ SETTINGS: tuple[Setting, ...] = (
         TextList(_APP, True),
         [],
         "Python applications whose handlers this node offers: module:attribute.",
+    ),
+    Setting(
+        "node.executors",
+        TextList(_KIND, True),
+        [],
+        "Executors of other packages that this node offers without a table for them in the file.",
     ),
     Setting(
         "node.prefetch",

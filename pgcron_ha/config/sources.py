@@ -15,6 +15,8 @@ from pgcron_ha.errors import ConfigError
 DEFAULT_FILE = "pgcron-ha.toml"
 # A configuration file is read by people; one of this size is another file given by mistake.
 MAX_FILE_BYTES = 1 << 20
+# The kinds of handlers that are built in and made from tables [KIND.NAME] of the file.
+CAPABILITIES = ("shell", "http")
 # Alike enough to be a slip. Orchestrators set variables of their own with our prefix (a service
 # called pgcron-ha gives PGCRON_HA_PORT), so an unlike name is not ours to refuse.
 _SLIP = 0.85
@@ -31,10 +33,16 @@ class SourcedValue:
 
 @dataclass(frozen=True)
 class SourcedSettings:
-    """The winning raw value of each key, the capability tables, and what was not understood."""
+    """The winning raw value of each key, the capability tables by kind, and what was not
+    understood.
+
+    `plugins` are tables of kinds that are not built in: what they mean is known to the executor
+    that a node loads for them.
+    """
 
     values: Mapping[str, SourcedValue]
-    shell: Mapping[str, object]
+    tables: Mapping[str, Mapping[str, object]]
+    plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
     problems: tuple[str, ...]
     file: Path | None
 
@@ -42,6 +50,8 @@ class SourcedSettings:
 @dataclass
 class _Merge:
     values: dict[str, SourcedValue] = field(default_factory=dict)
+    tables: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    plugins: dict[str, Mapping[str, Mapping[str, object]]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -60,14 +70,21 @@ def read_sources(
         merge.values[setting.key] = SourcedValue(setting.raw_default(), "default", setting.key)
     found = file if file is not None else Path(DEFAULT_FILE)
     is_read = file is not None or found.is_file()
-    shell = _merge_file(merge, found) if is_read else {}
+    if is_read:
+        _merge_file(merge, found)
     _merge_environment(merge, os.environ if environment is None else environment)
     for key, raw in (flags or {}).items():
         if key not in BY_KEY:
             raise KeyError(f"no setting is called {key!r}")
         if raw is not None:
             merge.values[key] = SourcedValue(raw, "flag", BY_KEY[key].flag)
-    return SourcedSettings(merge.values, shell, tuple(merge.problems), found if is_read else None)
+    return SourcedSettings(
+        merge.values,
+        merge.tables,
+        merge.plugins,
+        tuple(merge.problems),
+        found if is_read else None,
+    )
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
@@ -76,19 +93,31 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-def _merge_file(merge: _Merge, path: Path) -> Mapping[str, object]:
+def _merge_file(merge: _Merge, path: Path) -> None:
     content = _read_toml(path)
-    shell = content.pop("shell", {})
-    if not isinstance(shell, dict):
-        merge.problems.append(f"shell ({path}): expected tables [shell.NAME]")
-        shell = {}
+    for kind in CAPABILITIES:
+        tables = content.pop(kind, {})
+        if isinstance(tables, dict):
+            merge.tables[kind] = tables
+        else:
+            merge.problems.append(f"{kind} ({path}): expected tables [{kind}.NAME]")
+    for kind in [name for name, raw in content.items() if _is_for_a_plugin(name, raw)]:
+        merge.plugins[kind] = content.pop(kind)  # type: ignore[assignment]
     for key, raw in _flatten(content):
         if key in BY_KEY:
             merge.values[key] = SourcedValue(raw, str(path), key)
         else:
-            known = [*BY_KEY, "shell"]
+            known = [*BY_KEY, *CAPABILITIES]
             merge.problems.append(f"'{key}' ({path}): unknown setting{nearest(key, known)}")
-    return shell
+
+
+def _is_for_a_plugin(name: str, raw: object) -> bool:
+    """Tables in a table, which no settings are, under a name that is no slip of one we know."""
+    is_nested = (
+        isinstance(raw, dict) and bool(raw) and all(isinstance(v, dict) for v in raw.values())
+    )
+    ours = [*{key.partition(".")[0] for key in BY_KEY}, *CAPABILITIES]
+    return is_nested and name not in ours and not nearest(name, ours)
 
 
 def _read_toml(path: Path) -> dict[str, object]:

@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,6 @@ from zoneinfo import available_timezones
 from pgcron_ha.config import Settings
 from pgcron_ha.db.link import Link
 from pgcron_ha.db.revision import require_revision
-from pgcron_ha.db.transactions import Transactions
 from pgcron_ha.engine.completer import Completer
 from pgcron_ha.engine.dispatcher import Dispatcher
 from pgcron_ha.engine.home import Home
@@ -34,12 +33,10 @@ from pgcron_ha.engine.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.standing import NodeLook
 from pgcron_ha.engine.strangers import settle_strangers
 from pgcron_ha.engine.watch import Watch
-from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.base import Executor, Interrupted, StopReason
+from pgcron_ha.engine.workforce import build_executors
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.base import Interrupted, StopReason
 from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.executors.python import PythonExecutor
-from pgcron_ha.executors.python_handler import PythonHandler
-from pgcron_ha.executors.shell import ShellExecutor
 from pgcron_ha.telemetry.events import NodeLeft, ServiceFailed
 from pgcron_ha.telemetry.log import emit
 
@@ -89,7 +86,7 @@ class Node:
             Home, self.settings.node.state_directory, self.settings.node.name
         )
         try:
-            self._build(home)
+            await self._build(home)
             await self._work()
         except BaseExceptionGroup as group:
             raise _first_of_ours(group) from group
@@ -120,7 +117,7 @@ class Node:
 
     # Building.
 
-    def _build(self, home: Home) -> None:
+    async def _build(self, home: Home) -> None:
         node = self.settings.node
         self._loop = asyncio.get_running_loop()
         self._links = {
@@ -136,7 +133,9 @@ class Node:
         )
         endings = self._links["endings"]
         self._recorder = Recorder(endings)
-        self._executors = self._build_executors(home)
+        self._executors = await build_executors(
+            self.settings, self._apps, self._runner, self._recorder, home
+        )
         self._runner.use(self._executors)
         handlers = sorted(
             frozenset().union(*(each.handlers() for each in self._executors.values()))
@@ -175,40 +174,6 @@ class Node:
             },
             self._dispatcher.trust_notifications,
         )
-
-    def _build_executors(self, home: Home) -> Mapping[str, Executor]:
-        handlers: dict[str, PythonHandler] = {}
-        for app in self._apps:
-            for name, handler in app.handlers.items():
-                if handlers.setdefault(name, handler) is not handler:
-                    raise ConfigError(
-                        f"two applications offer the handler 'py:{name}'",
-                        None,
-                        "Rename one of them.",
-                    )
-        runner = self._runner
-        # The shell's supervisor is a process of its own: it is started before this one has threads.
-        executors: dict[str, Executor] = {}
-        if self.settings.shell:
-            executors["shell"] = ShellExecutor(
-                self.settings.shell,
-                runner.done,
-                runner.feed_for("shell"),
-                self._recorder,
-                [home.descriptor],
-                home.directory,
-            )
-        node = self.settings.node
-        executors["py"] = PythonExecutor(
-            handlers,
-            runner.done,
-            runner.feed_for("py"),
-            self._recorder,
-            node.slots,
-            Transactions(self._dsn, node.transactions, self.settings.schema, node.name),
-            self._recorder.flush_from_thread,
-        )
-        return executors
 
     def _identity(self, home: Home, handlers: Sequence[str]) -> Identity:
         node = self.settings.node

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from pgcron_ha.config.capabilities import PLACEHOLDER, ShellTemplate
-from pgcron_ha.errors import ConfigError, InvalidInput
+from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.context import Context
-
-MAX_VALUE_CHARACTERS = 4 * 1024
-"""Of one placeholder. Longer input belongs into the args file."""
+from pgcron_ha.executors.placeholders import placeholder_text, refuse_unknown_args
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_INSTEAD = "read structured args from the file PGCRON_ARGS_FILE"
 
 
 class Account(NamedTuple):
@@ -35,15 +33,11 @@ def render_argv(template: ShellTemplate, context: Context) -> list[str]:
     and a value that is no scalar or does not match its pattern from end to end.
     """
     args = context.args
-    unknown = sorted(set(args) - set(template.placeholders))
-    if unknown:
-        known = ", ".join(sorted(template.placeholders)) or "none"
-        raise InvalidInput(
-            f"the template has no placeholder for the arg {unknown[0]!r}",
-            f"the placeholders of {context.handler} are: {known}",
-            "leave the arg out, or add the placeholder to the node's configuration",
-        )
-    values = {name: _placeholder_text(template, name, args) for name in template.placeholders}
+    refuse_unknown_args(args, template.placeholders, context.handler)
+    values = {
+        name: placeholder_text(name, pattern, args, context.handler, _INSTEAD)
+        for name, pattern in template.placeholders.items()
+    }
     return [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
 
 
@@ -61,7 +55,7 @@ def run_environment(
         "PGCRON_FENCE": str(context.fence),
         "PGCRON_IDEMPOTENCY_KEY": context.idempotency_key,
         "PGCRON_SCHEDULE": context.schedule or "",
-        "PGCRON_FIRE_TIME": "" if fire_time is None else _rfc3339(fire_time),
+        "PGCRON_FIRE_TIME": "" if fire_time is None else rfc3339(fire_time),
         "PGCRON_ARGS_FILE": str(args_file),
     }
 
@@ -121,40 +115,6 @@ def can_reach(directory: Path, account: Account) -> bool:
     return True
 
 
-def _placeholder_text(template: ShellTemplate, name: str, args: Mapping[str, object]) -> str:
-    pattern = template.placeholders[name]
-    if name not in args:
-        raise InvalidInput(
-            f"the arg {name!r} is missing",
-            f"the template {template.name!r} has a placeholder for it",
-            f'give {{"{name}": …}} in args',
-        )
-    value = args[name]
-    if not isinstance(value, (str, int, float)):
-        raise InvalidInput(
-            f"the arg {name!r} is of type {type(value).__name__!r}",
-            "a placeholder takes text, a number, true or false",
-            "read structured args from the file PGCRON_ARGS_FILE",
-        )
-    # As in JSON, where the value came from.
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    fits = len(text) <= MAX_VALUE_CHARACTERS and "\0" not in text and _encodable(text)
-    if not fits or not re.fullmatch(pattern, text):
-        raise InvalidInput(
-            f"the arg {name!r} has the value {text[:100]!r}",
-            f"it must match {pattern} from end to end, in {MAX_VALUE_CHARACTERS} characters",
-            "give another value, or widen the pattern in the node's configuration",
-        )
-    return text
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _rfc3339(instant: datetime) -> str:
+def rfc3339(instant: datetime) -> str:
+    """As programs and services read it: ``2026-11-21T02:00:00Z``."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import Cli, Execute
 
 WRONG = {
-    "kind": (["ftp:x"], "ftp:x"),
+    "kind": (["Ftp:x"], "Ftp:x"),
     "args": (["py:x", "--args", "[1]"], "array"),
     "args no JSON": (["py:x", "--args", "day=1"], "day=1"),
     "args NaN": (["py:x", "--args", '{"a": NaN}'], "NaN"),

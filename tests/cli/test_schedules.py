@@ -10,7 +10,7 @@ WRONG = {
     "cron text": (["s", "61 * * * *", "py:x"], "61"),
     "never fires": (["s", "0 0 30 2 *", "py:x"], "30"),
     "negative interval": (["s", "every -5m", "py:x"], "-5m"),
-    "kind": (["s", "@daily", "ftp:x"], "ftp:x"),
+    "kind": (["s", "@daily", "Ftp:x"], "Ftp:x"),
     "no kind": (["s", "@daily", "report"], "report"),
     "zone": (["s", "@daily", "py:x", "--tz", "Europe/Nowhere"], "Europe/Nowhere"),
     "DST policy": (["s", "@daily", "py:x", "--dst", "none"], "none"),

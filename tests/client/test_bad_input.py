@@ -18,7 +18,7 @@ for _ in range(100_000):
     DEEP = {"deeper": DEEP}
 
 WRONG_RUNS: dict[str, tuple[type[InvalidInput], dict[str, Any]]] = {
-    "unknown kind": (InvalidInput, {"handler": "ftp:x"}),
+    "unknown kind": (InvalidInput, {"handler": "Ftp:x"}),
     "empty name": (InvalidInput, {"handler": ""}),
     "newline": (InvalidInput, {"handler": "py:x\n"}),
     "args too large": (TooLarge, {"args": {"text": "x" * (MOST + 1)}}),
@@ -66,7 +66,7 @@ WRONG_SCHEDULES: dict[str, tuple[type[InvalidInput], dict[str, Any]]] = {
     "unknown policy": (InvalidInput, {"colour": "red"}),
     "what an operator decides": (InvalidInput, {"enabled": False}),
     "what the door decides": (InvalidInput, {"managed_by": "me"}),
-    "kind": (InvalidInput, {"handler": "ftp:x"}),
+    "kind": (InvalidInput, {"handler": "Ftp:x"}),
     "args": (TooLarge, {"args": {"text": "x" * (MOST + 1)}}),
 }
 
@@ -114,7 +114,7 @@ async def test_python_and_sql_draw_the_line_for_args_at_the_same_byte(
 @pytest.mark.parametrize(
     "given",
     [
-        {"handler": "ftp:x"},
+        {"handler": "Ftp:x"},
         {"queue": "two words"},
         {"priority": 10},
         {"timeout": timedelta(days=31)},

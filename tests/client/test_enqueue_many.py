@@ -81,7 +81,7 @@ async def test_a_refusal_by_the_database_names_the_run_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("wish", "kind", "words"),
     [
-        ({"handler": "ftp:x"}, InvalidInput, "handler 'ftp:x' is not a handler name"),
+        ({"handler": "Ftp:x"}, InvalidInput, "handler 'Ftp:x' is not a handler name"),
         ({}, InvalidInput, "is not a handler name"),
         ({"handler": "x", "priority": 10}, InvalidInput, "priority 10 is out of range"),
         ({"handler": "x", "args": [1]}, InvalidInput, "args is a JSON array"),

@@ -89,7 +89,7 @@ async def test_bad_input_is_refused_before_the_callers_transaction_hears_of_it(
 ) -> None:
     async with open_caller(database) as caller:
         with pytest.raises(InvalidInput):
-            await App().enqueue("ftp:x", conn=caller.connection)
+            await App().enqueue("Ftp:x", conn=caller.connection)
         await App().enqueue("report", conn=caller.connection)
         await caller.commit()
 

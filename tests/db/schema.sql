@@ -723,7 +723,7 @@ COMMENT ON FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double pre
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
-  SELECT handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $_$;
+  SELECT handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $_$;
 
 CREATE FUNCTION pgcron.instant_is_fine(written text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -826,7 +826,7 @@ DECLARE
     -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
     WHEN r.attempt > 0 THEN NULL
     WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive')) IS NOT TRUE THEN 'a_run_has_a_known_origin'
-    WHEN (r.handler ~ '^(py|shell|http|sql):[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
+    WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
     WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
     WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
     WHEN (jsonb_typeof(r.args) = 'object' AND octet_length(r.args::text) <= 262144) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
@@ -1052,7 +1052,7 @@ CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
     LANGUAGE sql
     AS $$
   SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
-    'A handler is written kind:name; the kinds are py, shell, http and sql, the name has letters, digits, "_", "." and "-".',
+    'A handler is written kind:name; the kinds are py, shell, http, sql and those of other executors, the name has letters, digits, "_", "." and "-".',
     'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
 
 CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean

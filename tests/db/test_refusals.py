@@ -14,7 +14,7 @@ EVERYTHING = ("schedule", "cursor", "schedule_version", "run", "idempotency", "o
 
 RUN = [
     ("handler = 'report'", "PC001"),
-    ("handler = 'java:report'", "PC001"),
+    ("handler = 'Java:report'", "PC001"),
     ("handler = 'py:'", "PC001"),
     ("handler = 'py:a b'", "PC001"),
     ("handler = 'shell:../../bin/sh'", "PC001"),

@@ -183,6 +183,7 @@ class Place:
             slots=size.slots,
             lease_ttl=size.ttl,
             apps=(),
+            executors=(),
             prefetch=size.prefetch,
             grace=5.0,
             state_directory=Path("/"),
@@ -191,7 +192,8 @@ class Place:
             transactions=4,
         )
         web = WebSettings(Address("127.0.0.1", 0))
-        return Settings("stand-in", "pgcron", node, LogSettings("text", "error"), web, {})
+        log = LogSettings("text", "error")
+        return Settings("stand-in", "pgcron", node, log, web, shell={}, http={}, plugins={})
 
     def _make_wire(
         self, dsn: str, schema: str = "pgcron", answer_seconds: float = ANSWER_SECONDS, **_: Any

@@ -150,9 +150,22 @@ def test_a_file_that_is_not_toml_is_refused(content: bytes) -> None:
         read_sources(environment={})
 
 
-@pytest.mark.parametrize("toml", ["node = 5", "[dsn]\nurl = 'x'", "shell = 5", "[http.x]\ny = 1"])
+@pytest.mark.parametrize(
+    "toml",
+    [
+        *("node = 5", "[dsn]\nurl = 'x'", "shell = 5", "http = [1]", "[http.x]\ny = 1"),
+        *("[node.x]\ny = 1", "[shel.x]\ny = 1", "[ftp]\nx = 1", "[ftp]\na = {}\nb = 1"),
+    ],
+)
 def test_a_table_of_the_wrong_shape_is_a_problem_and_not_a_crash(toml: str) -> None:
     assert refusal(toml).message
+
+
+def test_tables_of_an_executor_we_do_not_have_are_kept_for_it() -> None:
+    settings = load("[ftp.up]\nhost = 'a'\n[ftp.down]\n[node]\nexecutors = ['mail']\n")
+
+    assert settings.plugins == {"ftp": {"up": {"host": "a"}, "down": {}}}
+    assert settings.node.executors == ("mail",)
 
 
 def test_a_password_is_never_shown() -> None:

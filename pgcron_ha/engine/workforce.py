@@ -1,0 +1,94 @@
+"""The executors of a node, made from its configuration and its applications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pgcron_ha.config import Settings
+from pgcron_ha.db.transactions import Transactions
+from pgcron_ha.engine.home import Home
+from pgcron_ha.engine.recorder import Recorder
+from pgcron_ha.engine.runner import Runner
+from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.base import Executor
+from pgcron_ha.executors.python import PythonExecutor
+from pgcron_ha.executors.python_handler import PythonHandler
+from pgcron_ha.executors.shell import ShellExecutor
+from pgcron_ha.executors.workplace import Workplace
+
+if TYPE_CHECKING:
+    from pgcron_ha.client import App
+
+
+async def build_executors(
+    settings: Settings, apps: Sequence[App], runner: Runner, recorder: Recorder, home: Home
+) -> Mapping[str, Executor]:
+    """The executors by kind; what a node does not offer is not even loaded.
+
+    Raises `ConfigError` for two handlers of one name, and for what can't be offered here; then
+    nothing that was made is left.
+    """
+    handlers = _python_handlers(apps)
+
+    def workplace(kind: str) -> Workplace:
+        return Workplace(
+            done=runner.done,
+            feed=runner.feed_for(kind),
+            sink=recorder,
+            slots=settings.node.slots,
+            directory=home.directory,
+            inherit=(home.descriptor,),
+        )
+
+    executors: dict[str, Executor] = {}
+    try:
+        _add_configured(executors, settings, workplace)
+    except BaseException:
+        for executor in executors.values():
+            await executor.close(0)
+        raise
+    node = settings.node
+    executors["py"] = PythonExecutor(
+        handlers,
+        runner.done,
+        runner.feed_for("py"),
+        recorder,
+        node.slots,
+        Transactions(settings.required_dsn(), node.transactions, settings.schema, node.name),
+        recorder.flush_from_thread,
+    )
+    return executors
+
+
+def _add_configured(
+    executors: dict[str, Executor], settings: Settings, workplace: Callable[[str], Workplace]
+) -> None:
+    """Those the file has tables for; what was made before an error stands in ``executors``."""
+    # The shell's supervisor is a process of its own: it is started before this one has threads.
+    if settings.shell:
+        place = workplace("shell")
+        executors["shell"] = ShellExecutor(
+            settings.shell, place.done, place.feed, place.sink, place.inherit, place.directory
+        )
+    if settings.http:
+        from pgcron_ha.executors.http import HttpExecutor  # and the client library with it
+
+        executors["http"] = HttpExecutor(settings.http, workplace("http"))
+    kinds = {*settings.plugins, *settings.node.executors}
+    if kinds:
+        from pgcron_ha.executors.plugins import load_plugin
+
+        for kind in sorted(kinds):
+            executors[kind] = load_plugin(kind, settings.plugins.get(kind, {}), workplace(kind))
+
+
+def _python_handlers(apps: Sequence[App]) -> dict[str, PythonHandler]:
+    handlers: dict[str, PythonHandler] = {}
+    for app in apps:
+        for name, handler in app.handlers.items():
+            if handlers.setdefault(name, handler) is not handler:
+                raise ConfigError(
+                    f"two applications offer the handler 'py:{name}'", None, "Rename one of them."
+                )
+    return handlers

@@ -1,0 +1,143 @@
+"""Executes ``http:`` destinations: a request for each run, and what its answer means.
+
+Any service in any language can do the work; what it needs to do it once stands in the headers:
+``Idempotency-Key`` (the same for every attempt), ``Pgcron-Fence`` (a number that only grows: a
+lower one than before is a zombie's), ``Pgcron-Token``, ``Pgcron-Run``, ``Pgcron-Attempt``,
+``Pgcron-Schedule``, ``Pgcron-Fire-Time`` and ``traceparent`` (the trace is the run's uuid).
+
+A run that is stopped closes its connection, which the service may notice or not. What it has sent
+may have had its effect: the outcome says that nobody knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import httpx
+
+from pgcron_ha.config.http_destinations import HttpDestination
+from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.executors.context import Context, StopReason
+from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.http_address import AddressRefused
+from pgcron_ha.executors.http_answer import outcome_of_answer
+from pgcron_ha.executors.http_client import HttpClient, TooManyRedirects, tls_context
+from pgcron_ha.executors.http_operation import Operation
+from pgcron_ha.executors.http_request import authorization_header, render_request
+from pgcron_ha.executors.masking import remember_secret
+from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.secret_forms import Masker
+from pgcron_ha.executors.tasks import TaskExecutor
+from pgcron_ha.executors.workplace import Workplace
+
+_ACCEPTED: Final = 202
+
+
+class HttpExecutor(TaskExecutor):
+    """An `Executor` for the destinations of the node's configuration.
+
+    Raises `ConfigError` for a secret or a file of certificates that can't be read.
+    """
+
+    def __init__(self, destinations: Mapping[str, HttpDestination], workplace: Workplace) -> None:
+        self._destinations = {f"http:{each.name}": each for each in destinations.values()}
+        self._tls = _tls_contexts(destinations)
+        for each in destinations.values():
+            if each.auth is not None:
+                remember_secret(each.auth.secret.read())
+        self._clients: dict[str, HttpClient] = {}
+        super().__init__("http", self._destinations, workplace)
+
+    async def execute(self, context: Context) -> Outcome:
+        """Send the run's request, and wait for what the service makes of it."""
+        destination = self._destinations[context.handler]
+        limits = [each for each in (context.timeout, destination.timeout) if each is not None]
+        limit = min(limits, default=None)
+        try:
+            async with asyncio.timeout(limit) as timer:
+                return await self._attempt(destination, context)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            context.stop_reason = context.stop_reason or StopReason.TIMED_OUT
+            return Interrupted(context.stop_reason, f"stopped: no end after {limit:g} s")
+
+    async def shut(self) -> None:
+        """Close the idle connections."""
+        for client in self._clients.values():
+            await client.close()
+
+    async def _attempt(self, destination: HttpDestination, context: Context) -> Outcome:
+        masker = Masker(())
+        try:
+            request = render_request(destination, context)
+            if destination.auth is not None:
+                secret = destination.auth.secret.read()
+                remember_secret(secret)
+                name, value = authorization_header(destination.auth, secret)
+                masker = Masker((secret, value.rpartition(" ")[2]))
+                request = replace(request, headers={**request.headers, name: value})
+        except ConfigError as error:
+            return Failed("SecretUnreadable", bounded_text(error.message), error.detail)
+        except PgcronError as error:
+            return Failed("InvalidInput", bounded_text(error.message), error.detail, retry=False)
+        client = self._client(destination)
+        try:
+            context.check()
+            answer = await client.exchange(request)
+            if destination.poll is not None and answer.status == _ACCEPTED:
+                operation = Operation(destination, client, context, masker, context.check)
+                return await operation.follow(answer)
+        except (
+            OSError,
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            AddressRefused,
+            TooManyRedirects,
+        ) as error:
+            return _failure(error, destination, masker)
+        return outcome_of_answer(destination, answer, context, masker)
+
+    def _client(self, destination: HttpDestination) -> HttpClient:
+        client = self._clients.get(destination.name)
+        if client is None:
+            client = HttpClient(destination, self._tls[destination.ca_file])
+            self._clients[destination.name] = client
+        return client
+
+
+def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> Failed:
+    """No answer. Whether the service has seen the request is not known, so most are retried."""
+    if isinstance(error, AddressRefused):
+        return Failed("AddressRefused", bounded_text(str(error)), retry=False)
+    if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
+        return Failed("InvalidRequest", bounded_text(masker.mask(str(error))), retry=False)
+    if isinstance(error, TooManyRedirects):
+        return Failed("TooManyRedirects", bounded_text(masker.mask(str(error))), retry=False)
+    if isinstance(error, TimeoutError):
+        limit = destination.request_timeout
+        return Failed("RequestTimeout", f"no whole answer within {limit:g} s")
+    name = type(error).__name__ if isinstance(error, httpx.HTTPError) else "ResolveError"
+    return Failed(name, bounded_text(masker.mask(str(error) or name)))
+
+
+def _tls_contexts(
+    destinations: Mapping[str, HttpDestination],
+) -> dict[str | None, ssl.SSLContext]:
+    """One for each file of certificates: they are costly to make and hold all authorities."""
+    contexts: dict[str | None, ssl.SSLContext] = {}
+    for each in destinations.values():
+        if each.ca_file not in contexts:
+            try:
+                contexts[each.ca_file] = tls_context(each.ca_file)
+            except OSError as error:
+                raise ConfigError(
+                    f"the certificates {each.ca_file!r} of [http.{each.name}] can't be used",
+                    str(error),
+                    "ca_file is a PEM file with the certificates of the authorities to trust",
+                ) from None
+    return contexts

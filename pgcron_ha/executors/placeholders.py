@@ -1,0 +1,64 @@
+"""The args of a run as text for the placeholders of a capability table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pgcron_ha.errors import InvalidInput
+
+MAX_VALUE_CHARACTERS = 4 * 1024
+"""Of one placeholder. Longer input belongs into a file or a body."""
+
+
+def refuse_unknown_args(
+    args: Mapping[str, object], placeholders: Mapping[str, str], handler: str
+) -> None:
+    """Raise `InvalidInput` for an arg there is no placeholder for."""
+    unknown = sorted(set(args) - set(placeholders))
+    if unknown:
+        known = ", ".join(sorted(placeholders)) or "none"
+        raise InvalidInput(
+            f"the template has no placeholder for the arg {unknown[0]!r}",
+            f"the placeholders of {handler} are: {known}",
+            "leave the arg out, or add the placeholder to the node's configuration",
+        )
+
+
+def placeholder_text(
+    name: str, pattern: str, args: Mapping[str, object], handler: str, instead: str
+) -> str:
+    """The text of one arg. Raises `InvalidInput` if it is missing, is no scalar (``instead`` is
+    what to do then) or does not match its pattern from end to end.
+    """
+    if name not in args:
+        raise InvalidInput(
+            f"the arg {name!r} is missing",
+            f"{handler} has a placeholder for it",
+            f'give {{"{name}": …}} in args',
+        )
+    value = args[name]
+    if not isinstance(value, (str, int, float)):
+        raise InvalidInput(
+            f"the arg {name!r} is of type {type(value).__name__!r}",
+            "a placeholder takes text, a number, true or false",
+            instead,
+        )
+    # As in JSON, where the value came from.
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    fits = len(text) <= MAX_VALUE_CHARACTERS and "\0" not in text and _encodable(text)
+    if not fits or not re.fullmatch(pattern, text):
+        raise InvalidInput(
+            f"the arg {name!r} has the value {text[:100]!r}",
+            f"it must match {pattern} from end to end, in {MAX_VALUE_CHARACTERS} characters",
+            "give another value, or widen the pattern in the node's configuration",
+        )
+    return text
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

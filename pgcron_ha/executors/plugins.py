@@ -1,0 +1,90 @@
+"""Executors of other packages, found by their entry point in the group ``pgcron_ha.executors``.
+
+The entry point's name is the kind of handlers; what it names is called once, at the node's start,
+with the tables ``[KIND.NAME]`` of the node's file and a `Workplace`, and gives an `Executor`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, TypeAlias
+
+from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.executors.base import Executor
+from pgcron_ha.executors.workplace import Workplace
+
+GROUP: Final = "pgcron_ha.executors"
+BUILT_IN: Final = frozenset({"py", "shell", "http", "sql"})
+
+Tables: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""The tables ``[KIND.NAME]`` of the node's file, by NAME, as TOML gave them."""
+
+ExecutorFactory: TypeAlias = Callable[[Tables, Workplace], Executor]
+"""Makes the executor. Raises `ConfigError` for a table it can't use, naming table and key."""
+
+MAX_HANDLERS: Final = 10_000
+MAX_NAME_CHARACTERS: Final = 206
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+
+
+def load_plugin(kind: str, tables: Tables, workplace: Workplace) -> Executor:
+    """The executor of a kind that is not built in.
+
+    Raises `ConfigError` when no package or several packages have it, when it can't be loaded or
+    made, and when it does not offer what its kind promises.
+    """
+    point = _entry_point(kind)
+    try:
+        executor: Executor = point.load()(tables, workplace)
+        offered, actual = executor.handlers(), executor.kind
+    except PgcronError:
+        raise
+    except Exception as error:
+        raise _broken(point, f"{type(error).__name__}: {error}") from error
+    if actual != kind:
+        raise _broken(point, f"it says that its kind is {actual!r}")
+    for handler in sorted(offered):
+        name = handler.removeprefix(f"{kind}:")
+        if name == handler or not _NAME.fullmatch(name) or len(handler) > MAX_NAME_CHARACTERS:
+            raise _broken(point, f"it offers {handler!r}, which is no name such as '{kind}:x'")
+    if len(offered) > MAX_HANDLERS:
+        raise _broken(point, f"it offers {len(offered)} handlers; {MAX_HANDLERS} are the most")
+    return executor
+
+
+def _entry_point(kind: str) -> EntryPoint:
+    if kind in BUILT_IN:
+        raise ConfigError(
+            f"the executor {kind!r} is built in",
+            "node.executors names executors of other packages",
+            "leave it out of node.executors",
+        )
+    found = tuple(entry_points(group=GROUP, name=kind))
+    if not found:
+        installed = ", ".join(sorted({each.name for each in entry_points(group=GROUP)})) or "none"
+        raise ConfigError(
+            f"no installed package executes handlers of the kind {kind!r}",
+            f"packages offer them by entry points of the group {GROUP}; here are: {installed}",
+            f"install the package, or take [{kind}…] and node.executors out of the configuration",
+        )
+    if len(found) > 1:
+        raise ConfigError(
+            f"{len(found)} packages execute handlers of the kind {kind!r}",
+            "\n".join(f"{_package(each)}: {each.value}" for each in found),
+            "remove all of them but one",
+        )
+    return found[0]
+
+
+def _broken(point: EntryPoint, why: str) -> ConfigError:
+    return ConfigError(
+        f"the executor {point.name!r} of {_package(point)} can't be used",
+        why,
+        f"it is made by {point.value}; mend it, or take its tables out of the configuration",
+    )
+
+
+def _package(point: EntryPoint) -> str:
+    return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"

@@ -1,0 +1,95 @@
+"""The engine's side of an executor under test: hands out runs, and keeps what is said of them."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pgcron_ha.executors.base import Context, Outcome, Stream
+from pgcron_ha.executors.workplace import Workplace
+
+DEADLINE_SECONDS = 20.0
+"""Nothing a test waits for takes so long on a machine that is not broken."""
+
+
+class RecordingEngine:
+    """Outcomes, lines and the order of calls. ``at_done`` is called before a `done` is kept, in the
+    thread that says it.
+    """
+
+    def __init__(self, at_done: Callable[[Context], None] = lambda context: None) -> None:
+        self.waiting: deque[Context] = deque()
+        self.calls: list[str] = []
+        self.lines: list[tuple[int, Stream, str]] = []
+        self.late_lines: list[str] = []
+        self._at_done = at_done
+        self._changed = threading.Condition()
+        self._outcomes: dict[int, list[Outcome]] = {}
+        self._last_run = 0
+
+    def workplace(self, slots: int, directory: Path) -> Workplace:
+        """What an executor is made with."""
+        return Workplace(self.done, self.feed, self, slots, directory)
+
+    def run(
+        self, handler: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> Context:
+        """A new run, claimed and not begun."""
+        self._last_run += 1
+        number = self._last_run
+        return Context(
+            *(number, uuid.uuid4(), handler, dict(args or {}), 1, 3, "default", 0, None, None),
+            *(uuid.uuid4(), number + 1000),
+            timeout=timeout,
+        )
+
+    def done(self, context: Context, outcome: Outcome) -> None:
+        """As the engine's."""
+        self._at_done(context)
+        with self._changed:
+            self.calls.append("done")
+            self._outcomes.setdefault(context.run_id, []).append(outcome)
+            self._changed.notify_all()
+
+    def feed(self) -> Context | None:
+        """As the engine's: the next of `waiting`."""
+        with self._changed:
+            self.calls.append("feed")
+            self._changed.notify_all()
+            return self.waiting.popleft() if self.waiting else None
+
+    def write(self, context: Context, stream: Stream, line: str) -> None:
+        """As the engine's recorder."""
+        with self._changed:
+            self.lines.append((context.run_id, stream, line))
+            if context.run_id in self._outcomes:
+                self.late_lines.append(line)
+
+    def lines_of(self, context: Context) -> list[str]:
+        """What the run wrote."""
+        with self._changed:
+            return [line for run, _, line in self.lines if run == context.run_id]
+
+    def outcomes_of(self, context: Context) -> list[Outcome]:
+        """All that was said of the run, which must be one."""
+        with self._changed:
+            return list(self._outcomes.get(context.run_id, []))
+
+    def outcome(self, context: Context, deadline: float = DEADLINE_SECONDS) -> Outcome:
+        """Wait for the end of the run; there must be one."""
+        self.wait_until(
+            lambda: bool(self._outcomes.get(context.run_id)), f"{context} ends", deadline
+        )
+        (outcome,) = self.outcomes_of(context)
+        return outcome
+
+    def wait_until(
+        self, condition: Callable[[], bool], what: str, deadline: float = DEADLINE_SECONDS
+    ) -> None:
+        """Wait until something that is said here makes it true."""
+        with self._changed:
+            assert self._changed.wait_for(condition, deadline), f"not in {deadline:g} s: {what}"
