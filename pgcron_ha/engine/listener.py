@@ -40,6 +40,9 @@ class Listener(Service):
         everybody once.
         """
         await self._link.listen(self._pass_on)
+        if self._stopping:  # told so while it was connecting, when there was nothing to end yet
+            self._link.drop()
+            return None
         COUNTERS.listens += 1
         for wake in self._heard.values():
             wake()

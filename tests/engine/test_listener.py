@@ -66,3 +66,17 @@ async def test_runs_that_are_given_back_wake_who_is_idle(
     await control.call(connection, "wake_idle_nodes")
 
     await until("the idle node is woken", lambda: ears.woken == woken + 1)
+
+
+async def test_it_ends_when_it_is_told_to_while_it_connects(
+    make_link: MakeLink, link: Link
+) -> None:
+    """A node that is stopped as soon as it has begun must not wait for ever."""
+    ears = Ears(make_link(), link)
+    listening = asyncio.ensure_future(ears.listener.run())
+    await asyncio.sleep(0)  # it connects now
+
+    ears.listener.stop()
+
+    await asyncio.wait_for(listening, 10)
+    assert not ears.link.is_open
