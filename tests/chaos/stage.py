@@ -9,6 +9,7 @@ import os
 import pwd
 import random
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -191,12 +192,17 @@ class Stage:
                 self.spawn(name)
 
     async def stop_nodes(self) -> None:
-        """SIGTERM to all, as a service manager does; waits for their end."""
+        """SIGTERM to all, as a service manager does; waits for their end. One that does not come
+        is written down, and the node killed later.
+        """
         for node in self.nodes.values():
             if not node.has_ended():
                 node.stop()
         for name, node in self.nodes.items():
-            code = await asyncio.to_thread(node.exit_code, 60)
+            try:
+                code: int | None = await asyncio.to_thread(node.exit_code, 60)
+            except subprocess.TimeoutExpired:
+                code = None
             record.write("left", node=name, of=node.pid, code=code)
 
     async def _close_nodes(self) -> None:

@@ -49,7 +49,9 @@ def check_drained(history: History) -> Iterator[str]:
             )
             yield f"C13: {sum(left.values())} runs never ended: {left.most_common(4)}"
     for event in history.of("left"):
-        if event["code"] != 0:
+        if event["code"] is None:
+            yield f"C13: node {event['node']} was told to stop and did not"
+        elif event["code"] != 0:
             yield f"C13: node {event['node']} left with exit code {event['code']}"
 
 
