@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -35,7 +35,7 @@ from pgcron_ha.engine.strangers import settle_strangers
 from pgcron_ha.engine.watch import Watch
 from pgcron_ha.engine.workforce import build_executors
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.base import Interrupted, StopReason
+from pgcron_ha.executors.base import Executor, Interrupted, StopReason
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.events import NodeLeft, ServiceFailed
 from pgcron_ha.telemetry.log import emit
@@ -133,9 +133,7 @@ class Node:
         )
         endings = self._links["endings"]
         self._recorder = Recorder(endings)
-        self._executors = await build_executors(
-            self.settings, self._apps, self._runner, self._recorder, home
-        )
+        self._executors = await self._build_executors(home)
         self._runner.use(self._executors)
         handlers = sorted(
             frozenset().union(*(each.handlers() for each in self._executors.values()))
@@ -174,6 +172,9 @@ class Node:
             },
             self._dispatcher.trust_notifications,
         )
+
+    async def _build_executors(self, home: Home) -> Mapping[str, Executor]:
+        return await build_executors(self.settings, self._apps, self._runner, self._recorder, home)
 
     def _identity(self, home: Home, handlers: Sequence[str]) -> Identity:
         node = self.settings.node

@@ -69,7 +69,7 @@ class SimulatedNode(Node):
         self._place = place
         self._process = process
 
-    def _build_executors(self, home: Home) -> Mapping[str, Executor]:
+    async def _build_executors(self, home: Home) -> Mapping[str, Executor]:
         made = {
             kind: SimulatedExecutor(
                 kind,
