@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from types import MappingProxyType, TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
@@ -20,6 +20,7 @@ from pgcron_ha.db import doors
 from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.isolation import read_isolation
 from pgcron_ha.executors.python_handler import PythonHandler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -87,12 +88,22 @@ class App:
         """The schedules in code by name, each complete and valid."""
         return MappingProxyType(self._schedules)
 
-    def handler(self, name: str | None = None) -> Callable[[Function], Function]:
+    def handler(
+        self,
+        name: str | None = None,
+        *,
+        isolation: Literal["process"] | None = None,
+        memory: str | int | None = None,
+        cpu: str | float | None = None,
+    ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
 
-        Raises ConfigError when the name is taken or the function can't be called with keywords,
-        InvalidInput for a name that no handler can have.
+        With isolation="process" each run has a process of its own, which can be killed and may not
+        hold more than `memory` (``512MB`` or bytes) nor compute longer than `cpu` (``60s`` or
+        seconds). Raises ConfigError when the name is taken, a limit is none or the function can't
+        be called with keywords, InvalidInput for a name that no handler can have.
         """
+        limits = read_isolation(isolation, memory, cpu)
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
@@ -101,7 +112,7 @@ class App:
             )
 
         def register(function: Function) -> Function:
-            added = PythonHandler(name or function.__name__, function)
+            added = PythonHandler(name or function.__name__, function, isolation=limits)
             full_name = checks.handler_name(added.full_name)
             if full_name in self._handlers:
                 raise ConfigError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pgcron_ha.client.isolated import child_program
 from pgcron_ha.config import Settings
 from pgcron_ha.db.transactions import Transactions
 from pgcron_ha.engine.home import Home
@@ -42,22 +43,23 @@ async def build_executors(
         )
 
     executors: dict[str, Executor] = {}
+    node = settings.node
     try:
         _add_configured(executors, settings, workplace)
+        executors["py"] = PythonExecutor(
+            handlers,
+            runner.done,
+            runner.feed_for("py"),
+            recorder,
+            node.slots,
+            Transactions(settings.required_dsn(), node.transactions, settings.schema, node.name),
+            recorder.flush_from_thread,
+            child_program(node.apps, settings.required_dsn(), settings.schema, [home.descriptor]),
+        )
     except BaseException:
         for executor in executors.values():
             await executor.close(0)
         raise
-    node = settings.node
-    executors["py"] = PythonExecutor(
-        handlers,
-        runner.done,
-        runner.feed_for("py"),
-        recorder,
-        node.slots,
-        Transactions(settings.required_dsn(), node.transactions, settings.schema, node.name),
-        recorder.flush_from_thread,
-    )
     return executors
 
 

@@ -30,6 +30,21 @@ class RunLog:
         self._dropped = 0
         self._finished = False
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether it takes nothing any more; already so when `finish` tells what was dropped."""
+        return self._finished
+
+    @property
+    def dropped(self) -> int:
+        """Lines over the bound so far."""
+        return self._dropped
+
+    def add_dropped(self, count: int) -> None:
+        """Count lines that were dropped before they came here."""
+        with self._lock:
+            self._dropped += count
+
     def write_line(self, stream: Stream, line: str) -> None:
         """Add one line; nothing happens after `finish`."""
         with self._lock:

@@ -1,4 +1,5 @@
-"""Executes ``py:`` handlers: async ones on an event loop of their own, plain ones in threads.
+"""Executes ``py:`` handlers: async ones on an event loop of their own, plain ones in threads, and
+isolated ones in processes of their own (`pgcron_ha.executors.child_pool`).
 
 Neither shares a thread with the engine, so a handler that blocks can't delay a heartbeat. A run
 costs a few microseconds here: contexts are handed over in batches, and each run that ends takes its
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.capture import capture, current_run
+from pgcron_ha.executors.child_pool import ChildPool, ChildProgram, isolations_of
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
 from pgcron_ha.executors.coroutines import go_on
 from pgcron_ha.executors.failures import outcome_of_error, outcome_of_result
@@ -59,11 +61,15 @@ class PythonExecutor:
         max_threads: int = MAX_THREADS,
         transactions: Transactions | None = None,
         flush: FlushLines | None = None,
+        children: ChildProgram | None = None,
     ) -> None:
         """``transactions`` are those of runs with that delivery; ``flush`` writes the lines of a
-        run before it is committed.
+        run before it is committed. ``children`` says how a process for an isolated handler is
+        started; there are at most ``max_threads``. Raises `ConfigError` where an isolated handler
+        can't have one.
         """
         self._handlers = {handler.full_name: handler for handler in registry.values()}
+        isolated = isolations_of(self._handlers, children)
         self._done = done
         self._feed = feed
         self._sink = sink
@@ -84,6 +90,10 @@ class PythonExecutor:
         )
         capture.install()
         self._loop_thread.start()
+        self._children: ChildPool | None = None
+        if isolated:
+            assert children is not None
+            self._children = ChildPool(children, isolated, self._end_isolated, max_threads)
 
     def handlers(self) -> frozenset[str]:
         """The full names of the registered functions."""
@@ -94,10 +104,10 @@ class PythonExecutor:
         asynchronous: list[Context] = []
         for context in contexts:
             if self._prepare(context):
-                if context._work.is_async:
+                if context._work.on_loop:
                     asynchronous.append(context)
                 else:
-                    self._threads.submit(context)
+                    self._start_elsewhere(context)
         if asynchronous:
             self._hand_to_loop(asynchronous)
 
@@ -105,18 +115,28 @@ class PythonExecutor:
         """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
         if context.stop_reason is None:
             context.stop_reason = reason
+            if self._children is not None and self._is_isolated(context):
+                self._children.stop(context)
+                return
             if context._transaction is not None:
                 context._transaction.interrupt()
             with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs any more
                 self._loop.call_soon_threadsafe(self._cancel, context)
 
     def kill(self, context: Context) -> bool:
-        """False: nothing can end a thread or a task that does not want to."""
-        return False
+        """False without a process of its own: nothing ends a thread or a task that does not want
+        to.
+        """
+        if self._children is None or not self._is_isolated(context):
+            return False
+        self._children.kill(context)
+        return True
 
     def renew_lease(self, deadline: float) -> None:
-        """From this instant on `Context.check` raises."""
+        """From this instant on `Context.check` raises; processes of their own are dead then."""
         self._lease.deadline = deadline
+        if self._children is not None:
+            self._children.renew_lease(deadline)
 
     async def close(self, grace: float) -> None:
         """Stop all; after ``grace`` abandon what remains.
@@ -134,6 +154,8 @@ class PythonExecutor:
         if self._transactions is not None:
             closing = asyncio.run_coroutine_threadsafe(self._transactions.close(), self._loop)
             await asyncio.wait({asyncio.wrap_future(closing)}, timeout=_END_SECONDS)
+        if self._children is not None:
+            await self._children.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         await asyncio.wait({asyncio.wrap_future(self._loop_ended)}, timeout=_END_SECONDS)
         if self._loop_ended.done():  # else user code blocks the loop; the thread ends after it
@@ -165,6 +187,10 @@ class PythonExecutor:
                 )
             return True
         return False
+
+    def _is_isolated(self, context: Context) -> bool:
+        handler = self._handlers.get(context.handler)
+        return handler is not None and handler.isolation is not None
 
     def _finish(self, context: Context, outcome: Outcome) -> None:
         if context._log is not None:
@@ -223,8 +249,8 @@ class PythonExecutor:
             following = self._next()
             if following is None:
                 return
-            if not following._work.is_async:
-                self._threads.submit(following)
+            if not following._work.on_loop:
+                self._start_elsewhere(following)
                 return
             if has_waited or task.cancelling() or monotonic() > turn_ends_at:
                 self._start_task(following)
@@ -293,10 +319,30 @@ class PythonExecutor:
                 outcome = context._transaction.settle_in_thread(outcome)
         self._finish(context, outcome)
         following = self._next()
-        if following is not None and following._work.is_async:
-            self._hand_to_loop((following,))
-            return None
-        return following
+        if following is None or following._work.in_thread:
+            return following
+        self._start(following)
+        return None
+
+    # The children's side.
+
+    def _end_isolated(self, context: Context, outcome: Outcome) -> None:
+        self._finish(context, outcome)
+        following = self._next()
+        if following is not None:
+            self._start(following)
+
+    def _start(self, context: Context) -> None:
+        if context._work.on_loop:
+            self._hand_to_loop((context,))
+        else:
+            self._start_elsewhere(context)
+
+    def _start_elsewhere(self, context: Context) -> None:
+        if self._children is None or context._work.in_thread:
+            self._threads.submit(context)
+        else:
+            self._children.start(context)
 
 
 def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
@@ -314,7 +360,7 @@ def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any
 
 def _is_on_the_loop(context: Context) -> bool:
     work = context._work
-    return isinstance(work, asyncio.Task) or (isinstance(work, PythonHandler) and work.is_async)
+    return isinstance(work, asyncio.Task) or (isinstance(work, PythonHandler) and work.on_loop)
 
 
 def _call_plain(context: Context, handler: PythonHandler) -> Outcome:

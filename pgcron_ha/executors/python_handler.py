@@ -11,12 +11,14 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.coroutines import as_coroutine
 from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.isolation import Isolation
 from pgcron_ha.executors.outcome import Failed
 from pgcron_ha.executors.parameters import Parameters
 
 
 class PythonHandler:
-    """``name`` without ``py:``, the function, and whether it is a coroutine function.
+    """``name`` without ``py:``, the function, whether it is a coroutine function, and what it says
+    of a process of its own. ``on_loop`` and ``in_thread`` tell where a node executes it.
 
     The function's first positional parameter gets the `Context` if it is named ``ctx`` or
     ``context`` or annotated as Context; the keys of args are keyword arguments, judged and
@@ -27,8 +29,11 @@ class PythonHandler:
     __slots__ = (
         "_parameters",
         "function",
+        "in_thread",
         "is_async",
+        "isolation",
         "name",
+        "on_loop",
         "takes_context",
     )
 
@@ -37,10 +42,14 @@ class PythonHandler:
         name: str,
         function: Callable[..., Any],
         is_async: bool | None = None,
+        isolation: Isolation | None = None,
     ) -> None:
         self.name = name.removeprefix("py:")
         self.function = function
         self.is_async = _is_async(function) if is_async is None else is_async
+        self.isolation = isolation
+        self.on_loop = self.is_async and isolation is None
+        self.in_thread = not self.is_async and isolation is None
         self._parameters = Parameters(self.full_name, function)
         self.takes_context = self._parameters.takes_context
 
@@ -48,6 +57,10 @@ class PythonHandler:
     def full_name(self) -> str:
         """The name runs use: ``py:report``."""
         return f"py:{self.name}"
+
+    def here(self) -> PythonHandler:
+        """The same in the process that executes it: on a loop or in a thread."""
+        return PythonHandler(self.name, self.function, self.is_async)
 
     def check_args(self, args: Mapping[str, Any]) -> None:
         """Raise `InvalidInput` if a run with these args, as JSON gives them, would be refused."""

@@ -194,6 +194,8 @@ class ShellLoop:
         message = {
             "do": "run",
             "run": run.number,
+            "descriptors": 2,
+            "mark": "PGCRON_FENCE",
             "argv": render_argv(template, context),
             "environment": run_environment(template, context, args_file, self._environment),
             "directory": template.working_directory,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import os
-import signal
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.executors.context import Context, LogSink, StopReason
+from pgcron_ha.executors.context import Context, LogSink, StopReason, Stream
+from pgcron_ha.executors.exit_status import how_it_ended
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.lines import RunLog
 from pgcron_ha.executors.operating_system import kill_group
@@ -25,10 +24,17 @@ MAX_TAIL_BYTES = 2048
 _MAX_LAST_READS = 32  # what a pipe may hold after its last writer is gone (1 MiB, enlarged), twice
 
 
+class Lines(Protocol):
+    """Where output goes: the log of a run."""
+
+    def feed(self, stream: Stream, text: str) -> bool:
+        """Take text in which lines end with a newline; False if it does not."""
+
+
 class OutputPipe:
     """The reading end of stdout or stderr."""
 
-    def __init__(self, descriptor: int, stream: Literal["stdout", "stderr"], log: RunLog) -> None:
+    def __init__(self, descriptor: int, stream: Literal["stdout", "stderr"], log: Lines) -> None:
         self.descriptor = descriptor
         self.tail = b""
         self.allowance = 0
@@ -111,7 +117,7 @@ class ShellRun:
         )
         return Failed(
             "ExitStatus" if status > 0 else "KilledBySignal",
-            _how(status),
+            how_it_ended(status),
             self._last_of_stderr(),
             retry=is_snoozed or not is_final,
             exit_status=status,
@@ -128,18 +134,9 @@ class ShellRun:
             reason = self.context.stop_reason or StopReason.CANCELLED
         if self.context.stop_reason is None:
             self.context.stop_reason = reason
-        how = "it had not begun" if status is None else _how(status)
+        how = "it had not begun" if status is None else how_it_ended(status)
         return Interrupted(reason, f"stopped ({reason}): {how}")
 
     def _last_of_stderr(self) -> str | None:
         tail = self.pipes[1].tail if self.pipes else b""
         return bounded_text(tail.decode("utf-8", "replace")) or None
-
-
-def _how(status: int) -> str:
-    if status >= 0:
-        return f"exited with status {status}"
-    name = ""
-    with contextlib.suppress(ValueError):  # a real-time signal has no name
-        name = f" ({signal.Signals(-status).name})"
-    return f"killed by signal {-status}{name}"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import os
 import signal
 import time
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pgcron_ha.executors.operating_system import boottime, set_parent_death_signal
 
 Cause = Literal["asked", "timeout", "lease"]
+
+_ABOVE_ALL = 16  # more than the descriptors that a program is given
 
 _DEFAULT_AGAIN = (
     signal.SIGINT,
@@ -37,8 +41,8 @@ class SupervisedRun:
         self.environment: dict[str, str] = message["environment"]
         self.directory: str | None = message["directory"]
         self.account: list[int] | None = message["account"]
-        self.args_file: str = message["environment"]["PGCRON_ARGS_FILE"]
-        self.mark = f"PGCRON_FENCE={message['environment']['PGCRON_FENCE']}".encode()
+        self.args_file: str | None = self.environment.get("PGCRON_ARGS_FILE")
+        self.mark = f"{message['mark']}={self.environment[message['mark']]}".encode()
         self.grace: float = message["grace"]
         self.born = boottime()
         self.started_at = time.monotonic()
@@ -99,8 +103,11 @@ class SupervisedRun:
         return True
 
 
-def spawn(run: SupervisedRun, output: int, errors: int) -> None:
-    """Fork; sets ``pid`` and ``start_pipe``. Raises OSError when no process can be made."""
+def spawn(run: SupervisedRun, descriptors: Sequence[int]) -> None:
+    """Fork; sets ``pid`` and ``start_pipe``. Raises OSError when no process can be made.
+
+    The program's descriptors from 1 on are ``descriptors``: stdout, stderr, and what else it gets.
+    """
     run.start_pipe, failure = os.pipe()
     supervisor = os.getpid()
     try:
@@ -111,8 +118,10 @@ def spawn(run: SupervisedRun, output: int, errors: int) -> None:
         run.start_pipe = -1
         raise
     if run.pid == 0:
+        # Out of the way: it must not be where a descriptor of the program has to go.
+        failure = fcntl.fcntl(failure, fcntl.F_DUPFD_CLOEXEC, _ABOVE_ALL)
         try:
-            _become(run, output, errors, failure, supervisor)
+            _become(run, descriptors, failure, supervisor)
         except BaseException as error:
             os.write(failure, f"{run.argv[0]!r} could not be started: {error}".encode()[:4096])
         finally:
@@ -120,17 +129,18 @@ def spawn(run: SupervisedRun, output: int, errors: int) -> None:
     os.close(failure)
 
 
-def _become(run: SupervisedRun, output: int, errors: int, failure: int, supervisor: int) -> None:
+def _become(run: SupervisedRun, descriptors: Sequence[int], failure: int, supervisor: int) -> None:
     """In the child: leave everything of the node behind, then be the program."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in _DEFAULT_AGAIN:
         signal.signal(number, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (output, 1), (errors, 2)):
+    sources = [fcntl.fcntl(each, fcntl.F_DUPFD, _ABOVE_ALL) for each in (nothing, *descriptors)]
+    for target, source in enumerate(sources):
         os.dup2(source, target)
     # Nothing else is inherited, above all not the lock. `failure` is closed by exec.
-    os.closerange(3, failure)
+    os.closerange(len(sources), failure)
     os.closerange(failure + 1, os.sysconf("SC_OPEN_MAX"))
     if run.account is not None:
         user, group = run.account

@@ -1,11 +1,11 @@
-"""The process that starts the runs of ``shell:`` handlers and outlives their node by an instant.
+"""The process that starts a node's programs and children, and outlives the node by an instant.
 
 A node that is killed or frozen can't end its children, so this small process, with one thread and
 few imports, does: it kills all of them when its socket ends (the node is
 dead), when the node's lease is over, and each at its own time limit. It inherits the lock of the
 node's state directory and thereby keeps it until the last child is gone.
 
-Messages are JSON, one a line. From the node: ``run`` (with two descriptors: stdout, stderr),
+Messages are JSON, one a line. From the node: ``run`` (with its descriptors from stdout on),
 ``stop``, ``kill``, ``lease``. To the node: ``started``, ``ended``.
 """
 
@@ -47,7 +47,8 @@ def main() -> None:
     supervisor = Supervisor(socket.socket(fileno=int(descriptor)), int(node))
     supervisor.serve_until_the_node_is_gone()
     supervisor.kill_all()
-    _remove(directory)
+    if directory:
+        _remove(directory)
 
 
 class Supervisor:
@@ -149,7 +150,7 @@ class Supervisor:
                 run.kill("asked")
 
     def _start(self, message: dict[str, Any]) -> None:
-        output, errors = self._descriptors.popleft(), self._descriptors.popleft()
+        descriptors = [self._descriptors.popleft() for _ in range(message["descriptors"])]
         run = SupervisedRun(message)
         refused = None
         if self._deadline is not None and boottime() >= self._deadline:
@@ -157,11 +158,11 @@ class Supervisor:
             refused = "the node's lease is over"
         else:
             try:
-                spawn(run, output, errors)
+                spawn(run, descriptors)
             except OSError as error:  # no process or descriptor is free
                 refused = str(error)
-        os.close(output)
-        os.close(errors)
+        for descriptor in descriptors:
+            os.close(descriptor)
         if refused is not None:
             run.error = refused
             self._report_end(run)
@@ -244,8 +245,9 @@ class Supervisor:
     # What the node hears.
 
     def _report_end(self, run: SupervisedRun) -> None:
-        with contextlib.suppress(OSError):
-            os.unlink(run.args_file)
+        if run.args_file is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(run.args_file)
         self._say(
             {
                 "event": "ended",

@@ -32,10 +32,11 @@ main()
 class SupervisorClient:
     """A running supervisor. ``inherit`` are descriptors it keeps open until the last child is gone.
 
-    Used by one thread. Nothing here waits for the supervisor but `close`.
+    It removes ``directory`` and what is in it at its end, if one is given. Used by one thread.
+    Nothing here waits for the supervisor but `close`.
     """
 
-    def __init__(self, inherit: Sequence[int], directory: Path) -> None:
+    def __init__(self, inherit: Sequence[int], directory: Path | None) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.setblocking(False)
         self._incoming = bytearray()
@@ -45,7 +46,7 @@ class SupervisorClient:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(package)),
-                    *(str(theirs.fileno()), str(os.getpid()), str(directory)),
+                    *(str(theirs.fileno()), str(os.getpid()), str(directory or "")),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

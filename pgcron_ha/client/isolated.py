@@ -1,0 +1,40 @@
+"""The program of a child process: it imports a node's Apps and executes isolated handlers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pgcron_ha.client.loading import load_app
+from pgcron_ha.executors.child_pool import ChildProgram
+from pgcron_ha.executors.child_serving import serve
+from pgcron_ha.executors.python_handler import PythonHandler
+
+_CODE: Final = "import sys; sys.path[:] = {path}; from {module} import main; main()"
+
+
+def child_program(
+    places: Sequence[str], dsn: str, schema: str, inherit: Sequence[int] = ()
+) -> ChildProgram | None:
+    """How the children of a node with the Apps at these places (``shop.jobs:app``) are started;
+    None without a place. ``inherit``: descriptors that stay open until the last child is gone.
+    """
+    if not places:
+        return None
+    code = _CODE.format(path=repr(sys.path), module=__name__)
+    return ChildProgram(code, {"apps": list(places), "dsn": dsn, "schema": schema}, inherit)
+
+
+def main() -> None:
+    """Serve the node that started this process."""
+    serve(_offer)
+
+
+def _offer(opening: dict[str, Any]) -> Mapping[str, PythonHandler]:
+    found: dict[str, PythonHandler] = {}
+    for place in opening["apps"]:
+        app = load_app(place)
+        app.attach(opening["dsn"], opening["schema"])
+        found |= {name: handler.here() for name, handler in app.handlers.items()}
+    return found

@@ -1,0 +1,138 @@
+"""Handlers with processes of their own, for the tests; children import them by name."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import sys
+import time
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from pgcron_ha import App, Context, Discard, Snooze
+from pgcron_ha.executors.operating_system import boottime
+
+app = App()
+
+
+@app.handler("add", isolation="process")
+async def add(ctx: Context, left: int, day: date | None = None) -> dict[str, Any]:
+    return {"sum": left + 1, "day": str(day), "attempt": ctx.attempt, "key": ctx.idempotency_key}
+
+
+@app.handler("where", isolation="process")
+def where() -> list[int]:
+    return [os.getpid(), os.getppid()]
+
+
+@app.handler("in_node")
+async def in_node() -> int:
+    return os.getpid()
+
+
+@app.handler("talks", isolation="process")
+async def talks(ctx: Context, path: str) -> None:
+    print("printed")
+    print("to stderr", file=sys.stderr)
+    logging.getLogger("shop").warning("logged")
+    ctx.log("told")
+    ctx.progress(1, 2)
+    os.write(1, b"below python\n")
+    await (await asyncio.create_subprocess_exec("/bin/echo", "of a program")).wait()
+    while not Path(path).exists():  # noqa: ASYNC110 (another process makes it)
+        await asyncio.sleep(0.01)
+
+
+@app.handler("fails", isolation="process")
+def fails(how: str) -> Any:
+    if how == "raises":
+        raise LookupError("no such order")
+    if how == "discards":
+        raise Discard("the customer is gone")
+    if how == "snoozes":
+        raise Snooze(timedelta(minutes=5))
+    if how == "exits":
+        sys.exit(3)
+    return object()
+
+
+@app.handler("dies", isolation="process")
+def dies(how: str) -> None:
+    print("last words", file=sys.stderr)
+    if how == "exits":
+        os._exit(7)
+    if how == "segfault":
+        ctypes.string_at(0)
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "silent":
+        os.close(3)
+    if how == "babbles":
+        os.write(3, b"nonsense\n")
+        time.sleep(60)
+
+
+@app.handler("eats", isolation="process", memory="256MiB")
+def eats(size: int) -> int:
+    return len(bytearray(size))
+
+
+@app.handler("computes", isolation="process", cpu=1)
+def computes(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+@app.handler("waits", isolation="process")
+async def waits(path: str) -> str:
+    Path(path).write_text(f"{os.getpid()}\n")
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        print("cancelled")
+        raise
+    return "never"
+
+
+@app.handler("asks", isolation="process")
+def asks(ctx: Context, path: str) -> None:
+    Path(path).write_text(f"{os.getpid()}\n")
+    end = boottime() + 60
+    while boottime() < end:
+        ctx.check()
+        time.sleep(0.01)
+
+
+@app.handler("deaf", isolation="process")
+def deaf(path: str) -> None:
+    Path(path).write_text(f"{os.getpid()}\n")
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            continue
+
+
+@app.handler("leaves_a_daemon", isolation="process")
+def leaves_a_daemon(path: str) -> str:
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            Path(path).write_text(f"{os.getpid()}\n")
+            while True:
+                signal.pause()
+        os._exit(0)
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return "left"
+
+
+@app.handler("kills_its_supervisor", isolation="process")
+def kills_its_supervisor() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
