@@ -31,6 +31,16 @@ LANGUAGE sql VOLATILE AS $$
     pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)), 'args may have 262144 bytes (256 KiB) as JSON text.',
                   'Store the payload in a table or file of yours and pass its key.') END $$;
 
+-- What may stand in a lane's name: anything that is not blank, but no star, which stands at the end of a lane_limit for many lanes.
+CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
+
+CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
+    'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
+
 -- One item of a cron field as (low, high, step), names replaced by numbers; NULL when it is not a plain item.
 CREATE FUNCTION pgcron.cron_item(item text, low int, high int) RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE AS $$

@@ -30,8 +30,7 @@ CREATE TABLE pgcron.run (
   overlap text,
   overlap_slot smallint,
   snoozes smallint,
-  lane text,
-  lane_limit int,
+  lane text COLLATE "C",
   lane_slot int,
   owner uuid,
   token uuid,
@@ -47,6 +46,8 @@ CREATE TABLE pgcron.run (
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
 COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node offers the handler for this queue; a node that joins with it lets the run go.';
+COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that have it no more execute at once than the lane has slots (pgcron.lane_limit).';
+COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
@@ -73,6 +74,8 @@ DECLARE
     WHEN (r.overlap_slot IS NULL OR (r.overlap IS NOT NULL AND r.overlap_slot = 1)) IS NOT TRUE THEN 'an_overlap_slot_is_1_and_has_a_policy'
     WHEN (r.state <> 'running' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE THEN 'a_running_run_holds_its_overlap_slot'
     WHEN (r.overlap_slot IS NULL OR r.state = 'running' OR r.attempt > 0) IS NOT TRUE THEN 'a_waiting_run_holds_a_slot_only_between_attempts'
+    WHEN ((r.lane_slot IS NOT NULL) = (r.state = 'running' AND r.lane IS NOT NULL) AND coalesce(r.lane_slot, 1) >= 1) IS NOT TRUE
+      THEN 'a_running_run_of_a_lane_holds_a_slot_of_it'
     WHEN ((r.origin IN ('schedule', 'backfill')) = (r.scheduled_for IS NOT NULL) AND (r.scheduled_for IS NULL OR r.schedule_id IS NOT NULL)) IS NOT TRUE
       THEN 'only_fires_claim_an_occurrence'
     -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
@@ -89,7 +92,7 @@ DECLARE
     WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
-    WHEN (r.lane IS NULL) IS NOT TRUE THEN 'lanes_are_not_known_to_this_version'
+    WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
   END;
 BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
@@ -120,8 +123,7 @@ BEGIN
       'The first retry waits up to this long; it doubles with each attempt.', 'Write for example ''2 seconds''.');
     WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),
       'No retry waits longer than this.', 'Write for example ''1 hour''.');
-    WHEN 'lanes_are_not_known_to_this_version' THEN RETURN pgcron.refuse('PC013', 'lanes are not known to this version',
-      'A lane limits how many runs with one key execute at once.', 'Leave lane out, or use a schedule with overlap ''skip''.');
+    WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
         DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')), HINT = 'Change runs with the functions of this schema.',
@@ -132,17 +134,20 @@ END $$;
 -- In front of the rules stands what is true of a first attempt without a lane, and breaks none of them: the claim, which
 -- writes it, must not pay for a call.
 ALTER TABLE pgcron.run ADD CONSTRAINT a_run_keeps_its_rules CHECK (
-  (attempt = 1 AND num_nonnulls(owner, token, fence, claimed_at) = 4 AND hold IS NULL AND overlap IS NULL AND overlap_slot IS NULL AND state = 'running')
+  (attempt = 1 AND num_nonnulls(owner, token, fence, claimed_at) = 4 AND hold IS NULL AND lane IS NULL AND overlap IS NULL AND overlap_slot IS NULL AND state = 'running')
   OR pgcron.judge_run(run));
 
--- The nets under the claims: one live run of a fire, one holder of a schedule's overlap slot.
+-- The nets under the claims: one live run of a fire, one holder of a schedule's overlap slot, one of each slot of a lane.
 CREATE UNIQUE INDEX run_fire ON pgcron.run (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL;
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run (schedule_id, overlap_slot) WHERE overlap_slot IS NOT NULL;
+CREATE UNIQUE INDEX run_lane_slot ON pgcron.run (lane, lane_slot) WHERE lane_slot IS NOT NULL;
 -- The ways of the claim: one index descent for each queue and priority, so future rows of a high priority are never walked.
-CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NULL AND delivery = 'at_least_once';
+CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND overlap IS NULL AND delivery = 'at_least_once';
 -- Apart: runs whose lane must be decided, and runs that may start only once, which are never claimed ahead of a free slot.
-CREATE INDEX run_claim_lane ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NOT NULL;
-CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND overlap IS NULL AND delivery <> 'at_least_once';
+CREATE INDEX run_claim_lane ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND overlap IS NOT NULL;
+CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND overlap IS NULL AND delivery <> 'at_least_once';
+-- Runs with a key: its lanes are walked, not their runs, so that a lane's backlog is no burden to the others.
+CREATE INDEX run_claim_key ON pgcron.run (queue, lane, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NOT NULL;
 CREATE INDEX run_owner ON pgcron.run (owner) WHERE state = 'running';
 CREATE INDEX run_held ON pgcron.run (handler, queue) WHERE hold IS NOT NULL;
 -- With the time, so that a lane's due runs are found without walking those to come.

@@ -3,23 +3,23 @@
 CREATE VIEW pgcron.runs AS
   SELECT r.id, r.uuid, r.origin, r.schedule, r.schedule_id, r.scheduled_for, r.nominal_for, r.parent_run, r.handler, r.queue, r.priority, r.state, r.hold, r.delivery,
          r.attempt, coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.due_at, r.claimed_at, r.started_at,
-         NULL::timestamptz AS finished_at, n.name AS node, r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by, r.cancel_at
+         NULL::timestamptz AS finished_at, n.name AS node, r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by, r.cancel_at, r.lane
     FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   UNION ALL
   SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for, h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery,
          h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.due_at, h.claimed_at, h.started_at,
-         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL
+         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL, h.lane
     FROM pgcron.history h
   UNION ALL
   SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for, h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery,
          h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.due_at, h.claimed_at, h.started_at,
-         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL
+         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL, h.lane
     FROM pgcron.history_overflow h;
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
 CREATE VIEW pgcron.schedules AS
   SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup,
-         s.catchup_window, s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version, s.created_at, s.updated_at,
+         s.catchup_window, s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version, s.created_at, s.updated_at, s.lane,
          c.status, c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
                   CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire
@@ -40,7 +40,7 @@ CREATE VIEW pgcron.nodes AS
     FROM pgcron.node n;
 
 CREATE VIEW pgcron.queues AS
-  SELECT coalesce(q.name, w.queue) AS name, q.paused_at, q.paused_by, q.paused_note, coalesce(w.waiting, 0) AS waiting, coalesce(w.due, 0) AS due,
+  SELECT coalesce(q.name, w.queue) AS name, q.paused_at, q.paused_by, q.paused_note, q.max_running, coalesce(w.waiting, 0) AS waiting, coalesce(w.due, 0) AS due,
          coalesce(w.running, 0) AS running, coalesce(w.held, 0) AS held, w.oldest_due
     FROM pgcron.queue q FULL JOIN (
       SELECT r.queue, count(*) FILTER (WHERE r.state = 'ready') AS waiting, count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,

@@ -1,11 +1,12 @@
--- Claims of runs whose schedule must not overlap with itself: the schedule is the lane, with one slot.
+-- Claims of runs whose schedule must not overlap with itself: the schedule is the lane, with one slot. Runs that have a key besides,
+-- or wait in a limited queue, are claimed by claim_limited.
 
 -- ready -> running
 -- ready -> skipped
 -- One round of decisions. Each statement in here sees a snapshot of its own (a VOLATILE function under READ COMMITTED), and correctness
 -- rests on it: what is known of a lane must be read after its lock was had, or a holder that committed in between would not be seen.
 -- Under any other isolation level the snapshot would be as old as the transaction, so there the function refuses.
---   1. Lanes with due runs, as far as their advisory lock can be had without waiting; it lives until the commit. A paused queue's come last.
+--   1. Lanes with due runs, as far as their advisory lock can be had without waiting; it lives until the commit. A paused or limited queue's come last.
 --   2. The first due run of each lane that nobody holds. A run that waits for its retry holds its lane and goes first. Runs that may start
 --      only once are chosen for a free slot only; those that found none are told as `wait`.
 --   3. The claim. A row that somebody has locked is left to them, and one that has changed is judged anew.
@@ -32,10 +33,10 @@ BEGIN
       SELECT DISTINCT heads.schedule_id FROM (
         SELECT head.schedule_id FROM (
           SELECT asked.queue, asked.priority FROM unnest(claim_lanes.queues, claim_lanes.priorities) WITH ORDINALITY AS asked(queue, priority, position)
-          ORDER BY EXISTS (SELECT FROM pgcron.queue q WHERE q.name = asked.queue AND q.paused_at IS NOT NULL), asked.position) path
+          ORDER BY EXISTS (SELECT FROM pgcron.queue q WHERE q.name = asked.queue AND NOT q.is_plain), asked.position) path
         CROSS JOIN LATERAL (
           SELECT c.schedule_id FROM pgcron.run c
-          WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
+          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
             AND c.due_at <= now() AND c.handler = ANY(claim_lanes.handlers)
           ORDER BY c.due_at, c.id LIMIT claim_lanes.look) head
         LIMIT claim_lanes.look) heads)
@@ -50,9 +51,9 @@ BEGIN
           FROM unnest(lanes) AS lane(schedule_id)
          CROSS JOIN LATERAL (
            SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
-            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
+            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
               AND w.queue = ANY(claim_lanes.queues) AND w.handler = ANY(claim_lanes.handlers) AND (w.expire_at IS NULL OR w.expire_at > now())
-              AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
+              AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
             ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
          WHERE (head.overlap_slot IS NOT NULL
                 OR (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NULL)
@@ -65,7 +66,7 @@ BEGIN
              attempt = r.attempt + 1, claimed_at = now(), overlap_slot = 1
        WHERE r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
-          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
+          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
             AND l.queue = ANY(claim_lanes.queues) AND l.handler = ANY(claim_lanes.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
@@ -75,7 +76,7 @@ BEGIN
 
   skipped := ARRAY(
     SELECT w.id FROM unnest(lanes) AS lane(schedule_id) JOIN pgcron.run w ON w.schedule_id = lane.schedule_id
-     WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
        AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
      ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN

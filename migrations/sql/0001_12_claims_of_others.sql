@@ -63,20 +63,20 @@ BEGIN
   -- It held until here, and nobody can take it away from here on.
   DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
                             attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
                             finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
+            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
             nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
             coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
             ending.cancel_reason, finish_run.result, clock_timestamp());
   EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
                             attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
                             finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
+            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
             nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
             coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
             ending.cancel_reason, finish_run.result, clock_timestamp());

@@ -48,6 +48,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     help="at_least_once, at_most_once or transactional.",
 )
 @arguments.retry_option()
+@click.option("--lane", help="A key: so many runs with it execute at once as the lane has slots.")
 @json_option
 def enqueue_command(
     handler: str | None,
@@ -63,8 +64,8 @@ def enqueue_command(
 
     With --file a run for each line: all of them, or none when one is refused. A line has the keys
     handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
-    delivery and retry; what it leaves out is as HANDLER and the options say. Prints the ids in
-    order.
+    delivery, retry and lane; what it leaves out is as HANDLER and the options say. Prints the ids
+    in order.
     """
     given["due_at"] = arguments.instant("--due", due)
     given["timeout"] = arguments.duration("--timeout", timeout)

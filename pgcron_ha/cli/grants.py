@@ -15,7 +15,10 @@ from pgcron_ha.errors import InvalidInput
 PARTS = ("producer", "scheduler", "operator", "viewer", "service")
 
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
-_RUN = "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by"
+_RUN = (
+    "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, "
+    "created_by"
+)
 _RUN_OF_SCHEDULE = (
     f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
     "retry_base, retry_cap, overlap"
@@ -23,12 +26,13 @@ _RUN_OF_SCHEDULE = (
 _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, overlap, "
     "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
-    "retry, delivery, managed_by"
+    "retry, delivery, lane, managed_by"
 )
 _VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters"
 _READABLE = (
-    "cluster, node, offer, queue, timezone, schedule, cursor, schedule_version, run, occurrence, "
-    "missed, occurrence_override, history, history_overflow, attempt, dead_letter, log, retention"
+    "cluster, node, offer, queue, lane_limit, timezone, schedule, cursor, schedule_version, run, "
+    "occurrence, missed, occurrence_override, history, history_overflow, attempt, dead_letter, "
+    "log, retention"
 )
 
 _READ = (
@@ -58,6 +62,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT INSERT ON history, history_overflow TO",
         "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",
         "GRANT INSERT, UPDATE ON queue TO",
+        "GRANT INSERT, UPDATE, DELETE ON lane_limit TO",
         # A form that is sent twice is one operation.
         "GRANT SELECT, INSERT, UPDATE (run_id, expires_at) ON idempotency TO",
     ),

@@ -1,9 +1,10 @@
-"""``pgcron-ha queues``: list, pause and resume them."""
+"""``pgcron-ha queues``: list, limit, pause and resume them."""
 
 from __future__ import annotations
 
 import click
 
+from pgcron_ha.cli.lanes import slots_option
 from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.client import checks
@@ -14,6 +15,7 @@ COLUMNS = (
     Column("WAITING", "waiting"),
     Column("DUE", "due"),
     Column("RUNNING", "running"),
+    Column("MOST", "max_running"),
     Column("PARKED", "held"),
     Column("OLDEST DUE", "oldest_due"),
     Column("PAUSED", "paused_at"),
@@ -23,7 +25,7 @@ COLUMNS = (
 
 @click.group("queues")
 def queues_group() -> None:
-    """List, pause and resume queues."""
+    """List, limit, pause and resume queues."""
 
 
 @queues_group.command("list")
@@ -56,6 +58,27 @@ def resume_command(queue: str, as_json: bool) -> None:
     name = checks.queue_name(queue)
     on_database(lambda s: doors.resume_queue(s.connection, name, actor=s.actor, schema=s.schema))
     _say(name, "resumed", as_json)
+
+
+@queues_group.command("set")
+@click.argument("queue")
+@click.option(
+    "--max-running",
+    required=True,
+    metavar="COUNT",
+    help="So many of its runs execute at once on all nodes together; none: no limit.",
+)
+@json_option
+def set_command(queue: str, max_running: str, as_json: bool) -> None:
+    """Limit QUEUE; what runs goes on, and counts."""
+    name = checks.queue_name(queue)
+    most = slots_option("--max-running", max_running)
+    on_database(lambda s: doors.set_queue(s.connection, name, most, actor=s.actor, schema=s.schema))
+    if as_json:
+        print_json({"queue": name, "max_running": most})
+    else:
+        limit = "as many runs as there are slots" if most is None else f"at most {most} runs"
+        click.echo(f"queue '{name}' executes {limit} at once")
 
 
 def _say(name: str, done: str, as_json: bool) -> None:

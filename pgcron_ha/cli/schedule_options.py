@@ -30,6 +30,7 @@ _OPTIONS = (
     click.option("--retry-cap", metavar="DURATION", help="No retry waits longer."),
     arguments.retry_option(),
     click.option("--delivery", metavar="HOW", help="at_least_once, at_most_once or transactional."),
+    click.option("--lane", help="A key: so many runs with it execute at once; empty: none."),
 )
 
 

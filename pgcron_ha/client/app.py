@@ -47,6 +47,7 @@ class Policies(TypedDict, total=False):
     retry_cap: timedelta | float
     retry: RetryPolicy | None
     delivery: str
+    lane: str | None
 
 
 class App:
@@ -172,6 +173,7 @@ class App:
         delivery: str = "at_least_once",
         check_args: bool = True,
         retry: RetryPolicy | str | None = None,
+        lane: str | None = None,
         conn: Any = None,
     ) -> int:
         """Ask for one run; its id.
@@ -183,8 +185,10 @@ class App:
         With `conn` (asyncpg's, psycopg's AsyncConnection, SQLAlchemy's AsyncConnection or
         AsyncSession) the run exists if and when the caller's transaction commits. A living
         `idempotency_key` (a day by default) returns the run it already named. Numbers of
-        `key_lifetime` and `timeout` are seconds. Raises errors of `pgcron_ha.errors` only; bad
-        values are refused before anything is sent.
+        `key_lifetime` and `timeout` are seconds. Of the runs of one `lane` (any text, such as
+        ``customer-7``) no more execute at once than it has slots: one, or what
+        ``pgcron.set_lane`` says. Raises errors of `pgcron_ha.errors` only; bad values are refused
+        before anything is sent.
         """
         request = request_run(
             self._name_of(handler),
@@ -198,6 +202,7 @@ class App:
             max_attempts=max_attempts,
             delivery=delivery,
             retry=retry,
+            lane=lane,
         )
         if check_args:
             self._check_args(request.handler, request.args)

@@ -84,6 +84,19 @@ def queue_name(name: object) -> str:
     return name
 
 
+def lane_name(name: object) -> str | None:
+    """A lane's name, or None."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or "*" in name:
+        raise InvalidInput(
+            f"lane '{str(name)[:200]}' is not the name of a lane",
+            'A lane has 1 to 200 characters, is not blank and has no "*".',
+            "Write for example 'customer-7'.",
+        )
+    return text("the lane", name, MOST_NAME_CHARACTERS)
+
+
 def priority(value: object) -> int:
     """0 (first) to 9 (last)."""
     return _whole_number(

@@ -34,6 +34,7 @@ class NewRun(TypedDict, total=False):
     max_attempts: int | None
     delivery: str
     retry: RetryPolicy | str | None
+    lane: str | None
 
 
 _KEYS: Final = NewRun.__annotations__.keys()

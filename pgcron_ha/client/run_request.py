@@ -27,6 +27,7 @@ class RunRequest(NamedTuple):
     max_attempts: int | None
     delivery: str
     retry: str | None
+    lane: str | None
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
@@ -43,6 +44,7 @@ class RunRequest(NamedTuple):
             max_attempts=self.max_attempts,
             delivery=self.delivery,
             retry=self.retry,
+            lane=self.lane,
             actor=actor,
             schema=schema,
         )
@@ -71,6 +73,8 @@ class RunRequest(NamedTuple):
             members.append(f'"delivery":"{self.delivery}"')
         if self.retry is not None:
             members.append(f'"retry":{self.retry}')
+        if self.lane is not None:
+            members.append(f'"lane":{json.dumps(self.lane)}')
         return ",".join(members)
 
 
@@ -87,6 +91,7 @@ def request_run(
     max_attempts: int | None = None,
     delivery: str = "at_least_once",
     retry: RetryPolicy | str | None = None,
+    lane: str | None = None,
 ) -> RunRequest:
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
@@ -113,6 +118,7 @@ def request_run(
         delivery=checks.choice("delivery", delivery, checks.DELIVERIES),
         max_attempts=checks.max_attempts(max_attempts, delivery),
         retry=retry_text(retry),
+        lane=checks.lane_name(lane),
     )
 
 

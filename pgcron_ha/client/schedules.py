@@ -44,10 +44,12 @@ class CodeSchedule:
     retry_cap: timedelta = timedelta(hours=1)
     retry: str = "{}"
     delivery: str = "at_least_once"
+    lane: str | None = None
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""
         policies = {field.name: getattr(self, field.name) for field in fields(self)}
+        policies["lane"] = self.lane or ""  # the code decides that there is none, too
         return await doors.put_schedule(
             connection, **policies, managed_by="code", actor=actor, door="code", schema=schema
         )
@@ -120,6 +122,8 @@ def _check_choices(policies: SchedulePolicies) -> None:
         checks.choice("catch-up policy", policies["catchup"], CATCHUPS)
     if policies.get("delivery") is not None:
         checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
+    if policies.get("lane"):
+        checks.lane_name(policies["lane"])
     checks.max_attempts(policies.get("max_attempts"), policies.get("delivery"))
 
 

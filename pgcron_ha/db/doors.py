@@ -47,6 +47,7 @@ class SchedulePolicies(TypedDict, total=False):
     retry_cap: timedelta | None
     retry: str | None
     delivery: str | None
+    lane: str | None
     managed_by: str | None
 
 
@@ -64,6 +65,7 @@ async def enqueue(
     max_attempts: int | None = None,
     delivery: str = "at_least_once",
     retry: str | None = None,
+    lane: str | None = None,
     actor: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
@@ -84,6 +86,7 @@ async def enqueue(
         delivery=delivery,
         retry=retry,
         actor=actor,
+        lane=lane,
     )
     return found
 
@@ -248,6 +251,37 @@ async def resume_queue(
 ) -> None:
     """The queue is claimed from again; nothing happens to one that was not paused."""
     await _row(connection, schema, "resume_queue", name=name, actor=actor)
+
+
+async def set_queue(
+    connection: Any,
+    name: str,
+    max_running: int | None,
+    *,
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> None:
+    """So many of the queue's runs execute at once on all nodes together; None is no limit."""
+    await _row(connection, schema, "set_queue", name=name, max_running=max_running, actor=actor)
+
+
+async def set_lane(
+    connection: Any,
+    lane: str,
+    slots: int | None,
+    *,
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> None:
+    """So many runs of the lane execute at once; None is no limit. A name that ends with ``*`` is
+    for all lanes that begin so.
+    """
+    await _row(connection, schema, "set_lane", lane=lane, slots=slots, actor=actor)
+
+
+async def forget_lane(connection: Any, lane: str, *, schema: str = DEFAULT_SCHEMA) -> None:
+    """What was set for this name holds no more."""
+    await _row(connection, schema, "forget_lane", lane=lane)
 
 
 async def why(

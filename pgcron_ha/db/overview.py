@@ -158,6 +158,13 @@ async def queues(
     return await fetch_rows(connection, "list_queues", schema, limit=limit)
 
 
+async def lanes(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Lanes that have a setting or run something; `slots` None is no limit."""
+    return await fetch_rows(connection, "list_lanes", schema, limit=limit)
+
+
 async def nodes(
     connection: asyncpg.Connection,
     *,

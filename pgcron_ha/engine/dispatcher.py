@@ -16,6 +16,7 @@ from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.careful_claims import CarefulClaims
 from pgcron_ha.engine.claim_paths import ClaimPaths
 from pgcron_ha.engine.heads import Heads
+from pgcron_ha.engine.limited_claims import LimitedClaims
 from pgcron_ha.engine.pace import Pace
 from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
@@ -95,6 +96,7 @@ class Dispatcher(Service):
         self._paths = ClaimPaths(queues)
         self._pace = Pace(prefetch)
         self._careful = CarefulClaims(link, session, handlers, self._paths.all())
+        self._limited = LimitedClaims(link, session, handlers, queues, poll_interval)
         self._careful_turns = 0
         self._waits_for_slot = False
         self._heads = Heads(link, queues)
@@ -125,7 +127,9 @@ class Dispatcher(Service):
 
     def settled(self) -> None:
         """The database knows of ends: a retry may be due soon, and a slot may have become free."""
-        if self._may_have_retries or (self._heads.due_at <= monotonic() and self._has_room()):
+        self._limited.settled(self._runner.holds)
+        is_due = self._heads.due_at <= monotonic() and self._has_room()
+        if self._may_have_retries or is_due or self._limited_are_due():
             self._may_have_retries = False
             self.wake()
 
@@ -154,14 +158,20 @@ class Dispatcher(Service):
 
     async def _pass(self) -> float:
         is_woken, self._is_woken = self._is_woken, False
+        if is_woken and self._is_idle:
+            self._limited.wake()
         if self._is_idle:
             # When only the poll interval is over, one look is enough, and usually finds nothing.
             if not is_woken and self._heads.due_at > monotonic():
                 await self._heads.look()
+                if self._limited_are_due() and await self._claim_limited():
+                    return 0
                 if self._heads.due_at > monotonic():
                     return self._until_due()
         elif monotonic() - self._heads.looked_at > _CAREFUL_SECONDS and not self._heads.need_care():
             await self._heads.look()
+        if self._heads.limited_wait and self._limited.has_turn():
+            await self._claim_limited()
         if self._heads.need_care():
             pause = await self._claim_with_care()
             if pause is not None:
@@ -185,6 +195,8 @@ class Dispatcher(Service):
         get free for them.
         """
         if self._waits_for_slot or self._heads.once_due_at <= monotonic():
+            return 0
+        if self._limited_are_due():
             return 0
         return self._pace.ahead
 
@@ -265,6 +277,8 @@ class Dispatcher(Service):
 
     async def _look_ahead(self) -> float:
         due = [row for row in await self._heads.look() if row["is_due"]]
+        if self._limited_are_due() and await self._claim_limited():
+            return 0
         if due and self._free():
             if all(row["is_careful"] for row in due):
                 claimed = await self._decide_with_care()
@@ -284,7 +298,23 @@ class Dispatcher(Service):
 
     def _until_due(self) -> float:
         """Seconds to the next waiting run, as far as the last look knows."""
-        return max(_SHORTEST_SLEEP, min(self._idle_interval, self._heads.due_at - monotonic()))
+        until = min(self._idle_interval, self._heads.due_at - monotonic())
+        if self._heads.limited_wait:
+            until = min(until, self._limited.look_at - monotonic())
+        return max(_SHORTEST_SLEEP, until)
+
+    def _limited_are_due(self) -> bool:
+        return self._heads.limited_wait and self._limited.is_due()
+
+    async def _claim_limited(self) -> int:
+        """How many runs with limits were claimed or skipped."""
+        free = self._free()
+        incarnation = self._session.incarnation
+        found = await self._settle(self._limited.claim(min(free, CLAIM_BATCH)))
+        COUNTERS.claimed(len(found.claimed), free, self._answered_after)
+        COUNTERS.occurrences["skipped"] += found.skipped
+        await self._take(sorted(found.claimed, key=_URGENCY), incarnation)
+        return len(found.claimed) + found.skipped
 
     async def _claim_with_care(self) -> float | None:
         """Gives runs that need care their turn; returns how long to wait when they wait for room.

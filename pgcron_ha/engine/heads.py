@@ -16,7 +16,8 @@ _LONG_SINCE: Final = float("-inf")
 class Heads:
     """What the last look knows. Instants are `time.monotonic` seconds.
 
-    Three kinds: plain runs, runs of lanes, and runs without a lane that may start only once.
+    Three kinds: plain runs, runs of schedules that must not overlap, and runs without such a
+    schedule that may start only once. What has limits stands apart.
     """
 
     def __init__(self, link: Link, queues: Sequence[str]) -> None:
@@ -24,6 +25,8 @@ class Heads:
         self._queues = list(queues)
         self.looked_at = _LONG_SINCE
         self.plain_due_at = self.lane_due_at = self.once_due_at = _NEVER
+        self.limited_wait = False
+        """Whether runs wait that have a key, or a limited queue whose next run is due."""
 
     @property
     def due_at(self) -> float:
@@ -35,8 +38,10 @@ class Heads:
         return min(self.lane_due_at, self.once_due_at) <= monotonic()
 
     async def look(self) -> list[Row]:
-        """The first run of each path and kind: rows of ``next_due``."""
-        heads = await self._link.rows("next_due", queues=self._queues)
+        """The first run of each path and kind: rows of ``next_due``, without those with limits."""
+        found = await self._link.rows("next_due", queues=self._queues)
+        heads = [row for row in found if not row["is_limited"]]
+        self.limited_wait = any(row["is_limited"] and row["is_due"] is not False for row in found)
         now = self.looked_at = monotonic()
         careful = [row for row in heads if row["is_careful"]]
         self.plain_due_at = _soonest([row for row in heads if not row["is_careful"]], now)

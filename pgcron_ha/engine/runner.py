@@ -107,6 +107,10 @@ class Runner:
             for run, context in self._held.items()
         }
 
+    def holds(self, run: int) -> bool:
+        """Whether this run is held, or its end is not acknowledged."""
+        return run in self._held
+
     def contexts(self) -> list[Context]:
         """Every held run, as it stands; those whose end is not acknowledged are among them."""
         return list(self._held.values())

@@ -128,6 +128,28 @@ async def verdicts_on_lanes(
     )
 
 
+async def claim_limited(
+    connection: Connection,
+    node: Node,
+    free: int = 10,
+    *,
+    beyond: str = "",
+    look: int = 20,
+) -> list[Row]:
+    """One round over lanes by key and limited queues: the verdicts `claim` and `skip`."""
+    rows = await call(
+        connection,
+        "claim_limited",
+        incarnation=node.incarnation,
+        queues=list(node.queues),
+        beyond=[beyond for _ in node.queues],
+        handlers=list(node.handlers),
+        free=free,
+        look=look,
+    )
+    return [row for row in rows if row["verdict"] != "walked"]
+
+
 async def finish(connection: Connection, runs: Sequence[Row]) -> list[int]:
     """Complete these claims; returns the ids that were accepted."""
     rows = await call(

@@ -99,8 +99,7 @@ CREATE TABLE pgcron.run (
     overlap text,
     overlap_slot smallint,
     snoozes smallint,
-    lane text,
-    lane_limit integer,
+    lane text COLLATE pg_catalog."C",
     lane_slot integer,
     owner uuid,
     token uuid,
@@ -124,6 +123,10 @@ COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_on
 COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
 
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
+
+COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that have it no more execute at once than the lane has slots (pgcron.lane_limit).';
+
+COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
 
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -203,10 +206,10 @@ BEGIN
       SELECT DISTINCT heads.schedule_id FROM (
         SELECT head.schedule_id FROM (
           SELECT asked.queue, asked.priority FROM unnest(claim_lanes.queues, claim_lanes.priorities) WITH ORDINALITY AS asked(queue, priority, position)
-          ORDER BY EXISTS (SELECT FROM pgcron.queue q WHERE q.name = asked.queue AND q.paused_at IS NOT NULL), asked.position) path
+          ORDER BY EXISTS (SELECT FROM pgcron.queue q WHERE q.name = asked.queue AND NOT q.is_plain), asked.position) path
         CROSS JOIN LATERAL (
           SELECT c.schedule_id FROM pgcron.run c
-          WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
+          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
             AND c.due_at <= now() AND c.handler = ANY(claim_lanes.handlers)
           ORDER BY c.due_at, c.id LIMIT claim_lanes.look) head
         LIMIT claim_lanes.look) heads)
@@ -221,9 +224,9 @@ BEGIN
           FROM unnest(lanes) AS lane(schedule_id)
          CROSS JOIN LATERAL (
            SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
-            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
+            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
               AND w.queue = ANY(claim_lanes.queues) AND w.handler = ANY(claim_lanes.handlers) AND (w.expire_at IS NULL OR w.expire_at > now())
-              AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
+              AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
             ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
          WHERE (head.overlap_slot IS NOT NULL
                 OR (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NULL)
@@ -236,7 +239,7 @@ BEGIN
              attempt = r.attempt + 1, claimed_at = now(), overlap_slot = 1
        WHERE r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
-          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
+          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
             AND l.queue = ANY(claim_lanes.queues) AND l.handler = ANY(claim_lanes.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
@@ -246,7 +249,7 @@ BEGIN
 
   skipped := ARRAY(
     SELECT w.id FROM unnest(lanes) AS lane(schedule_id) JOIN pgcron.run w ON w.schedule_id = lane.schedule_id
-     WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
        AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
      ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN
@@ -259,6 +262,123 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, look integer) IS 'Decides due runs of schedules with overlap skip: claims up to free + ahead of them (ahead: none that may start only once), skips what finds its lane held.';
+
+CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, look integer) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, lane text)
+    LANGUAGE plpgsql ROWS 100
+    AS $$
+#variable_conflict use_column
+DECLARE
+  limited text[];
+  rooms int[];
+  pair_queues text[] := '{}';
+  pair_lanes text[] := '{}';
+  pair_priorities smallint[] := '{}';
+  asked record;
+  walked record;
+  schedules bigint[];
+  lanes text[];
+  chosen bigint[];
+  slots int[];
+  skipped bigint[];
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    PERFORM pgcron.refuse('PC001', 'limits are not decided under ' || current_setting('transaction_isolation'),
+                          'Each step must see what was committed before it.', 'Use READ COMMITTED.');
+  END IF;
+  limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(claim_limited.queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
+  limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
+  IF limited <> '{}' THEN
+    rooms := ARRAY(
+      SELECT greatest(0, coalesce(q.max_running - running.runs, 2147483647)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
+        JOIN pgcron.queue q ON q.name = name.queue
+       CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = name.queue) running
+       ORDER BY name.position);
+    limited := ARRAY(SELECT name FROM unnest(limited, rooms) open(name, room) WHERE room > 0);
+    rooms := ARRAY(SELECT room FROM unnest(rooms) room WHERE room > 0);
+  END IF;
+
+  FOR asked IN SELECT a.queue, a.beyond FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
+                WHERE a.queue = ANY(limited) OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain) LOOP
+    SELECT * INTO walked FROM pgcron.walk_lanes(asked.queue, asked.beyond, claim_limited.look);
+    IF walked.ended_at IS NOT NULL OR walked.lanes <> '{}' OR walked.next_due IS NOT NULL THEN
+      pair_queues := pair_queues || array_fill(asked.queue, ARRAY[cardinality(walked.lanes)]);
+      pair_lanes := pair_lanes || walked.lanes;
+      pair_priorities := pair_priorities || walked.priorities;
+      verdict := 'walked'; queue := asked.queue; lane := walked.ended_at; due := date_part('epoch', walked.next_due - now());
+      RETURN NEXT;
+    END IF;
+  END LOOP;
+  IF pair_lanes = '{}' AND limited = '{}' THEN RETURN; END IF;
+
+  schedules := ARRAY(
+    SELECT s.schedule_id FROM (
+      SELECT DISTINCT h.schedule_id FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, limited, claim_limited.handlers, greatest(claim_limited.free, 1)) h
+       WHERE h.schedule_id IS NOT NULL) s
+     WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.schedule_id)));
+  lanes := ARRAY(
+    SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
+     WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
+
+  IF claim_limited.free > 0 THEN
+    SELECT array_agg(picked.id), array_agg(picked.slot) INTO chosen, slots FROM (
+      WITH held AS MATERIALIZED (
+        SELECT l.lane, l.slots, coalesce(h.runs, 0) AS runs, coalesce(h.taken, '{}') AS taken
+          FROM pgcron.lane_slots(lanes) l
+         CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h),
+      head AS MATERIALIZED (
+        SELECT d.*, l.slots, l.runs, l.taken
+          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, limited, claim_limited.handlers, claim_limited.free) d
+          LEFT JOIN held l ON l.lane = d.lane
+         WHERE (d.lane IS NULL OR l.lane IS NOT NULL)
+           AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR
+                (SELECT o.id FROM pgcron.run o WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL LIMIT 1) IS NULL)))
+           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation AND n.state = 'alive' AND n.lease_until > now())
+           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)),
+      single AS (
+        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id ORDER BY h.overlap_slot NULLS LAST, h.priority, h.due_at, h.id) AS of_schedule FROM head h),
+      laned AS (
+        SELECT s.*, row_number() OVER (PARTITION BY s.lane ORDER BY s.priority, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
+      fair AS (
+        SELECT l.*, CASE WHEN l.lane IS NULL THEN 0 ELSE l.runs + l.place END AS turn FROM laned l
+         WHERE l.lane IS NULL OR l.slots IS NULL OR l.place <= l.slots - l.runs),
+      queued AS (
+        SELECT f.*, row_number() OVER (PARTITION BY f.queue ORDER BY f.priority, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
+      SELECT q.id, CASE WHEN q.lane IS NOT NULL THEN
+               (SELECT number FROM (SELECT generate_series(1, q.runs + q.place) EXCEPT SELECT unnest(q.taken)) open(number) ORDER BY number OFFSET q.place - 1 LIMIT 1) END AS slot
+        FROM queued q LEFT JOIN unnest(limited, rooms) room(queue, runs) ON room.queue = q.queue
+       WHERE room.queue IS NULL OR q.of_queue <= room.runs
+       ORDER BY q.priority, q.turn, q.due_at, q.id LIMIT claim_limited.free) picked;
+    RETURN QUERY
+      UPDATE pgcron.run r
+         SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+             attempt = r.attempt + 1, claimed_at = now(), overlap_slot = CASE WHEN r.overlap IS NOT NULL THEN 1 END, lane_slot = given.slot
+        FROM unnest(chosen, slots) given(id, slot)
+       WHERE given.id = r.id AND r.id = ANY(ARRAY(
+         SELECT l.id FROM pgcron.run l
+          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.due_at <= now()
+            AND l.handler = ANY(claim_limited.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
+          ORDER BY l.id FOR UPDATE SKIP LOCKED))
+      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
+                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
+                date_part('epoch', r.due_at), r.lane;
+  END IF;
+
+  IF schedules <> '{}' THEN
+    skipped := ARRAY(
+      SELECT w.id FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run w ON w.schedule_id = one.schedule_id
+       WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+         AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
+       ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
+    IF skipped <> '{}' THEN
+      PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
+    END IF;
+    RETURN QUERY
+      SELECT 'skip', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
+             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(skipped) s(id);
+  END IF;
+END $$;
+
+COMMENT ON FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, look integer) IS 'Claims up to free due runs that have a lane or wait in a limited queue, never more than their lane has slots or their queue may run.';
 
 CREATE FUNCTION pgcron.cron_field_error(field text, kind text, low integer, high integer) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
@@ -417,13 +537,13 @@ BEGIN
     IF verdict = 'retry' AND ending.retry IS NULL THEN
       -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is retried at once the first time. The start
       -- deadline was kept by the first attempt; a retry after it would end as expired and hide the error.
-      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, expire_at = NULL, last_error = given.error,
+      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
              due_at = now() + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
                                    WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
                                    ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes, 0), ending.retry_base, ending.retry_cap) END
        WHERE r.id = ending.id;
     ELSIF verdict IN ('retry', 'snooze') THEN
-      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, expire_at = NULL, last_error = given.error,
+      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
              due_at = now() + delay, snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1 ELSE r.snoozes END,
              max_attempts = CASE verdict WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1 ELSE r.max_attempts END
        WHERE r.id = ending.id;
@@ -440,25 +560,25 @@ CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text
     AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
-    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, max_attempts,
+    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, lane, priority, handler, args, delivery, max_attempts,
                                     timeout, retry_base, retry_cap, retry, attempts, error_class, error, fingerprint)
-    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.priority, ending.handler,
+    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.lane, ending.priority, ending.handler,
             ending.args, ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout, ending.retry_base, ending.retry_cap, ending.retry,
             ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
     ON CONFLICT DO NOTHING;
   END IF;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
                                 attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
                                 attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
   END;
@@ -479,16 +599,16 @@ BEGIN
     FROM pgcron.run r
    WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args,
                                 delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args,
                                          delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args,
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
@@ -509,6 +629,7 @@ CREATE TABLE pgcron.history (
     nominal_for timestamp with time zone,
     parent_run bigint,
     queue text NOT NULL,
+    lane text,
     priority smallint NOT NULL,
     handler text NOT NULL,
     args jsonb NOT NULL,
@@ -556,7 +677,7 @@ BEGIN
   RETURN ended;
 END $$;
 
-CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -574,19 +695,19 @@ BEGIN
     IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by)
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane)
     VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user));
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane);
   ELSE
-    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by)
+    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane)
     VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user))
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane)
     RETURNING id INTO new_id;
   END IF;
   RETURN new_id;
 END $$;
 
-COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text) IS 'Enqueues one run in the caller''s transaction; returns its id.';
+COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text) IS 'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says.';
 
 CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL::text) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -598,13 +719,13 @@ DECLARE
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids) ELSE new_ids END;
-  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by)
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane)
   SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
          coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
-         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user)
+         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), wish.lane
     FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int, due_at timestamptz, timeout interval, max_attempts int,
-                                                 delivery text, retry jsonb), unnest(new_ids), unnest(ids))
-         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, new_id, id)
+                                                 delivery text, retry jsonb, lane text), unnest(new_ids), unnest(ids))
+         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, new_id, id)
    WHERE wish.new_id = wish.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
@@ -698,20 +819,20 @@ BEGIN
   -- It held until here, and nobody can take it away from here on.
   DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
                             attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
                             finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
+            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
             nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
             coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
             ending.cancel_reason, finish_run.result, clock_timestamp());
   EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
                             attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
                             finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
+            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
             nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
             coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
             ending.cancel_reason, finish_run.result, clock_timestamp());
@@ -719,6 +840,14 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double precision, result jsonb, node text) IS 'Completes a run inside the caller''s transaction: its effects and the completion are committed together or not at all. Raises PC012 if the token does not hold the run.';
+
+CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  DELETE FROM pgcron.lane_limit l WHERE l.lane = forget_lane.lane;
+  SELECT pg_notify(pgcron.channel(), 'run') $$;
+
+COMMENT ON FUNCTION pgcron.forget_lane(lane text) IS 'Removes what set_lane has said.';
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -821,6 +950,8 @@ DECLARE
     WHEN (r.overlap_slot IS NULL OR (r.overlap IS NOT NULL AND r.overlap_slot = 1)) IS NOT TRUE THEN 'an_overlap_slot_is_1_and_has_a_policy'
     WHEN (r.state <> 'running' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE THEN 'a_running_run_holds_its_overlap_slot'
     WHEN (r.overlap_slot IS NULL OR r.state = 'running' OR r.attempt > 0) IS NOT TRUE THEN 'a_waiting_run_holds_a_slot_only_between_attempts'
+    WHEN ((r.lane_slot IS NOT NULL) = (r.state = 'running' AND r.lane IS NOT NULL) AND coalesce(r.lane_slot, 1) >= 1) IS NOT TRUE
+      THEN 'a_running_run_of_a_lane_holds_a_slot_of_it'
     WHEN ((r.origin IN ('schedule', 'backfill')) = (r.scheduled_for IS NOT NULL) AND (r.scheduled_for IS NULL OR r.schedule_id IS NOT NULL)) IS NOT TRUE
       THEN 'only_fires_claim_an_occurrence'
     -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
@@ -837,7 +968,7 @@ DECLARE
     WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
-    WHEN (r.lane IS NULL) IS NOT TRUE THEN 'lanes_are_not_known_to_this_version'
+    WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
   END;
 BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
@@ -881,7 +1012,7 @@ CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 DECLARE
-  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry}';
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -904,6 +1035,53 @@ BEGIN
   END IF;
   RETURN has_keys;
 END $$;
+
+CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
+
+CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE(lane text, slots integer)
+    LANGUAGE sql STABLE ROWS 50
+    AS $$
+  SELECT asked.lane, CASE WHEN known.lane IS NULL THEN 1 ELSE known.slots END
+    FROM unnest(lanes) asked(lane)
+    LEFT JOIN LATERAL (
+      SELECT l.lane, l.slots FROM (
+        (SELECT own.lane, own.slots, true AS is_own FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
+        UNION ALL
+        (SELECT many.lane, many.slots, false FROM pgcron.lane_limit many
+          WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
+       ORDER BY l.is_own DESC LIMIT 1) known ON true $$;
+
+CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], limited_queues text[], handlers text[], room integer) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, schedule_id bigint, overlap_slot smallint)
+    LANGUAGE sql STABLE ROWS 100
+    AS $$
+  SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities) pair(queue, lane, priority)
+  CROSS JOIN LATERAL (
+    -- The first thousand of a lane and no more, whoever offers their handlers.
+    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
+      SELECT r.* FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
+         AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
+     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
+  UNION ALL
+  SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
+  CROSS JOIN LATERAL (
+    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, NULL::bigint, r.overlap_slot FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
+        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
+      ORDER BY r.due_at, r.id LIMIT limited_heads.room)
+    UNION ALL
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, NULL, r.overlap_slot FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
+        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
+      ORDER BY r.due_at, r.id LIMIT limited_heads.room)
+    UNION ALL
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.schedule_id, r.overlap_slot FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
+        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
+      ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w $$;
 
 CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partition text)
     LANGUAGE sql STABLE
@@ -973,18 +1151,18 @@ EXCEPTION WHEN data_exception THEN
   RETURN NULL;
 END $$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
-                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by)
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
           coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
           put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
-          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'))
+          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''))
   ON CONFLICT (name) DO UPDATE SET
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
     timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
@@ -994,7 +1172,7 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     start_deadline = coalesce(put_schedule.start_deadline, existing.start_deadline), timeout = coalesce(put_schedule.timeout, existing.timeout),
     max_attempts = coalesce(put_schedule.max_attempts, existing.max_attempts), retry_base = coalesce(put_schedule.retry_base, existing.retry_base),
     retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'), delivery = coalesce(put_schedule.delivery, existing.delivery),
-    managed_by = coalesce(put_schedule.managed_by, existing.managed_by)
+    managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END
   RETURNING id $$;
 
 CREATE FUNCTION pgcron.reap_runs(at_most integer) RETURNS TABLE(run_id bigint, verdict text)
@@ -1054,6 +1232,12 @@ CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
   SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
     'A handler is written kind:name; the kinds are py, shell, http, sql and those of other executors, the name has letters, digits, "_", "." and "-".',
     'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
+
+CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
+    'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
 
 CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -1160,6 +1344,7 @@ CREATE TABLE pgcron.schedule (
     retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
     retry jsonb,
     delivery text DEFAULT 'at_least_once'::text NOT NULL,
+    lane text,
     managed_by text DEFAULT 'sql'::text NOT NULL,
     version integer DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -1174,6 +1359,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_schedule_is_managed_by_a_door CHECK ((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text]))),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
     CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
+    CONSTRAINT a_schedule_names_a_lane CHECK (((lane IS NULL) OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane))),
     CONSTRAINT a_schedule_names_a_queue CHECK ((((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
     CONSTRAINT a_schedule_priority_is_0_to_9 CHECK ((((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
     CONSTRAINT a_schedule_timeout_is_positive CHECK ((((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
@@ -1210,9 +1396,9 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
                           format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
   END IF;
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, created_by)
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, lane, created_by)
   VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler, letter.args,
-          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, coalesce(actor, session_user)) RETURNING id INTO new_id;
+          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, coalesce(actor, session_user)) RETURNING id INTO new_id;
   UPDATE pgcron.dead_letter SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user) WHERE run_id = run;
   RETURN new_id;
 END $$;
@@ -1255,8 +1441,7 @@ BEGIN
       'The first retry waits up to this long; it doubles with each attempt.', 'Write for example ''2 seconds''.');
     WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),
       'No retry waits longer than this.', 'Write for example ''1 hour''.');
-    WHEN 'lanes_are_not_known_to_this_version' THEN RETURN pgcron.refuse('PC013', 'lanes are not known to this version',
-      'A lane limits how many runs with one key execute at once.', 'Leave lane out, or use a schedule with overlap ''skip''.');
+    WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
         DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')), HINT = 'Change runs with the functions of this schema.',
@@ -1279,7 +1464,7 @@ BEGIN
     position := position + 1;
     PERFORM pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
                            wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
-                           wish ->> 'delivery', nullif(wish -> 'retry', 'null'));
+                           wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane');
   END LOOP;
 EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, remedy = PG_EXCEPTION_HINT;
@@ -1323,10 +1508,10 @@ BEGIN
   END IF;
   ended := pgcron.ended_run(run);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, created_by)
+                          retry, lane, created_by)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
           ended.args, ended.delivery, ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
-          coalesce(ended.retry_cap, '1 hour'), ended.retry, coalesce(actor, session_user)) RETURNING id INTO new_id;
+          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, coalesce(actor, session_user)) RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
 
@@ -1337,9 +1522,9 @@ DECLARE
   new_id bigint;
 BEGIN
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                                  overlap, created_by)
+                                  overlap, lane, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), coalesce(run_now.actor, session_user)
+         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), s.lane, coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
@@ -1415,6 +1600,24 @@ BEGIN
   RETURN NULL;
 END $$;
 
+CREATE FUNCTION pgcron.set_lane(lane text, slots integer DEFAULT 1, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  INSERT INTO pgcron.lane_limit AS l (lane, slots, set_by) VALUES (set_lane.lane, set_lane.slots, coalesce(set_lane.actor, session_user))
+  ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, set_by = EXCLUDED.set_by, set_at = now();
+  SELECT pg_notify(pgcron.channel(), 'run') $$;
+
+COMMENT ON FUNCTION pgcron.set_lane(lane text, slots integer, actor text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once.';
+
+CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::integer, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  INSERT INTO pgcron.queue AS q (name, max_running) VALUES (set_queue.name, set_queue.max_running)
+  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running;
+  SELECT pg_notify(pgcron.channel(), 'run') $$;
+
+COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, actor text) IS 'Limits how many runs of a queue execute at once, on all nodes together; NULL is no limit.';
+
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
     generation bigint DEFAULT 1 NOT NULL,
@@ -1469,6 +1672,45 @@ BEGIN
     PERFORM pg_notify(pgcron.channel(), TG_TABLE_NAME);
   END IF;
   RETURN NULL;
+END $$;
+
+CREATE FUNCTION pgcron.walk_lanes(queue text, beyond text, most integer, OUT lanes text[], OUT priorities smallint[], OUT ended_at text, OUT next_due timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+DECLARE
+  pair record;
+  steps int := 0;
+BEGIN
+  lanes := '{}'; priorities := '{}';
+  FOR pair IN
+    WITH RECURSIVE walk(lane, priority, due_at) AS (
+      (SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
+        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = walk_lanes.queue AND r.lane > walk_lanes.beyond
+        ORDER BY r.lane, r.priority, r.due_at LIMIT 1)
+      UNION ALL
+      SELECT next.* FROM walk CROSS JOIN LATERAL (
+        SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = walk_lanes.queue AND (r.lane, r.priority) > (walk.lane, walk.priority)
+         ORDER BY r.lane, r.priority, r.due_at LIMIT 1) next)
+    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due, limits.slots IS NULL OR limits.slots > held.runs AS has_room
+      FROM walk
+      LEFT JOIN LATERAL (
+        SELECT l.slots FROM pgcron.lane_slots(ARRAY[walk.lane]) l WHERE walk.due_at <= now()) limits ON true
+      LEFT JOIN LATERAL (
+        SELECT count(*) AS runs FROM pgcron.run h WHERE h.lane = walk.lane AND h.lane_slot IS NOT NULL AND walk.due_at <= now()) held ON true
+  LOOP
+    IF NOT pair.is_due THEN
+      next_due := least(next_due, pair.due_at);
+    ELSIF pair.has_room THEN
+      lanes := lanes || pair.lane; priorities := priorities || pair.priority;
+    END IF;
+    steps := steps + 1;
+    IF cardinality(lanes) >= most OR steps >= 2000 THEN      -- a longer walk is taken in several statements
+      ended_at := pair.lane;
+      EXIT;
+    END IF;
+  END LOOP;
 END $$;
 
 CREATE FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text) RETURNS record
@@ -1552,6 +1794,7 @@ CREATE TABLE pgcron.dead_letter (
     schedule text,
     scheduled_for timestamp with time zone,
     queue text NOT NULL,
+    lane text,
     priority smallint NOT NULL,
     handler text NOT NULL,
     args jsonb NOT NULL,
@@ -1612,6 +1855,7 @@ CREATE TABLE pgcron.history_overflow (
     nominal_for timestamp with time zone,
     parent_run bigint,
     queue text CONSTRAINT history_queue_not_null NOT NULL,
+    lane text,
     priority smallint CONSTRAINT history_priority_not_null NOT NULL,
     handler text CONSTRAINT history_handler_not_null NOT NULL,
     args jsonb CONSTRAINT history_args_not_null NOT NULL,
@@ -1649,6 +1893,17 @@ CREATE TABLE pgcron.idempotency (
 );
 
 COMMENT ON TABLE pgcron.idempotency IS 'An enqueue with a living key returns the run that the key already named.';
+
+CREATE TABLE pgcron.lane_limit (
+    lane text NOT NULL COLLATE pg_catalog."C",
+    slots integer,
+    set_by text DEFAULT SESSION_USER NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_lane_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A lane has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
+    CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK (((lane = '*'::text) OR pgcron.lane_is_fine(regexp_replace(lane, '\*$'::text, ''::text)) OR pgcron.refuse_lane(lane)))
+);
+
+COMMENT ON TABLE pgcron.lane_limit IS 'How many runs of a lane execute at once. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.log (
     run_id bigint NOT NULL,
@@ -1801,16 +2056,24 @@ CREATE TABLE pgcron.queue (
     paused_at timestamp with time zone,
     paused_by text,
     paused_note text,
-    CONSTRAINT a_queue_name_is_simple CHECK ((((name ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(name) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text)))
+    max_running integer,
+    is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL))) STORED NOT NULL,
+    CONSTRAINT a_queue_name_is_simple CHECK ((((name ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(name) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 100000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text)))
 );
 
 COMMENT ON TABLE pgcron.queue IS 'Settings of queues; a queue without a row exists as soon as a run names it.';
+
+COMMENT ON COLUMN pgcron.queue.max_running IS 'So many of its runs execute at once, on all nodes together; NULL is no limit.';
+
+COMMENT ON COLUMN pgcron.queue.is_plain IS 'Its runs can be claimed without a look at what runs: neither paused nor limited.';
 
 CREATE VIEW pgcron.queues AS
  SELECT COALESCE(q.name, w.queue) AS name,
     q.paused_at,
     q.paused_by,
     q.paused_note,
+    q.max_running,
     COALESCE(w.waiting, (0)::bigint) AS waiting,
     COALESCE(w.due, (0)::bigint) AS due,
     COALESCE(w.running, (0)::bigint) AS running,
@@ -1880,7 +2143,8 @@ CREATE VIEW pgcron.runs AS
     NULL::jsonb AS result,
     r.created_at,
     r.created_by,
-    r.cancel_at
+    r.cancel_at,
+    r.lane
    FROM (pgcron.run r
      LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
 UNION ALL
@@ -1915,7 +2179,8 @@ UNION ALL
     h.result,
     h.created_at,
     h.created_by,
-    NULL::timestamp with time zone AS cancel_at
+    NULL::timestamp with time zone AS cancel_at,
+    h.lane
    FROM pgcron.history h
 UNION ALL
  SELECT h.id,
@@ -1949,7 +2214,8 @@ UNION ALL
     h.result,
     h.created_at,
     h.created_by,
-    NULL::timestamp with time zone AS cancel_at
+    NULL::timestamp with time zone AS cancel_at,
+    h.lane
    FROM pgcron.history_overflow h;
 
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
@@ -2001,6 +2267,7 @@ CREATE VIEW pgcron.schedules AS
     s.version,
     s.created_at,
     s.updated_at,
+    s.lane,
     c.status,
     c.error,
     c.canonical,
@@ -2022,7 +2289,7 @@ CREATE TABLE pgcron.timezone (
 COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
@@ -2041,6 +2308,9 @@ ALTER TABLE ONLY pgcron.dead_letter
 
 ALTER TABLE ONLY pgcron.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY pgcron.lane_limit
+    ADD CONSTRAINT lane_limit_pkey PRIMARY KEY (lane);
 
 ALTER TABLE ONLY pgcron.missed
     ADD CONSTRAINT missed_pkey PRIMARY KEY (schedule_id, first_at);
@@ -2101,23 +2371,29 @@ CREATE INDEX history_overflow_id ON pgcron.history_overflow USING btree (id);
 
 CREATE INDEX idempotency_expiring ON pgcron.idempotency USING btree (expires_at);
 
+CREATE INDEX lane_limit_pattern ON pgcron.lane_limit USING btree (lane) WHERE ("right"(lane, 1) = '*'::text);
+
 CREATE INDEX log_run ON ONLY pgcron.log USING btree (run_id, attempt, sequence);
 
 CREATE INDEX node_living ON pgcron.node USING btree (incarnation) WHERE (state <> 'dead'::text);
 
 CREATE INDEX offer_handler ON pgcron.offer USING btree (handler);
 
-CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
+CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
 
-CREATE INDEX run_claim_lane ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (overlap IS NOT NULL));
+CREATE INDEX run_claim_key ON pgcron.run USING btree (queue, lane, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NOT NULL));
 
-CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
+CREATE INDEX run_claim_lane ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (overlap IS NOT NULL));
+
+CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
 
 CREATE INDEX run_expiring ON pgcron.run USING btree (expire_at) WHERE ((state = 'ready'::text) AND (expire_at IS NOT NULL));
 
 CREATE UNIQUE INDEX run_fire ON pgcron.run USING btree (schedule_id, scheduled_for) WHERE (scheduled_for IS NOT NULL);
 
 CREATE INDEX run_held ON pgcron.run USING btree (handler, queue) WHERE (hold IS NOT NULL);
+
+CREATE UNIQUE INDEX run_lane_slot ON pgcron.run USING btree (lane, lane_slot) WHERE (lane_slot IS NOT NULL);
 
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run USING btree (schedule_id, overlap_slot) WHERE (overlap_slot IS NOT NULL);
 

@@ -39,6 +39,12 @@ FILL = f"""
     INSERT INTO pgcron.run (handler, priority, due_at, origin, schedule_id, overlap)
     SELECT '{HANDLER}', n % 10, now() + interval '1 hour', 'manual', 1 + n % 3000, 'skip'
       FROM generate_series(1, 10000) n;
+    -- With keys: a lane with a long backlog, lanes that are full, lanes of which nothing is due.
+    INSERT INTO pgcron.run (handler, lane)
+    SELECT '{HANDLER}', 'backlog' FROM generate_series(1, 5000);
+    INSERT INTO pgcron.run (handler, lane, due_at)
+    SELECT '{HANDLER}', 'lane ' || n % 50, now() + n % 2 * interval '1 hour'
+      FROM generate_series(1, 5000) n;
     -- Due.
     INSERT INTO pgcron.run (handler, priority, delivery)
     SELECT '{HANDLER}', n % 10, CASE WHEN n % 10 < 2 THEN 'at_most_once' ELSE 'at_least_once' END
@@ -100,13 +106,14 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
     paths = 10
     given: dict[str, Any] = {
         "incarnation": LIVING,
-        "queues": ["default"] if name == "next_due" else ["default"] * paths,
+        "queues": ["default"] if name in ("next_due", "claim_limited") else ["default"] * paths,
         "priorities": list(range(paths)),
         "bound_dues": [NO_BOUND] * paths,
         "bound_ids": [0] * paths,
         "handlers": [HANDLER],
         "limit": LIMIT,
         "look": LIMIT,
+        "beyond": [""],
         "at_most": LIMIT,
         "refill": 60.0,
         "run_ids": [row["id"] for row in mine],
@@ -162,6 +169,7 @@ HOT = pytest.mark.parametrize(
         "claim_at_most_once",
         "next_due",
         "claim_lanes",
+        "claim_limited",
         "park_unserved",
         "finish_runs",
         "mark_started",

@@ -348,12 +348,12 @@ async def test_other_impossible_rows_can_not_be_written(
         await connection.execute(statement)
 
 
-async def test_a_lane_is_refused_by_this_version(connection: Connection) -> None:
+async def test_a_lane_that_is_no_name_is_refused_by_a_plain_insert(connection: Connection) -> None:
     error = await refusal(
-        connection, "INSERT INTO pgcron.run (handler, lane) VALUES ('py:work', 'a')"
+        connection, "INSERT INTO pgcron.run (handler, lane) VALUES ('py:work', 'a*')"
     )
-
-    assert error.sqlstate == "PC013"
+    assert error.sqlstate == "PC001"
+    assert "is not the name of a lane" in str(error)
 
 
 async def test_a_refusal_spoils_no_other_transaction(

@@ -78,8 +78,8 @@ TABLES: Final[dict[str, tuple[str, type, str]]] = {
 # Rows of these hold a run as it was.
 _RUN_WHEN_IT_ENDED: Final = (
     *("id", "origin", "schedule_id", "schedule", "scheduled_for", "nominal_for", "parent_run"),
-    *("queue", "priority", "handler", "delivery", "attempt", "max_attempts", "due_at", "snoozes"),
-    *("created_at", "claimed_at", "owner", "fence", "cancel_reason"),
+    *("lane", "queue", "priority", "handler", "delivery", "attempt", "max_attempts", "due_at"),
+    *("snoozes", "created_at", "claimed_at", "owner", "fence", "cancel_reason"),
 )
 
 

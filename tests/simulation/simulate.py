@@ -48,8 +48,8 @@ class WatchedStore(Store):
     judge: Judge
 
     def insert_run(self, run: Run) -> None:
-        if run.lane is not None:
-            self.judge.lanes[run.id] = run.lane
+        if run.overlap_lane is not None:
+            self.judge.lanes[run.id] = run.overlap_lane
         super().insert_run(run)
 
 

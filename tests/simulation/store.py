@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pgcron_ha.errors import Conflict, NotFound
-from tests.simulation.store_claims import ClaimStatements
+from tests.simulation.store_limits import LimitStatements
 from tests.simulation.store_nodes import NodeStatements
 from tests.simulation.store_schedules import ScheduleStatements
 from tests.simulation.tables import Row, Run, seconds
 
 
-class Store(NodeStatements, ClaimStatements, ScheduleStatements):
+class Store(NodeStatements, LimitStatements, ScheduleStatements):
     """`call` is the one door; each statement is a method of its name."""
 
     def call(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -41,6 +41,7 @@ class Store(NodeStatements, ClaimStatements, ScheduleStatements):
         delivery: str | None,
         retry: str | None,
         actor: str | None,
+        lane: str | None = None,
     ) -> list[Row]:
         now = self.now()
         if idempotency_key is not None:
@@ -52,7 +53,7 @@ class Store(NodeStatements, ClaimStatements, ScheduleStatements):
         run.priority = 5 if priority is None else priority
         run.timeout, run.max_attempts = timeout or 3600.0, max_attempts
         run.delivery = delivery or "at_least_once"
-        run.retry = retry
+        run.retry, run.lane = retry, lane
         if idempotency_key is not None:
             lifetime = 86400.0 if key_lifetime is None else key_lifetime
             self.keys[idempotency_key] = (run.id, now + seconds(lifetime))
@@ -185,4 +186,5 @@ class Store(NodeStatements, ClaimStatements, ScheduleStatements):
             retry_base=ended.retry_base,
             retry_cap=ended.retry_cap,
             retry=ended.retry,
+            lane=ended.lane,
         )

@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from tests.simulation.store_endings import EndingStatements
-from tests.simulation.tables import Row, Run
+from tests.simulation.tables import FIRST_INSTANT, Row, Run
 
 _SKIPPED_AT_ONCE: Final = 1000
 
@@ -82,18 +82,19 @@ class ClaimStatements(EndingStatements):
         skipped = [
             run
             for run in sorted(self.runs.values(), key=lambda run: run.id)
-            if run.lane in lanes
+            if run.overlap_lane in lanes
+            and run.kind == "lane"
             and run.is_waiting
             and run.due_at <= self.now()
             and run.overlap_slot is None
-            and self.holder_of(run.lane) is not None
+            and self.holder_of(run.overlap_lane) is not None
         ][:_SKIPPED_AT_ONCE]
         for run in skipped:
             self._end_waiting(run, "skipped", "the last run is not over")
         return (
             [Row(verdict="claim", **row) for row in claimed]
-            + [_verdict("skip", run) for run in skipped]
-            + [_verdict("wait", run) for run in waits]
+            + [verdict("skip", run) for run in skipped]
+            + [verdict("wait", run) for run in waits]
         )
 
     def may_take_lane(self, lane: int, first: Run) -> bool:
@@ -111,9 +112,8 @@ class ClaimStatements(EndingStatements):
         now = self.now()
         heads: dict[tuple[str, int, bool, bool], Run] = {}
         for run in self.runs.values():
-            if run.is_waiting and run.queue in queues:
-                is_once = run.overlap is None and run.delivery != "at_least_once"
-                kind = (run.queue, run.priority, is_once or run.overlap is not None, is_once)
+            if run.is_waiting and run.kind != "key" and self.is_looked_at(run.queue, queues):
+                kind = (run.queue, run.priority, run.kind != "plain", run.kind == "once")
                 head = heads.get(kind)
                 if head is None or run.order < head.order:
                     heads[kind] = run
@@ -123,6 +123,7 @@ class ClaimStatements(EndingStatements):
                 priority=priority,
                 is_careful=is_careful,
                 is_once=is_once,
+                is_limited=not self.is_plain(queue),
                 due_at=run.due_at,
                 is_due=run.due_at <= now,
                 seconds=(run.due_at - now).total_seconds(),
@@ -130,7 +131,20 @@ class ClaimStatements(EndingStatements):
             for (queue, priority, is_careful, is_once), run in sorted(
                 heads.items(), key=lambda item: (item[0][1], item[0][0], *item[0][2:])
             )
-        ]
+        ] + [_of_keys(queue) for queue in queues if self._has_keys(queue, queues)]
+
+    def is_plain(self, queue: str) -> bool:
+        """Whether its runs can be claimed without a look at what runs."""
+        return queue not in self.paused_queues and queue not in self.queue_limits
+
+    def is_looked_at(self, queue: str, queues: Sequence[str]) -> bool:
+        return queue in queues and queue not in self.paused_queues
+
+    def _has_keys(self, queue: str, queues: Sequence[str]) -> bool:
+        return self.is_looked_at(queue, queues) and any(
+            run.is_waiting and run.kind == "key" and run.queue == queue
+            for run in self.runs.values()
+        )
 
     def park_unserved(
         self, *, queues: Sequence[str], priorities: Sequence[int], look: int
@@ -139,7 +153,7 @@ class ClaimStatements(EndingStatements):
         parked: list[Row] = []
         for path in zip(queues, priorities, strict=True):
             for kind in ("plain", "lane", "once"):
-                due = [run for run in due_by_path.get(path, []) if _kind(run) == kind]
+                due = [run for run in due_by_path.get(path, []) if run.kind == kind]
                 for run in due[:look]:
                     if not self.is_offered(run.handler, run.queue):
                         run.hold = "unserved"
@@ -175,9 +189,8 @@ class ClaimStatements(EndingStatements):
         return [
             run
             for run in due
-            if run.overlap is None
-            and run.delivery == delivery
-            and run.queue not in self.paused_queues
+            if run.kind == ("plain" if delivery == "at_least_once" else "once")
+            and self.is_plain(run.queue)
             and run.handler in handlers
             and (run.expire_at is None or run.expire_at > now)
             and (bound is None or run.order >= bound)
@@ -187,13 +200,13 @@ class ClaimStatements(EndingStatements):
         self, queues: Sequence[str], priorities: Sequence[int], handlers: Sequence[str], look: int
     ) -> list[int]:
         paths = sorted(
-            zip(queues, priorities, strict=True), key=lambda path: path[0] in self.paused_queues
+            zip(queues, priorities, strict=True), key=lambda path: not self.is_plain(path[0])
         )
         heads: list[int] = []
         due_by_path = self._due()
         for path in paths:
             due = [run for run in due_by_path.get(path, []) if run.handler in handlers]
-            heads += [run.lane for run in due if run.lane is not None][:look]
+            heads += [r.overlap_lane for r in due if r.overlap_lane and r.kind == "lane"][:look]
         return list(dict.fromkeys(heads[:look]))
 
     def _first_of(self, lane: int, queues: Sequence[str], handlers: Sequence[str]) -> Run | None:
@@ -201,11 +214,12 @@ class ClaimStatements(EndingStatements):
         due = [
             run
             for run in self.runs.values()
-            if run.lane == lane
+            if run.overlap_lane == lane
+            and run.kind == "lane"
             and run.is_waiting
             and run.due_at <= now
             and run.queue in queues
-            and run.queue not in self.paused_queues
+            and self.is_plain(run.queue)
             and run.handler in handlers
             and (run.expire_at is None or run.expire_at > now)
         ]
@@ -225,12 +239,6 @@ class ClaimStatements(EndingStatements):
 
 def _in_order(run: Run) -> tuple[datetime, int]:
     return run.due_at, run.id
-
-
-def _kind(run: Run) -> str:
-    if run.overlap is not None:
-        return "lane"
-    return "plain" if run.delivery == "at_least_once" else "once"
 
 
 def _claimed(run: Run) -> Row:
@@ -253,6 +261,15 @@ def _claimed(run: Run) -> Row:
     )
 
 
-def _verdict(verdict: str, run: Run) -> Row:
+def verdict(word: str, run: Run | None) -> Row:
     """Nothing is said of a run that is not claimed."""
-    return Row(verdict=verdict, id=run.id, **dict.fromkeys(list(_claimed(run))[1:]))
+    return Row(verdict=word, id=run and run.id, **dict.fromkeys(_COLUMNS[1:]))
+
+
+def _of_keys(queue: str) -> Row:
+    """Runs with keys wait in the queue: when the first is due is not said."""
+    nothing = dict.fromkeys(("priority", "due_at", "is_due", "seconds"))
+    return Row(queue=queue, is_careful=True, is_once=False, is_limited=True, **nothing)
+
+
+_COLUMNS: Final = list(_claimed(Run(0, "", FIRST_INSTANT, FIRST_INSTANT)))

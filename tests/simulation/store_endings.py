@@ -216,3 +216,4 @@ class EndingStatements(Tables):
 def _put_back(run: Run) -> None:
     run.state = "ready"
     run.owner = run.token = run.fence = run.claimed_at = run.started_at = run.cancel_at = None
+    run.lane_slot = None

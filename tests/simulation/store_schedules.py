@@ -141,6 +141,8 @@ class ScheduleStatements(EndingStatements):
         """NULL leaves a column as it is, or gives it its default."""
         found = self._schedule_named(name)
         written = {key: value for key, value in given.items() if value is not None}
+        if "lane" in written:
+            written["lane"] = written["lane"] or None
         if found is None:
             self.last_schedule += 1
             schedule = Schedule(id=self.last_schedule, name=name, **written)
@@ -307,4 +309,5 @@ class ScheduleStatements(EndingStatements):
             retry_cap=schedule.retry_cap,
             retry=schedule.retry,
             overlap=None if schedule.overlap == "allow" else schedule.overlap,
+            lane=schedule.lane,
         )

@@ -63,6 +63,7 @@ class Schedule:
     retry_cap: float = 3600.0
     retry: str | None = None
     delivery: str = "at_least_once"
+    lane: str | None = None
     managed_by: str = "sql"
     paused_note: str | None = None
     paused_by: str | None = None
@@ -111,6 +112,8 @@ class Run:
     overlap: str | None = None
     overlap_slot: int | None = None
     snoozes: int | None = None
+    lane: str | None = None
+    lane_slot: int | None = None
     owner: UUID | None = None
     token: UUID | None = None
     fence: int | None = None
@@ -121,9 +124,18 @@ class Run:
     last_error: str | None = None
 
     @property
-    def lane(self) -> int | None:
-        """The lane that must be decided before it may run."""
+    def overlap_lane(self) -> int | None:
+        """The schedule whose last run must be over before it may run."""
         return self.schedule_id if self.overlap is not None else None
+
+    @property
+    def kind(self) -> str:
+        """Which way to the claim it has."""
+        if self.lane is not None:
+            return "key"
+        if self.overlap is not None:
+            return "lane"
+        return "plain" if self.delivery == "at_least_once" else "once"
 
     @property
     def is_waiting(self) -> bool:
@@ -202,6 +214,8 @@ class Tables:
     nodes: dict[UUID, NodeRow] = field(default_factory=dict)
     offers: set[tuple[UUID, str]] = field(default_factory=set)
     paused_queues: set[str] = field(default_factory=set)
+    queue_limits: dict[str, int] = field(default_factory=dict)
+    lane_limits: dict[str, int | None] = field(default_factory=dict)
     schedules: dict[int, Schedule] = field(default_factory=dict)
     cursors: dict[int, Cursor] = field(default_factory=dict)
     runs: dict[int, Run] = field(default_factory=dict)

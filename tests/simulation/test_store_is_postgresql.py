@@ -44,6 +44,8 @@ class Calls(RuleBasedStateMachine):
     """What nodes and people send. `numbers` choose among what there is at that moment."""
 
     real: ClassVar[RealStore]
+    lanes: ClassVar[tuple[str | None, ...]] = (None,)
+    schedule_lanes: ClassVar[tuple[str | None, ...]] = (None,)
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,9 +68,9 @@ class Calls(RuleBasedStateMachine):
         self.a_node_joins(ttl=300, home="a", rare=rare)
         self.a_node_joins(ttl=300, home=None, rare=False)
         self.a_schedule_is_put(
-            *(NAMES[1], "*/7 * * * * *", "skip", "latest", None, QUEUES[0], None, None, False)
+            *(NAMES[1], "*/7 * * * * *", "skip", "latest", None, QUEUES[0], None, None, False, 0)
         )
-        self.a_run_is_enqueued(HANDLERS[0], QUEUES[0], 5, None, None, None, False)
+        self.a_run_is_enqueued(HANDLERS[0], QUEUES[0], 5, None, None, None, False, 0)
         self.a_node_materializes(stale=9, keeps=True)
         self.time_passes(15)
 
@@ -130,6 +132,7 @@ class Calls(RuleBasedStateMachine):
         key=st.sampled_from([None, None, "k"]),
         attempts=st.sampled_from([None, 1, 3]),
         once=st.booleans(),
+        lane=few,
     )
     def a_run_is_enqueued(
         self,
@@ -140,6 +143,7 @@ class Calls(RuleBasedStateMachine):
         key: str | None,
         attempts: int | None,
         once: bool,
+        lane: int = 0,
         retry: str | None = None,
     ) -> None:
         rows = self.both.call(
@@ -156,6 +160,7 @@ class Calls(RuleBasedStateMachine):
             delivery="at_most_once" if once else "at_least_once",
             retry=retry,
             actor="me",
+            lane=self.lanes[lane % len(self.lanes)],
         )
         self.runs.append(rows[0]["run_id"])
 
@@ -170,6 +175,7 @@ class Calls(RuleBasedStateMachine):
         enabled=st.sampled_from([None, None, True, False]),
         once=st.sampled_from([False, False, True]),
         retry=st.sampled_from(POLICIES),
+        lane=few,
     )
     def a_schedule_is_put(
         self,
@@ -182,6 +188,7 @@ class Calls(RuleBasedStateMachine):
         attempts: int | None,
         enabled: bool | None,
         once: bool,
+        lane: int = 0,
         retry: str | None = None,
     ) -> None:
         self.both.call(
@@ -204,6 +211,7 @@ class Calls(RuleBasedStateMachine):
             retry_base=1.0,
             retry_cap=4.0,
             delivery="at_most_once" if once else "at_least_once",
+            lane=self.schedule_lanes[lane % len(self.schedule_lanes)],
             retry=retry,
             managed_by=None,
             actor="me",
@@ -376,6 +384,47 @@ class Calls(RuleBasedStateMachine):
         return {"queues": [path[0] for path in PATHS], "priorities": [path[1] for path in PATHS]}
 
 
+class CallsWithLimits(Calls):
+    """The same, with lanes by key and limited queues."""
+
+    lanes = (None, "a-1", "a-1", "a-2", "b")
+    schedule_lanes = (None, None, "a-1", "")
+
+    @rule(
+        queue=st.sampled_from(QUEUES),
+        lane=st.sampled_from(["a-1", "a-*", "*"]),
+        most=st.sampled_from([None, 1, 2, 2]),
+        verb=st.sampled_from(["set_queue", "set_lane", "set_lane", "forget_lane"]),
+    )
+    def a_limit_is_set(self, queue: str, lane: str, most: int | None, verb: str) -> None:
+        given: dict[str, dict[str, Any]] = {
+            "set_queue": {"name": queue, "max_running": most, "actor": "you"},
+            "set_lane": {"lane": lane, "slots": most, "actor": "you"},
+            "forget_lane": {"lane": lane},
+        }
+        self.both.call(verb, **given[verb])
+
+    @precondition(lambda self: self.nodes)
+    @rule(
+        which=few,
+        free=few,
+        beyond=st.sampled_from(["", "", "a-1"]),
+        look=st.sampled_from([1, 2, 20]),
+    )
+    def a_node_decides_limits(self, which: int, free: int, beyond: str, look: int) -> None:
+        verdicts = self.both.call(
+            "claim_limited",
+            incarnation=self._node(which),
+            queues=list(QUEUES),
+            beyond=["", beyond],
+            handlers=list(HANDLERS[: 1 + which % 2]),
+            free=free % 4,
+            look=look,
+        )
+        self.claims += [row for row in verdicts if row["verdict"] == "claim"]
+        self.both.compare_tables()
+
+
 @pytest.fixture
 def real(database: str) -> Iterator[RealStore]:
     """PostgreSQL under the test's own clock."""
@@ -384,12 +433,14 @@ def real(database: str) -> Iterator[RealStore]:
     store.close()
 
 
-def play(real: RealStore, sequences: int, *, finds: bool = True) -> None:
+def play(
+    real: RealStore, sequences: int, *, finds: bool = True, calls: type[Calls] = Calls
+) -> None:
     """Random sequences of calls, the first difference raised; without looking for a shorter one
     when it is not for people.
     """
 
-    class Played(Calls):
+    class Played(calls):  # type: ignore[valid-type, misc]
         pass
 
     Played.real = real
@@ -409,19 +460,20 @@ def play(real: RealStore, sequences: int, *, finds: bool = True) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("half", [1, 2])
-def test_the_stand_in_answers_as_postgresql_does(real: RealStore, half: int) -> None:
-    play(real, SEQUENCES)
+@pytest.mark.parametrize("calls", [Calls, CallsWithLimits])
+def test_the_stand_in_answers_as_postgresql_does(real: RealStore, calls: type[Calls]) -> None:
+    play(real, SEQUENCES, calls=calls)
 
 
 @pytest.mark.parametrize(
     ("guard", "otherwise"),
     [
         ("may_take_lane", lambda self, lane, first: True),
+        ("lane_room", lambda self, lane: 2),
         ("holds", lambda self, run, token: run is not None and run.state == "running"),
         ("is_undecided", lambda self, cursor, generation, watermark: True),
     ],
-    ids=["lane", "token", "cursor"],
+    ids=["lane", "key", "token", "cursor"],
 )
 def test_a_stand_in_that_does_otherwise_is_found(
     real: RealStore, monkeypatch: pytest.MonkeyPatch, guard: str, otherwise: Callable[..., Any]
@@ -429,4 +481,4 @@ def test_a_stand_in_that_does_otherwise_is_found(
     monkeypatch.setattr(LedStore, guard, otherwise)
 
     with pytest.raises(AssertionError):
-        play(real, 200, finds=False)
+        play(real, 200, finds=False, calls=CallsWithLimits if guard == "lane_room" else Calls)

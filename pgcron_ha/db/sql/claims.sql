@@ -16,11 +16,11 @@ WHERE r.id = ANY(ARRAY(
                             AS open_path(queue, priority, bound_due, bound_id, position)
     WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
       AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
-      AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND q.paused_at IS NOT NULL)
+      AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND NOT q.is_plain)
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
@@ -40,11 +40,11 @@ WHERE r.id = ANY(ARRAY(
     SELECT open_path.* FROM unnest(:queues::text[], :priorities::smallint[]) WITH ORDINALITY AS open_path(queue, priority, position)
     WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
       AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
-      AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND q.paused_at IS NOT NULL)
+      AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND NOT q.is_plain)
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
@@ -59,6 +59,14 @@ RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, C
 -- that may start only once and found no free slot. The function says why each of its steps needs a snapshot of its own.
 SELECT * FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
 
+-- name: claim_limited
+-- ready -> running
+-- ready -> skipped
+-- Runs that have a key, and those of limited queues: `claim` with the columns of claim_runs, `skip` for a run whose schedule's
+-- last one is not over, and for each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them), `due`
+-- how many seconds it is to the next of its runs.
+SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :look);
+
 -- name: end_waiting_runs
 -- ready -> skipped
 -- ready -> superseded
@@ -68,24 +76,32 @@ SELECT * FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, 
 SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 
 -- name: next_due
--- The head of every path that has waiting runs, future ones included: where to claim, and how long to sleep.
-SELECT path.queue, path.priority, head.is_careful, head.is_once, head.due_at, head.due_at <= now() AS is_due, extract(epoch FROM head.due_at - clock_timestamp())::float8 AS seconds
+-- The head of every path that has waiting runs, future ones included: where to claim, and how long to sleep. A paused queue has none.
+-- is_limited: claimed by claim_limited; runs with a key are told by one row for each queue, without a time.
+SELECT path.queue, path.priority, head.is_careful, head.is_once, path.is_limited, head.due_at, head.due_at <= now() AS is_due,
+       extract(epoch FROM head.due_at - clock_timestamp())::float8 AS seconds
 FROM unnest(:queues::text[]) AS path_queue(queue)
+LEFT JOIN pgcron.queue q ON q.name = path_queue.queue
 CROSS JOIN generate_series(0, 9) AS path_priority(priority)
-CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority) path
+CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority, q.is_plain IS FALSE AS is_limited WHERE q.paused_at IS NULL) path
 CROSS JOIN LATERAL (
   (SELECT false AS is_careful, false AS is_once, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, false, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, true, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)) head
-ORDER BY path.priority, path.queue;
+UNION ALL
+SELECT path.queue, NULL, true, false, true, NULL, NULL, NULL
+FROM unnest(:queues::text[]) AS path(queue)
+WHERE EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue)
+  AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
+ORDER BY priority, queue;
 
 -- name: park_unserved
 -- Due runs whose handler no live node offers for their queue leave the claim index, so that they clog nobody. Rows that
@@ -98,15 +114,15 @@ WHERE r.id = ANY(ARRAY(
     FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
     CROSS JOIN LATERAL (
       (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
          AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
       UNION ALL
       (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NOT NULL
+       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NOT NULL
          AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
       UNION ALL
       (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
+       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
          AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)) head
     WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                       WHERE o.handler = head.handler AND n.state = 'alive' AND path.queue = ANY(n.queues))))

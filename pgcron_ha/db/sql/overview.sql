@@ -69,8 +69,16 @@ WHERE (:also_redriven::boolean OR d.requeued_as IS NULL) AND (:handler::text IS 
 ORDER BY d.died_at DESC, d.run_id DESC LIMIT :limit::int;
 
 -- name: list_queues
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.waiting, q.due, q.running, q.held, q.oldest_due
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.waiting, q.due, q.running, q.held, q.oldest_due
 FROM pgcron.queues q ORDER BY q.name LIMIT :limit::int;
+
+-- name: list_lanes
+-- Settings, and lanes of which something runs.
+SELECT coalesce(l.lane, r.lane) AS lane, CASE WHEN l.lane IS NULL THEN (SELECT s.slots FROM pgcron.lane_slots(ARRAY[r.lane]) s) ELSE l.slots END AS slots,
+       coalesce(r.running, 0) AS running, l.set_by, l.set_at
+FROM pgcron.lane_limit l
+FULL JOIN (SELECT h.lane, count(*) AS running FROM pgcron.run h WHERE h.lane_slot IS NOT NULL GROUP BY h.lane) r ON r.lane = l.lane
+ORDER BY 1 LIMIT :limit::int;
 
 -- name: list_nodes
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,

@@ -6,27 +6,27 @@ SELECT q.name, q.paused_at, q.paused_by, q.paused_note FROM pgcron.queue q ORDER
 -- and of each no more rows than its share of :budget, so that millions of waiting runs cost no more than thousands.
 WITH RECURSIVE plain(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM plain CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
       AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
 lane(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL ORDER BY r.queue, r.priority LIMIT 1)
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM lane CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL
       AND (r.queue, r.priority) > (lane.queue, lane.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
 once(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+   WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM once CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
       AND (r.queue, r.priority) > (once.queue, once.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
 path AS MATERIALIZED (
   (SELECT 'plain' AS way, p.* FROM plain p LIMIT :paths::int) UNION ALL (SELECT 'lane', p.* FROM lane p LIMIT :paths::int)
@@ -35,17 +35,17 @@ share AS MATERIALIZED (SELECT least(:most::int, :budget::int / greatest(count(*)
 found AS (
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
     SELECT r.due_at FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = p.queue AND r.priority = p.priority
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = p.queue AND r.priority = p.priority
     ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'plain'
   UNION ALL
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
     SELECT r.due_at FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NOT NULL AND r.queue = p.queue AND r.priority = p.priority
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL AND r.queue = p.queue AND r.priority = p.priority
     ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'lane'
   UNION ALL
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
     SELECT r.due_at FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = p.queue AND r.priority = p.priority
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = p.queue AND r.priority = p.priority
     ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'once')
 SELECT f.queue, count(*) FILTER (WHERE f.due_at <= now()) AS due, count(*) FILTER (WHERE f.due_at > now()) AS later,
        min(f.due_at) AS first_due, count(*) >= min(s.rows) AS is_cut
@@ -77,15 +77,15 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, coalesce(r.
          (SELECT b.id FROM pgcron.run b WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id LIMIT 1) END AS waits_for
 FROM (SELECT w.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
         (SELECT e.* FROM pgcron.run e
-         WHERE e.state = 'ready' AND e.hold IS NULL AND e.overlap IS NULL AND e.delivery = 'at_least_once' AND e.queue = :queue::text AND e.priority = level
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.overlap IS NULL AND e.delivery = 'at_least_once' AND e.queue = :queue::text AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)
         UNION ALL
         (SELECT e.* FROM pgcron.run e
-         WHERE e.state = 'ready' AND e.hold IS NULL AND e.overlap IS NOT NULL AND e.queue = :queue::text AND e.priority = level
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.overlap IS NOT NULL AND e.queue = :queue::text AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)
         UNION ALL
         (SELECT e.* FROM pgcron.run e
-         WHERE e.state = 'ready' AND e.hold IS NULL AND e.overlap IS NULL AND e.delivery <> 'at_least_once' AND e.queue = :queue::text AND e.priority = level
+         WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.overlap IS NULL AND e.delivery <> 'at_least_once' AND e.queue = :queue::text AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)) w
       ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) r
 ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;

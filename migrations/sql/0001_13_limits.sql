@@ -1,0 +1,240 @@
+-- Limits: lanes by a user's key (so many of its runs at once) and queues that are limited (so many of theirs). What has none of
+-- either is claimed by other statements and pays nothing.
+
+-- Where runs that need a look at what runs could be claimed now: in lanes (pairs of lane and priority of a queue), and in limited queues.
+-- Of each at most so many as there may be room for. STABLE: it sees what the statement sees that calls it.
+CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], limited_queues text[], handlers text[], room int)
+RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, schedule_id bigint, overlap_slot smallint)
+LANGUAGE sql STABLE ROWS 100 AS $$
+  SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities) pair(queue, lane, priority)
+  CROSS JOIN LATERAL (
+    -- The first thousand of a lane and no more, whoever offers their handlers.
+    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
+      SELECT r.* FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
+         AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
+     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
+  UNION ALL
+  SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
+  CROSS JOIN LATERAL (
+    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, NULL::bigint, r.overlap_slot FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
+        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
+      ORDER BY r.due_at, r.id LIMIT limited_heads.room)
+    UNION ALL
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, NULL, r.overlap_slot FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
+        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
+      ORDER BY r.due_at, r.id LIMIT limited_heads.room)
+    UNION ALL
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.schedule_id, r.overlap_slot FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
+        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
+      ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w $$;
+
+-- How many runs of a lane may execute at once; NULL is no limit.
+CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE (lane text, slots int)
+LANGUAGE sql STABLE ROWS 50 AS $$
+  SELECT asked.lane, CASE WHEN known.lane IS NULL THEN 1 ELSE known.slots END
+    FROM unnest(lanes) asked(lane)
+    LEFT JOIN LATERAL (
+      SELECT l.lane, l.slots FROM (
+        (SELECT own.lane, own.slots, true AS is_own FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
+        UNION ALL
+        (SELECT many.lane, many.slots, false FROM pgcron.lane_limit many
+          WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
+       ORDER BY l.is_own DESC LIMIT 1) known ON true $$;
+
+-- Which lanes of a queue have a due run and seem to have a slot for it: a walk along the index from lane to lane, never along their runs.
+-- Nothing here is locked or decided.
+CREATE FUNCTION pgcron.walk_lanes(queue text, beyond text, most int,
+                                  OUT lanes text[], OUT priorities smallint[], OUT ended_at text, OUT next_due timestamptz)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+  pair record;
+  steps int := 0;
+BEGIN
+  lanes := '{}'; priorities := '{}';
+  FOR pair IN
+    WITH RECURSIVE walk(lane, priority, due_at) AS (
+      (SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
+        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = walk_lanes.queue AND r.lane > walk_lanes.beyond
+        ORDER BY r.lane, r.priority, r.due_at LIMIT 1)
+      UNION ALL
+      SELECT next.* FROM walk CROSS JOIN LATERAL (
+        SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
+         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = walk_lanes.queue AND (r.lane, r.priority) > (walk.lane, walk.priority)
+         ORDER BY r.lane, r.priority, r.due_at LIMIT 1) next)
+    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due, limits.slots IS NULL OR limits.slots > held.runs AS has_room
+      FROM walk
+      LEFT JOIN LATERAL (
+        SELECT l.slots FROM pgcron.lane_slots(ARRAY[walk.lane]) l WHERE walk.due_at <= now()) limits ON true
+      LEFT JOIN LATERAL (
+        SELECT count(*) AS runs FROM pgcron.run h WHERE h.lane = walk.lane AND h.lane_slot IS NOT NULL AND walk.due_at <= now()) held ON true
+  LOOP
+    IF NOT pair.is_due THEN
+      next_due := least(next_due, pair.due_at);
+    ELSIF pair.has_room THEN
+      lanes := lanes || pair.lane; priorities := priorities || pair.priority;
+    END IF;
+    steps := steps + 1;
+    IF cardinality(lanes) >= most OR steps >= 2000 THEN      -- a longer walk is taken in several statements
+      ended_at := pair.lane;
+      EXIT;
+    END IF;
+  END LOOP;
+END $$;
+
+-- ready -> running
+-- ready -> skipped
+-- One round. As in claim_lanes each statement in here sees a snapshot of its own, and what is known of a limit is read after its lock was
+-- had: so no two nodes take the same slot, and a unique index stands under it. Nothing waits for anybody.
+--   1. The limited queues among those asked, as far as their advisory lock can be had, and how many of their runs execute.
+--   2. A walk over the lanes of all queues that are open, from where the last one ended.
+--   3. The locks of those lanes, and of schedules whose runs must not overlap: always queues, then schedules, then lanes, and try-locks only.
+--   4. The choice: in each lane by priority and due time up to its free slots, of each schedule one, of each queue as many as it may have.
+--      Of one priority the lane with the fewest running runs goes first, so that nobody's backlog keeps the others from a shared queue.
+--   5. The claim. A row that somebody has locked is left to them.
+--   6. What else is due of a schedule whose run is not over is skipped.
+CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free int, look int)
+RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
+               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, lane text)
+LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
+#variable_conflict use_column
+DECLARE
+  limited text[];
+  rooms int[];
+  pair_queues text[] := '{}';
+  pair_lanes text[] := '{}';
+  pair_priorities smallint[] := '{}';
+  asked record;
+  walked record;
+  schedules bigint[];
+  lanes text[];
+  chosen bigint[];
+  slots int[];
+  skipped bigint[];
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    PERFORM pgcron.refuse('PC001', 'limits are not decided under ' || current_setting('transaction_isolation'),
+                          'Each step must see what was committed before it.', 'Use READ COMMITTED.');
+  END IF;
+  limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(claim_limited.queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
+  limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
+  IF limited <> '{}' THEN
+    rooms := ARRAY(
+      SELECT greatest(0, coalesce(q.max_running - running.runs, 2147483647)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
+        JOIN pgcron.queue q ON q.name = name.queue
+       CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = name.queue) running
+       ORDER BY name.position);
+    limited := ARRAY(SELECT name FROM unnest(limited, rooms) open(name, room) WHERE room > 0);
+    rooms := ARRAY(SELECT room FROM unnest(rooms) room WHERE room > 0);
+  END IF;
+
+  FOR asked IN SELECT a.queue, a.beyond FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
+                WHERE a.queue = ANY(limited) OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain) LOOP
+    SELECT * INTO walked FROM pgcron.walk_lanes(asked.queue, asked.beyond, claim_limited.look);
+    IF walked.ended_at IS NOT NULL OR walked.lanes <> '{}' OR walked.next_due IS NOT NULL THEN
+      pair_queues := pair_queues || array_fill(asked.queue, ARRAY[cardinality(walked.lanes)]);
+      pair_lanes := pair_lanes || walked.lanes;
+      pair_priorities := pair_priorities || walked.priorities;
+      verdict := 'walked'; queue := asked.queue; lane := walked.ended_at; due := date_part('epoch', walked.next_due - now());
+      RETURN NEXT;
+    END IF;
+  END LOOP;
+  IF pair_lanes = '{}' AND limited = '{}' THEN RETURN; END IF;
+
+  schedules := ARRAY(
+    SELECT s.schedule_id FROM (
+      SELECT DISTINCT h.schedule_id FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, limited, claim_limited.handlers, greatest(claim_limited.free, 1)) h
+       WHERE h.schedule_id IS NOT NULL) s
+     WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.schedule_id)));
+  lanes := ARRAY(
+    SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
+     WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
+
+  IF claim_limited.free > 0 THEN
+    SELECT array_agg(picked.id), array_agg(picked.slot) INTO chosen, slots FROM (
+      WITH held AS MATERIALIZED (
+        SELECT l.lane, l.slots, coalesce(h.runs, 0) AS runs, coalesce(h.taken, '{}') AS taken
+          FROM pgcron.lane_slots(lanes) l
+         CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h),
+      head AS MATERIALIZED (
+        SELECT d.*, l.slots, l.runs, l.taken
+          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, limited, claim_limited.handlers, claim_limited.free) d
+          LEFT JOIN held l ON l.lane = d.lane
+         WHERE (d.lane IS NULL OR l.lane IS NOT NULL)
+           AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR
+                (SELECT o.id FROM pgcron.run o WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL LIMIT 1) IS NULL)))
+           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation AND n.state = 'alive' AND n.lease_until > now())
+           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)),
+      single AS (
+        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id ORDER BY h.overlap_slot NULLS LAST, h.priority, h.due_at, h.id) AS of_schedule FROM head h),
+      laned AS (
+        SELECT s.*, row_number() OVER (PARTITION BY s.lane ORDER BY s.priority, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
+      fair AS (
+        SELECT l.*, CASE WHEN l.lane IS NULL THEN 0 ELSE l.runs + l.place END AS turn FROM laned l
+         WHERE l.lane IS NULL OR l.slots IS NULL OR l.place <= l.slots - l.runs),
+      queued AS (
+        SELECT f.*, row_number() OVER (PARTITION BY f.queue ORDER BY f.priority, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
+      SELECT q.id, CASE WHEN q.lane IS NOT NULL THEN
+               (SELECT number FROM (SELECT generate_series(1, q.runs + q.place) EXCEPT SELECT unnest(q.taken)) open(number) ORDER BY number OFFSET q.place - 1 LIMIT 1) END AS slot
+        FROM queued q LEFT JOIN unnest(limited, rooms) room(queue, runs) ON room.queue = q.queue
+       WHERE room.queue IS NULL OR q.of_queue <= room.runs
+       ORDER BY q.priority, q.turn, q.due_at, q.id LIMIT claim_limited.free) picked;
+    RETURN QUERY
+      UPDATE pgcron.run r
+         SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+             attempt = r.attempt + 1, claimed_at = now(), overlap_slot = CASE WHEN r.overlap IS NOT NULL THEN 1 END, lane_slot = given.slot
+        FROM unnest(chosen, slots) given(id, slot)
+       WHERE given.id = r.id AND r.id = ANY(ARRAY(
+         SELECT l.id FROM pgcron.run l
+          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.due_at <= now()
+            AND l.handler = ANY(claim_limited.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
+          ORDER BY l.id FOR UPDATE SKIP LOCKED))
+      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
+                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
+                date_part('epoch', r.due_at), r.lane;
+  END IF;
+
+  IF schedules <> '{}' THEN
+    skipped := ARRAY(
+      SELECT w.id FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run w ON w.schedule_id = one.schedule_id
+       WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+         AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
+       ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
+    IF skipped <> '{}' THEN
+      PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
+    END IF;
+    RETURN QUERY
+      SELECT 'skip', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
+             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(skipped) s(id);
+  END IF;
+END $$;
+COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int) IS
+  'Claims up to free due runs that have a lane or wait in a limited queue, never more than their lane has slots or their queue may run.';
+
+-- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs already goes on, and counts; a claim that
+-- was under way may still end as it began.
+CREATE FUNCTION pgcron.set_queue(name text, max_running int DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO pgcron.queue AS q (name, max_running) VALUES (set_queue.name, set_queue.max_running)
+  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running;
+  SELECT pg_notify(pgcron.channel(), 'run') $$;
+COMMENT ON FUNCTION pgcron.set_queue(text, int, text) IS 'Limits how many runs of a queue execute at once, on all nodes together; NULL is no limit.';
+
+-- So many runs of the lane execute at once (NULL: no limit). A name with a star at its end is for all lanes that begin so and have no
+-- setting of their own; '*' is for all the others. Without any setting a lane has one slot.
+CREATE FUNCTION pgcron.set_lane(lane text, slots int DEFAULT 1, actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO pgcron.lane_limit AS l (lane, slots, set_by) VALUES (set_lane.lane, set_lane.slots, coalesce(set_lane.actor, session_user))
+  ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, set_by = EXCLUDED.set_by, set_at = now();
+  SELECT pg_notify(pgcron.channel(), 'run') $$;
+COMMENT ON FUNCTION pgcron.set_lane(text, int, text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once.';
+
+CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
+LANGUAGE sql AS $$
+  DELETE FROM pgcron.lane_limit l WHERE l.lane = forget_lane.lane;
+  SELECT pg_notify(pgcron.channel(), 'run') $$;
+COMMENT ON FUNCTION pgcron.forget_lane(text) IS 'Removes what set_lane has said.';

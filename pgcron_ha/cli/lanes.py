@@ -1,0 +1,71 @@
+"""``pgcron-ha lanes``: list what lanes may run at once, set it, forget it."""
+
+from __future__ import annotations
+
+import click
+
+from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
+from pgcron_ha.cli.session import on_database
+from pgcron_ha.db import doors, overview
+
+COLUMNS = (
+    Column("LANE", "lane", 32),
+    Column("SLOTS", "slots"),
+    Column("RUNNING", "running"),
+    Column("SET BY", "set_by", 16),
+    Column("SET AT", "set_at"),
+)
+NO_LIMIT = "none"
+
+
+def slots_option(words: str, text: str) -> int | None:
+    """A number of at least one, or ``none`` for no limit; `words` name the option."""
+    if text == NO_LIMIT:
+        return None
+    if not text.isdecimal() or not 0 < int(text) <= 1_000_000_000:
+        raise click.UsageError(f"{words} is a number from 1, or '{NO_LIMIT}': not '{text[:40]}'")
+    return int(text)
+
+
+@click.group("lanes")
+def lanes_group() -> None:
+    """Say how many runs of a lane execute at once."""
+
+
+@lanes_group.command("list")
+@limit_option()
+@json_option
+def list_command(limit: int, as_json: bool) -> None:
+    """List lanes that have settings or running runs. A lane without a setting has one slot."""
+    rows = on_database(lambda s: overview.lanes(s.connection, limit=limit, schema=s.schema))
+    print_rows(rows, COLUMNS, as_json, "no lanes")
+
+
+@lanes_group.command("set")
+@click.argument("lane")
+@click.argument("slots")
+@json_option
+def set_command(lane: str, slots: str, as_json: bool) -> None:
+    """Let SLOTS runs of LANE execute at once ("none": no limit).
+
+    A LANE that ends with a star is for all lanes that begin so and have no setting of their own;
+    "*" is for all the others.
+    """
+    count = slots_option("SLOTS", slots)
+    on_database(lambda s: doors.set_lane(s.connection, lane, count, actor=s.actor, schema=s.schema))
+    if as_json:
+        print_json({"lane": lane, "slots": count})
+    else:
+        click.echo(f"lane '{lane}' has {'no limit' if count is None else f'{count} slots'}")
+
+
+@lanes_group.command("forget")
+@click.argument("lane")
+@json_option
+def forget_command(lane: str, as_json: bool) -> None:
+    """Remove what was set for LANE."""
+    on_database(lambda s: doors.forget_lane(s.connection, lane, schema=s.schema))
+    if as_json:
+        print_json({"lane": lane, "is_set": False})
+    else:
+        click.echo(f"lane '{lane}' has no setting of its own")

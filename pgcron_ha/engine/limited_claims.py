@@ -1,0 +1,117 @@
+"""Claims of runs that have limits: a lane by a key, or a limited queue.
+
+They are claimed for free slots and never ahead of one: what waited here would hold a slot of its
+lane that a run on another node could use. Whether one of them may run is the database's decision;
+this says how far to look, and when it is worth another look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.session import Session
+
+_LOOK_BEYOND: Final = 16
+"""Lanes looked at beyond the room there is: some are being decided by other nodes."""
+
+_SHORTEST_REST: Final = 0.005
+"""Before a run whose time is known to be near."""
+
+_AT_ONCE: Final = float("-inf")
+_NEVER: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """What one round came to: `claimed` rows, and how many runs were `skipped`."""
+
+    claimed: list[Row]
+    skipped: int
+
+
+class LimitedClaims:
+    """The statement, how far its walk over the lanes has come, and when to look again."""
+
+    def __init__(
+        self,
+        link: Link,
+        session: Session,
+        handlers: Sequence[str],
+        queues: Sequence[str],
+        interval: float,
+    ) -> None:
+        """`interval` in seconds: how long a slot that became free elsewhere may go unnoticed."""
+        self._link = link
+        self._session = session
+        self._handlers = list(handlers)
+        self._queues = list(queues)
+        self._interval = interval
+        self._beyond = dict.fromkeys(queues, "")
+        self._lap_found = False
+        self._mine: set[int] = set()
+        self._yields = False
+        self.look_at = _AT_ONCE
+        """When another look is worth it (`time.monotonic`)."""
+
+    def wake(self) -> None:
+        """There may be something new: look at once."""
+        self.look_at = _AT_ONCE
+        self._lap_found = True
+
+    def is_due(self) -> bool:
+        """Whether it is worth another look."""
+        return self.look_at <= monotonic()
+
+    def has_turn(self) -> bool:
+        """As `is_due`, but a turn that took all free slots is followed by one of the others."""
+        yields, self._yields = self._yields, False
+        return self.is_due() and not yields
+
+    def settled(self, holds: Callable[[int], bool]) -> None:
+        """The database knows of ends; `holds` says whether a run is still held here. One that is
+        not may have left a slot of its lane, or room in its queue.
+        """
+        over = [run for run in self._mine if not holds(run)]
+        if over:
+            self._mine.difference_update(over)
+            self.wake()
+
+    async def claim(self, free: int) -> Limited:
+        """One round for so many free slots; without one it still skips what must be skipped."""
+        verdicts = await self._link.rows(
+            "claim_limited",
+            incarnation=self._session.incarnation,
+            queues=self._queues,
+            beyond=[self._beyond[queue] for queue in self._queues],
+            handlers=self._handlers,
+            free=free,
+            look=free + _LOOK_BEYOND,
+        )
+        claimed = [row for row in verdicts if row["verdict"] == "claim"]
+        skipped = sum(1 for row in verdicts if row["verdict"] == "skip")
+        self._mine.update(row["id"] for row in claimed)
+        self._yields = 0 < free <= len(claimed)
+        self._lap_found |= bool(claimed)
+        self._plan(verdicts, is_full=self._yields)
+        return Limited(claimed, skipped)
+
+    def _plan(self, verdicts: Sequence[Row], is_full: bool) -> None:
+        """Where the next walk begins, and when."""
+        began_anywhere = any(self._beyond.values())
+        walked = [row for row in verdicts if row["verdict"] == "walked"]
+        self._beyond = dict.fromkeys(self._queues, "")
+        self._beyond |= {row["queue"]: row["lane"] or "" for row in walked}
+        self._queues = [*self._queues[1:], *self._queues[:1]]
+        if is_full or any(self._beyond.values()):
+            self.look_at = _AT_ONCE
+        elif began_anywhere and self._lap_found:  # the lanes before its beginning were not seen
+            self._lap_found = False
+            self.look_at = _AT_ONCE
+        else:
+            self._lap_found = False
+            due = min((row["due"] for row in walked if row["due"] is not None), default=_NEVER)
+            self.look_at = monotonic() + min(self._interval, max(_SHORTEST_REST, due))

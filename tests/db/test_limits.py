@@ -1,0 +1,443 @@
+"""Lanes by a user's key, and limited queues: never more at once than allowed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.db.control import (
+    HANDLER,
+    Connect,
+    Connection,
+    call,
+    claim,
+    claim_lanes,
+    claim_limited,
+    enqueue,
+    fail,
+    finish,
+    history_row,
+    join,
+    kill,
+    minutes,
+    put_schedule,
+    reap,
+    release,
+    run_row,
+)
+from tests.db.gate import Gate
+
+
+async def set_lane(connection: Connection, lane: str, slots: int | None) -> None:
+    await connection.execute("SELECT pgcron.set_lane($1, $2)", lane, slots)
+
+
+async def running(connection: Connection, **where: Any) -> int:
+    [(column, value)] = where.items()
+    count: int = await connection.fetchval(
+        f"SELECT count(*) FROM pgcron.run WHERE state = 'running' AND {column} = $1", value
+    )
+    return count
+
+
+async def test_of_a_lane_one_run_executes_at_a_time_and_the_others_wait(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    runs = await enqueue(connection, 3, lane="customer-7")
+
+    [first] = await claim_limited(connection, node)
+    assert await claim_limited(connection, node) == []
+    await finish(connection, [first])
+    [second] = await claim_limited(connection, node)
+
+    assert [first["id"], second["id"]] == runs[:2]
+    assert (first["lane"], first["attempt"]) == ("customer-7", 1)
+    assert await connection.fetchval("SELECT lane_slot FROM pgcron.run WHERE state='running'") == 1
+
+
+@pytest.mark.parametrize("statement", ["claim_runs", "claim_at_most_once"])
+async def test_a_run_with_a_lane_is_claimed_by_no_other_statement(
+    connection: Connection, statement: str
+) -> None:
+    node = await join(connection)
+    schedule = await put_schedule(connection)
+    await enqueue(connection, lane="a")
+    await enqueue(connection, lane="b", delivery="at_most_once")
+    laned: dict[str, Any] = {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
+    await enqueue(connection, lane="c", **laned)
+
+    assert await claim(connection, node, statement=statement) == []
+    assert await claim_lanes(connection, node) == ([], [])
+    assert len(await claim_limited(connection, node)) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "slots"),
+    [
+        ({}, 1),
+        ({"*": 2}, 2),
+        ({"*": 2, "customer-*": 3}, 3),
+        ({"*": 2, "customer-*": 3, "cust*": 4}, 3),
+        ({"*": 2, "customer-*": 3, "customer-7": 5}, 5),
+        ({"customer-*": 3, "customer-7": None}, 9),
+        ({"other-*": 4, "customer": 6, "customer-77": 6}, 1),
+    ],
+)
+async def test_the_nearest_setting_says_how_many_slots_a_lane_has(
+    connection: Connection, settings: dict[str, int | None], slots: int
+) -> None:
+    node = await join(connection)
+    await enqueue(connection, 9, lane="customer-7")
+    for lane, count in settings.items():
+        await set_lane(connection, lane, count)
+
+    claimed = await claim_limited(connection, node, 20)
+
+    assert len(claimed) == slots
+    numbers = await connection.fetch("SELECT lane_slot FROM pgcron.run WHERE state = 'running'")
+    assert sorted(row[0] for row in numbers) == list(range(1, slots + 1))
+
+
+async def test_a_lane_that_gets_fewer_slots_starts_nothing_until_enough_have_ended(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await set_lane(connection, "a", 3)
+    await enqueue(connection, 6, lane="a")
+    held = await claim_limited(connection, node)
+    await set_lane(connection, "a", 2)
+
+    await finish(connection, held[:1])
+    assert await claim_limited(connection, node) == []
+    await finish(connection, held[1:2])
+    assert len(await claim_limited(connection, node)) == 1
+    assert await running(connection, lane="a") == 2
+
+
+@pytest.mark.parametrize("ended_by", ["finish", "retry", "release", "reap", "dead"])
+async def test_a_slot_is_free_when_its_run_does_not_run_any_more(
+    connection: Connection, ended_by: str
+) -> None:
+    node, living = await join(connection), await join(connection)
+    await enqueue(connection, 2, lane="a")
+    held = await claim_limited(connection, node)
+    if ended_by == "finish":
+        await finish(connection, held)
+    elif ended_by == "retry":
+        await fail(connection, held, retry_after=3600.0)
+    elif ended_by == "release":
+        await release(connection, held)
+    elif ended_by == "dead":
+        await fail(connection, held, retryable=False)
+    else:
+        await kill(connection, node)
+        await reap(connection)
+
+    assert len(await claim_limited(connection, living)) == 1
+    assert await running(connection, lane="a") == 1
+
+
+async def test_within_a_lane_the_priority_decides_and_then_the_due_time(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    now = await connection.fetchval("SELECT now()")
+    late, early = [
+        (await enqueue(connection, lane="a", due_at=now - minutes(age)))[0] for age in (1, 2)
+    ]
+    [future] = await enqueue(connection, lane="a", priority=0, due_at=now + minutes(60))
+    [high] = await enqueue(connection, lane="a", priority=2)
+
+    order = []
+    while claimed := await claim_limited(connection, node):
+        order += [run["id"] for run in claimed]
+        await finish(connection, claimed)
+
+    assert order == [high, early, late]
+    assert await run_row(connection, future) is not None
+
+
+async def test_lanes_share_a_node_whatever_their_backlogs(connection: Connection) -> None:
+    """Who has fewer runs running goes first: nobody's backlog keeps the others out."""
+    node = await join(connection)
+    await set_lane(connection, "*", None)
+    await enqueue(connection, 50, lane="greedy")
+    modest = await enqueue(connection, 2, lane="modest")
+
+    claimed = await claim_limited(connection, node, 4)
+
+    assert sorted(run["lane"] for run in claimed) == ["greedy", "greedy", "modest", "modest"]
+    assert {run["id"] for run in claimed if run["lane"] == "modest"} == set(modest)
+
+
+async def test_a_walk_over_many_lanes_goes_on_where_the_last_one_ended(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    for lane in ("a", "b", "c", "d"):
+        await enqueue(connection, lane=lane)
+    walks: dict[str, Any] = {
+        "incarnation": node.incarnation,
+        "queues": ["default"],
+        "handlers": [HANDLER],
+        "free": 10,
+        "look": 2,
+    }
+
+    first = await call(connection, "claim_limited", beyond=[""], **walks)
+    second = await call(connection, "claim_limited", beyond=["b"], **walks)
+    third = await call(connection, "claim_limited", beyond=["d"], **walks)
+
+    assert [row["lane"] for row in first] == ["b", "a", "b"]
+    assert [row["lane"] for row in second] == ["d", "c", "d"]
+    assert third == []
+
+
+async def test_a_round_says_when_the_next_run_of_a_lane_is_due(connection: Connection) -> None:
+    node = await join(connection)
+    soon, later = [await connection.fetchval(f"SELECT now() + interval '{n} h'") for n in (1, 2)]
+    await enqueue(connection, lane="a", due_at=later)
+    await enqueue(connection, lane="b", due_at=soon)
+
+    [walked] = await call(
+        connection,
+        "claim_limited",
+        incarnation=node.incarnation,
+        queues=["default"],
+        beyond=[""],
+        handlers=[HANDLER],
+        free=1,
+        look=2,
+    )
+
+    assert (walked["verdict"], walked["queue"], walked["lane"]) == ("walked", "default", None)
+    assert 3500 < walked["due"] <= 3600
+
+
+@pytest.mark.parametrize(
+    "obstacle",
+    [
+        "SELECT pgcron.pause_queue('default')",
+        "UPDATE pgcron.cluster SET paused_at = now()",
+        "UPDATE pgcron.cluster SET quarantine_until = now() + interval '1 minute'",
+        "UPDATE pgcron.node SET lease_until = now() - interval '1 second'",
+        "UPDATE pgcron.node SET state = 'draining'",
+        "UPDATE pgcron.run SET expire_at = now()",
+        "UPDATE pgcron.run SET hold = 'unserved'",
+        "UPDATE pgcron.run SET due_at = now() + interval '1 second'",
+        "UPDATE pgcron.run SET handler = 'py:other'",
+    ],
+)
+async def test_nothing_with_limits_is_claimed_against_an_obstacle(
+    connection: Connection, obstacle: str
+) -> None:
+    node = await join(connection)
+    await connection.execute("SELECT pgcron.set_queue('default', max_running => 9)")
+    await enqueue(connection, lane="a")
+    await enqueue(connection)
+    await connection.execute(obstacle)
+
+    assert await claim_limited(connection, node) == []
+
+
+async def test_a_schedule_with_a_lane_keeps_its_overlap_policy(connection: Connection) -> None:
+    node = await join(connection)
+    await set_lane(connection, "a", 5)
+    schedule = await put_schedule(connection)
+    columns: dict[str, Any] = {
+        "origin": "manual",
+        "schedule_id": schedule,
+        "overlap": "skip",
+        "lane": "a",
+    }
+    first, second = await enqueue(connection, 2, **columns)
+
+    verdicts = await claim_limited(connection, node)
+
+    assert [(row["verdict"], row["id"]) for row in verdicts] == [("claim", first), ("skip", second)]
+    ended = await history_row(connection, second)
+    assert ended is not None
+    assert (ended["outcome"], ended["lane"]) == ("skipped", "a")
+    [third] = await enqueue(connection, **columns)
+    [late] = await claim_limited(connection, node, 0)
+    assert (late["verdict"], late["id"]) == ("skip", third)
+
+
+async def test_the_lane_of_a_schedule_is_that_of_its_runs(connection: Connection) -> None:
+    await connection.execute(
+        "SELECT pgcron.put_schedule('job', '* * * * *', 'py:work', lane => 'shared')"
+    )
+    run = await connection.fetchval("SELECT pgcron.run_now('job')")
+    row = await run_row(connection, run)
+    assert row is not None
+    assert row["lane"] == "shared"
+    await connection.execute("SELECT pgcron.put_schedule('job', '* * * * *', 'py:work')")
+    assert await connection.fetchval("SELECT lane FROM pgcron.schedules") == "shared"
+    await connection.execute(
+        "SELECT pgcron.put_schedule('job', '* * * * *', 'py:work', lane => '')"
+    )
+    assert await connection.fetchval("SELECT lane FROM pgcron.schedules") is None
+
+
+async def test_a_run_keeps_its_lane_when_it_runs_again(connection: Connection) -> None:
+    node = await join(connection)
+    await enqueue(connection, lane="a", max_attempts=1)
+    held = await claim_limited(connection, node)
+    await fail(connection, held, retryable=False)
+
+    for verb in ("retry_run", "redrive"):
+        again = await connection.fetchval(f"SELECT pgcron.{verb}($1)", held[0]["id"])
+        row = await run_row(connection, again)
+        assert row is not None
+        assert row["lane"] == "a"
+
+
+@pytest.mark.parametrize("lane", ["", "  ", "a*", "x" * 201])
+async def test_a_lane_that_is_no_name_is_refused(connection: Connection, lane: str) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="is not the name of a lane") as refused:
+        await connection.execute("SELECT pgcron.enqueue('py:work', lane => $1)", lane)
+    assert refused.value.sqlstate == "PC001"
+    if lane != "a*":
+        with pytest.raises(asyncpg.PostgresError, match="is not the name of a lane"):
+            await set_lane(connection, lane, 1)
+    with pytest.raises(asyncpg.PostgresError, match="slots are out of range"):
+        await set_lane(connection, "a", 0)
+
+
+async def test_a_limited_queue_runs_so_many_at_once_of_every_kind(connection: Connection) -> None:
+    node = await join(connection, queues=["small", "default"])
+    await connection.execute("SELECT pgcron.set_queue('small', max_running => 5)")
+    schedule = await put_schedule(connection)
+    await enqueue(connection, 3, queue="small")
+    await enqueue(connection, 3, queue="small", delivery="at_most_once")
+    await enqueue(connection, 3, queue="small", lane="a")
+    laned: dict[str, Any] = {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
+    await enqueue(connection, queue="small", **laned)
+    [plain] = await enqueue(connection)
+
+    assert [run["id"] for run in await claim(connection, node)] == [plain]
+    assert await claim(connection, node, statement="claim_at_most_once") == []
+    assert await claim_lanes(connection, node) == ([], [])
+    held = await claim_limited(connection, node)
+    assert len(held) == 5
+    assert await claim_limited(connection, node) == []
+    ended = 0
+    while held:
+        ended += len(await finish(connection, held))
+        held = await claim_limited(connection, node)
+        assert len(held) <= 5
+    assert ended == 10
+
+
+async def test_what_ran_before_a_queue_was_limited_counts(connection: Connection) -> None:
+    node = await join(connection)
+    await enqueue(connection, 5)
+    held = await claim(connection, node, 3)
+    await connection.execute("SELECT pgcron.set_queue('default', max_running => 4)")
+
+    assert len(await claim_limited(connection, node)) == 1
+    await finish(connection, held[:1])
+    assert len(await claim_limited(connection, node)) == 1
+    assert await running(connection, queue="default") == 4
+    await connection.execute("SELECT pgcron.set_queue('default')")
+    await enqueue(connection)
+    assert len(await claim(connection, node)) == 1
+
+
+async def test_a_paused_queue_keeps_its_limit(connection: Connection) -> None:
+    node = await join(connection)
+    await connection.execute("SELECT pgcron.set_queue('default', max_running => 1)")
+    await connection.execute("SELECT pgcron.pause_queue('default')")
+    await enqueue(connection, 2)
+    assert await call(connection, "next_due", queues=["default"]) == []
+
+    await connection.execute("SELECT pgcron.resume_queue('default')")
+    assert await claim(connection, node) == []
+    assert len(await claim_limited(connection, node)) == 1
+    [head] = await call(connection, "next_due", queues=["default"])
+    assert (head["is_limited"], head["is_due"]) == (True, True)
+
+
+async def test_a_limit_that_is_none_is_refused(connection: Connection) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="max_running 0 is out of range") as refused:
+        await connection.execute("SELECT pgcron.set_queue('default', max_running => 0)")
+    assert refused.value.sqlstate == "PC001"
+
+
+async def test_a_lane_that_was_decided_meanwhile_is_seen_as_it_is_now(
+    connection: Connection, gate: Gate
+) -> None:
+    """The claimer has seen a free lane, and gets the lock after somebody else had it. Without the
+    net: what the unique index refuses would be an error here.
+    """
+    await connection.execute("DROP INDEX pgcron.run_lane_slot")
+    node = await join(connection)
+    await connection.execute("SELECT pgcron.set_queue('default', max_running => 5)")
+    await enqueue(connection, 4, lane="a")
+    visitor = await gate.visitor()
+    async with gate.closed():
+        late = asyncio.ensure_future(claim_limited(visitor, node))
+        await gate.reached_by(visitor)
+        await connection.execute(
+            "UPDATE pgcron.run SET state = 'running', owner = $1, token = gen_random_uuid(),"
+            " fence = 1, attempt = 1, claimed_at = now(), lane_slot = 1"
+            " WHERE id = (SELECT max(id) FROM pgcron.run)",
+            node.incarnation,
+        )
+
+    assert await late == []
+
+
+async def test_a_slot_of_a_lane_has_one_holder_whatever_anybody_does(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await enqueue(connection, 2, lane="a")
+    [held] = await claim_limited(connection, node)
+
+    for slot, error in ((1, "run_lane_slot"), (None, "a_running_run_of_a_lane_holds_a_slot_of_it")):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError, match=error):
+            await connection.execute(
+                "UPDATE pgcron.run SET state = 'running', owner = $1, token = gen_random_uuid(),"
+                " fence = 1, attempt = 1, claimed_at = now(), lane_slot = $3 WHERE id <> $2",
+                node.incarnation,
+                held["id"],
+                slot,
+            )
+
+
+async def test_eight_claimers_never_hold_more_than_a_lane_or_a_queue_may_run(
+    another: Connect, connection: Connection
+) -> None:
+    """Each counts what runs right after its own claim, in a snapshot of its own."""
+    await set_lane(connection, "*", 3)
+    await connection.execute("SELECT pgcron.set_queue('small', max_running => 4)")
+    for lane in ("a", "b"):
+        await enqueue(connection, 120, lane=lane)
+        await enqueue(connection, 60, lane=lane, queue="small")
+    await enqueue(connection, 60, queue="small")
+    most = dict.fromkeys(("a", "b", "small"), 0)
+    ended: list[int] = []
+
+    async def work(own: Connection) -> None:
+        node = await join(own, queues=["default", "small"])
+        while await own.fetchval("SELECT EXISTS (SELECT FROM pgcron.run WHERE state = 'ready')"):
+            held = await claim_limited(own, node, 2)
+            for row in await own.fetch(
+                "SELECT lane AS what, count(*) FROM pgcron.run WHERE lane_slot > 0 GROUP BY 1"
+                " UNION ALL SELECT queue, count(*) FROM pgcron.run"
+                " WHERE state = 'running' AND queue = 'small' GROUP BY 1"
+            ):
+                most[row["what"]] = max(most[row["what"]], row["count"])
+            third = len(held) // 3
+            await release(own, held[:third])
+            ended.extend(await finish(own, held[third:]))
+
+    await asyncio.gather(*[work(await another()) for _ in range(8)])
+
+    assert most == {"a": 3, "b": 3, "small": 4}
+    assert len(set(ended)) == len(ended) == 420

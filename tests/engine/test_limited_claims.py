@@ -1,0 +1,166 @@
+"""A node among lanes by key and limited queues: what it claims, and when it looks again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from time import monotonic
+
+import pytest
+
+from tests.db import control
+from tests.db.control import Connection
+from tests.engine.workshop import Workshop
+
+SLOTS = 4
+POLL_SECONDS = 1.0
+
+
+@pytest.fixture
+async def workshop(database: str) -> AsyncIterator[Workshop]:
+    workshop = Workshop(database, slots=SLOTS)
+    await workshop.join()
+    yield workshop
+    await workshop.leave()
+
+
+async def finish(workshop: Workshop, connection: Connection, run: int) -> None:
+    """The handler stops, and the database knows of it, as a completer does it."""
+    context = workshop.executor.executing[run]
+    workshop.executor.end(run)
+    workshop.dispatcher.ended(workshop.ended)
+    await control.finish(connection, [{"id": run, "token": context.token}])  # type: ignore[list-item]
+    workshop.runner.forget([context])
+    workshop.dispatcher.settled()
+
+
+async def test_a_node_claims_of_a_lane_what_its_slots_allow(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await connection.execute("SELECT pgcron.set_lane('a', 2)")
+    laned = await control.enqueue(connection, 5, lane="a")
+    plain = await control.enqueue(connection, 9)
+
+    await workshop.step()
+
+    assert sorted(workshop.executor.executing) == sorted(laned[:2] + plain[:2])
+    assert workshop.runner.waiting == 0
+
+
+async def test_the_next_run_of_a_lane_is_claimed_as_soon_as_the_last_one_is_over(
+    workshop: Workshop, connection: Connection
+) -> None:
+    first, second = await control.enqueue(connection, 2, lane="a")
+    await workshop.step()
+    assert list(workshop.executor.executing) == [first]
+
+    await finish(workshop, connection, first)
+    began = monotonic()
+    await workshop.step()
+
+    assert list(workshop.executor.executing) == [second]
+    assert monotonic() - began < POLL_SECONDS
+
+
+async def test_a_full_lane_keeps_no_node_from_being_idle(
+    workshop: Workshop, connection: Connection
+) -> None:
+    """It says that it is idle, so a plain run is noticed at once; and looks again after a poll."""
+    await control.enqueue(connection, 9, lane="a")
+    workshop.dispatcher.trust_notifications(True)
+
+    await workshop.step()
+    pause = await workshop.dispatcher.run_once()
+
+    assert await connection.fetchval("SELECT is_idle FROM pgcron.node")
+    assert pause is not None
+    assert 0 < pause <= POLL_SECONDS
+
+
+async def test_due_runs_of_a_paused_queue_keep_no_node_awake(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await connection.execute("SELECT pgcron.pause_queue('default')")
+    await control.enqueue(connection, 9)
+    workshop.dispatcher.trust_notifications(True)
+
+    await workshop.step()
+    pause = await workshop.dispatcher.run_once()
+
+    assert await connection.fetchval("SELECT is_idle FROM pgcron.node")
+    assert pause is not None
+    assert pause > POLL_SECONDS
+
+
+async def test_plain_runs_and_runs_of_lanes_take_turns(
+    workshop: Workshop, connection: Connection
+) -> None:
+    """However many of both wait, and however short the plain ones are."""
+    await connection.execute("SELECT pgcron.set_lane('*', NULL)")
+    laned = set(await control.enqueue(connection, 60, lane="a"))
+    await control.enqueue(connection, 2000)
+    began: list[int] = []
+
+    for _ in range(40):
+        await workshop.dispatcher.run_once()
+        for run in list(workshop.executor.executing):
+            began.append(run)
+            await finish(workshop, connection, run)
+
+    of_lanes = sum(1 for run in began if run in laned)
+    assert of_lanes >= 20
+    assert len(began) - of_lanes >= 20
+
+
+async def test_a_node_walks_over_more_lanes_than_one_look_sees(
+    workshop: Workshop, connection: Connection
+) -> None:
+    """Many lanes are being decided by somebody else; the one that is not is found."""
+    for number in range(60):
+        await control.enqueue(connection, lane=f"lane {number:02}")
+    key = (
+        "('pgcron'::regnamespace::oid::int, hashtext('lane ' || 'lane ' || lpad(n::text, 2, '0')))"
+    )
+    await connection.execute(
+        f"SELECT pg_advisory_lock{key} FROM generate_series(0, 58) n"  # not the last one
+    )
+
+    await workshop.step()
+
+    assert len(workshop.executor.executing) == 1
+
+
+async def test_a_limited_queue_is_served_within_its_limit(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await connection.execute("SELECT pgcron.set_queue('default', max_running => 3)")
+    await control.enqueue(connection, 5)
+    await control.enqueue(connection, 5, delivery="at_most_once")
+    ended = 0
+
+    while ended < 10:
+        await workshop.step()
+        assert 0 < len(workshop.executor.executing) <= 3
+        assert workshop.runner.waiting == 0
+        await finish(workshop, connection, next(iter(workshop.executor.executing)))
+        ended += 1
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 0
+
+
+async def test_a_run_of_a_lane_that_is_due_later_is_claimed_when_it_is_due(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await connection.execute(
+        "INSERT INTO pgcron.run (handler, lane, due_at)"
+        " VALUES ('py:work', 'a', now() + interval '30 seconds')"
+    )
+    await workshop.step()
+    pause = await workshop.dispatcher.run_once()
+    assert pause is not None
+    assert 0 < pause <= POLL_SECONDS
+
+    await connection.execute("UPDATE pgcron.run SET due_at = now()")
+    workshop.dispatcher.wake()
+    await workshop.step()
+
+    assert len(workshop.executor.executing) == 1

@@ -1,0 +1,227 @@
+"""The stand-in of ``claim_limited`` and of the settings it goes by."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import count
+from uuid import UUID
+
+from tests.simulation.store_claims import ClaimStatements, verdict
+from tests.simulation.tables import Row, Run
+
+_MOST_STEPS = 2000
+
+
+class LimitStatements(ClaimStatements):
+    def set_queue(self, *, name: str, max_running: int | None, actor: str | None) -> list[Row]:
+        self.queue_limits.pop(name, None)
+        if max_running is not None:
+            self.queue_limits[name] = max_running
+        self.notify("run")
+        return [Row(set_queue=None)]
+
+    def set_lane(self, *, lane: str, slots: int | None, actor: str | None) -> list[Row]:
+        self.lane_limits[lane] = slots
+        self.notify("run")
+        return [Row(set_lane=None)]
+
+    def forget_lane(self, *, lane: str) -> list[Row]:
+        self.lane_limits.pop(lane, None)
+        self.notify("run")
+        return [Row(forget_lane=None)]
+
+    def claim_limited(
+        self,
+        *,
+        incarnation: UUID,
+        queues: Sequence[str],
+        beyond: Sequence[str],
+        handlers: Sequence[str],
+        free: int,
+        look: int,
+    ) -> list[Row]:
+        """Statements are atomic here: every lock can be had."""
+        rooms = self._rooms(queues)
+        walked: list[Row] = []
+        pairs: list[tuple[str, str, int]] = []
+        for queue, begin in zip(queues, beyond, strict=True):
+            if queue in rooms or (queue not in self.paused_queues | set(self.queue_limits)):
+                found, ended_at, next_due = self._walk(queue, begin, look)
+                pairs += [(queue, *pair) for pair in found]
+                if ended_at is not None or found or next_due is not None:
+                    wait = None if next_due is None else (next_due - self.now()).total_seconds()
+                    walked.append(_walked(queue, ended_at, wait))
+        if not pairs and not rooms:
+            return walked
+        seen = self._limited_heads(pairs, rooms, handlers, max(free, 1))
+        schedules = {run.schedule_id for run in seen if run.overlap is not None}
+        chosen: list[Run] = []
+        if free and self.is_alive(incarnation) and not self.is_paused:
+            heads = self._limited_heads(pairs, rooms, handlers, free)
+            chosen = self._choose(heads, rooms)[:free]
+        claimed = [Row(verdict="claim", **row) for row in self._claim(chosen, incarnation)]
+        for row, run in zip(claimed, chosen, strict=True):
+            row["lane"] = run.lane
+            run.overlap_slot = None if run.overlap is None else 1
+        skipped = self._late(schedules)[:1000]
+        for run in skipped:
+            self._end_waiting(run, "skipped", "the last run is not over")
+        return walked + claimed + [Row(verdict("skip", run), lane=None) for run in skipped]
+
+    def lane_room(self, lane: str) -> float:
+        """How many more of the lane's runs may execute."""
+        slots = self._slots(lane)
+        return float("inf") if slots is None else slots - len(self._taken(lane))
+
+    def _slots(self, lane: str) -> int | None:
+        if lane in self.lane_limits:
+            return self.lane_limits[lane]
+        beginnings = [
+            known
+            for known in self.lane_limits
+            if known.endswith("*") and lane.startswith(known[:-1])
+        ]
+        return self.lane_limits[max(beginnings, key=len)] if beginnings else 1
+
+    def _taken(self, lane: str) -> set[int]:
+        return {
+            run.lane_slot
+            for run in self.runs.values()
+            if run.lane == lane and run.lane_slot is not None
+        }
+
+    def _rooms(self, queues: Iterable[str]) -> dict[str, int]:
+        running = Counter(run.queue for run in self.runs.values() if run.state == "running")
+        rooms = {
+            queue: most - running[queue]
+            for queue, most in sorted(self.queue_limits.items())
+            if queue in queues and queue not in self.paused_queues
+        }
+        return {queue: room for queue, room in rooms.items() if room > 0}
+
+    def _walk(
+        self, queue: str, beyond: str, most: int
+    ) -> tuple[list[tuple[str, int]], str | None, datetime | None]:
+        first: dict[tuple[str, int], datetime] = {}
+        for run in self.runs.values():
+            if run.is_waiting and run.queue == queue and run.lane is not None and run.lane > beyond:
+                pair = (run.lane, run.priority)
+                first[pair] = min(run.due_at, first.get(pair, run.due_at))
+        found: list[tuple[str, int]] = []
+        next_due: datetime | None = None
+        for step, (pair, due_at) in enumerate(sorted(first.items()), 1):
+            if due_at > self.now():
+                next_due = due_at if next_due is None else min(next_due, due_at)
+            elif self.lane_room(pair[0]) > 0:
+                found.append(pair)
+            if len(found) >= most or step >= _MOST_STEPS:
+                return found, pair[0], next_due
+        return found, None, next_due
+
+    def _limited_heads(
+        self,
+        pairs: Sequence[tuple[str, str, int]],
+        rooms: Mapping[str, int],
+        handlers: Sequence[str],
+        room: int,
+    ) -> list[Run]:
+        now = self.now()
+        found: list[Run] = []
+        by_path = self._due()
+        for queue, lane, priority in pairs:
+            runs = [run for run in by_path.get((queue, priority), []) if run.lane == lane]
+            found += _claimable(runs, handlers, now)[:room]
+        for queue in rooms:
+            for priority in range(10):
+                runs = [run for run in by_path.get((queue, priority), []) if run.lane is None]
+                for kind in ("plain", "once", "lane"):
+                    found += _claimable([r for r in runs if r.kind == kind], handlers, now)[:room]
+        return found
+
+    def _choose(self, heads: Sequence[Run], rooms: Mapping[str, int]) -> list[Run]:
+        """In the order of the claim, each with the slot it gets."""
+        open_heads = [
+            run
+            for run in heads
+            if run.overlap_lane is None or self.may_take_lane(run.overlap_lane, run)
+        ]
+        places: dict[int, int] = {}
+        schedules: set[int] = set()
+        lanes: Counter[str] = Counter()
+        urgent = sorted(open_heads, key=lambda r: (r.overlap_slot is None, r.priority, *r.order))
+        first = {id(run) for run in urgent if _is_first(run, schedules)}
+        turns: list[tuple[int, Run]] = []
+        for run in sorted(open_heads, key=lambda run: (run.priority, *run.order)):
+            if id(run) not in first:
+                continue
+            turn = 0
+            if run.lane is not None:
+                lanes[run.lane] += 1
+                if lanes[run.lane] > self.lane_room(run.lane):
+                    continue
+                places[run.id] = lanes[run.lane]
+                turn = len(self._taken(run.lane)) + lanes[run.lane]
+            turns.append((turn, run))
+        turns.sort(key=lambda one: (one[1].priority, one[0], *one[1].order))
+        queued: Counter[str] = Counter()
+        chosen: list[Run] = []
+        for _, run in turns:
+            queued[run.queue] += 1
+            if run.queue not in rooms or queued[run.queue] <= rooms[run.queue]:
+                chosen.append(run)
+        slots = {
+            run.id: self._slot(run.lane, places[run.id]) for run in chosen if run.lane is not None
+        }
+        self.coming_slots = slots
+        return chosen
+
+    def _claim(self, runs: Iterable[Run], incarnation: UUID) -> list[Row]:
+        runs = list(runs)
+        for run in runs:
+            if run.lane is not None:
+                run.lane_slot = self.coming_slots[run.id]
+        return super()._claim(runs, incarnation)
+
+    def _slot(self, lane: str, place: int) -> int:
+        taken = self._taken(lane)
+        free: Iterator[int] = (number for number in count(1) if number not in taken)
+        for _ in range(place - 1):
+            next(free)
+        return next(free)
+
+    def _late(self, schedules: set[int | None]) -> list[Run]:
+        """What is due of these schedules while another run of them is not over."""
+        return [
+            run
+            for run in sorted(self.runs.values(), key=lambda run: run.id)
+            if run.overlap_lane in schedules
+            and run.overlap_lane is not None
+            and run.is_waiting
+            and run.due_at <= self.now()
+            and run.overlap_slot is None
+            and self.holder_of(run.overlap_lane) is not None
+        ]
+
+
+def _is_first(run: Run, schedules: set[int]) -> bool:
+    if run.overlap_lane is None:
+        return True
+    is_first = run.overlap_lane not in schedules
+    schedules.add(run.overlap_lane)
+    return is_first
+
+
+def _claimable(runs: Iterable[Run], handlers: Sequence[str], now: datetime) -> list[Run]:
+    return [
+        run
+        for run in runs
+        if run.handler in handlers and (run.expire_at is None or run.expire_at > now)
+    ]
+
+
+def _walked(queue: str, ended_at: str | None, seconds: float | None) -> Row:
+    row = Row(verdict("walked", None), lane=ended_at)
+    row["queue"], row["due"] = queue, seconds
+    return row
