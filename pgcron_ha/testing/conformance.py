@@ -38,8 +38,9 @@ from pgcron_ha.executors.base import (
 )
 from pgcron_ha.executors.lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.testing import recording
 from pgcron_ha.testing.belongings import Belongings
-from pgcron_ha.testing.recording import DEADLINE_SECONDS, RecordingEngine
+from pgcron_ha.testing.recording import RecordingEngine
 
 CLOSE_SECONDS = 5.0
 PROMPT_SECONDS = 1.0
@@ -355,11 +356,11 @@ class ExecutorConformance:
     def _wait(
         self, condition: Callable[[], bool], what: str, before: Belongings | None = None
     ) -> None:
-        end = time.monotonic() + DEADLINE_SECONDS
+        end = time.monotonic() + recording.DEADLINE_SECONDS
         while not condition():
             if time.monotonic() > end:
                 more = "" if before is None else f", but {Belongings.now().beyond(before)}"
-                pytest.fail(f"not in {DEADLINE_SECONDS:g} s: {what}{more}")
+                pytest.fail(f"not in {recording.DEADLINE_SECONDS:g} s: {what}{more}")
             threading.Event().wait(_PAUSE_SECONDS)
 
 

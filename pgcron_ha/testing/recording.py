@@ -79,17 +79,14 @@ class RecordingEngine:
         with self._changed:
             return list(self._outcomes.get(context.run_id, []))
 
-    def outcome(self, context: Context, deadline: float = DEADLINE_SECONDS) -> Outcome:
+    def outcome(self, context: Context) -> Outcome:
         """Wait for the end of the run; there must be one."""
-        self.wait_until(
-            lambda: bool(self._outcomes.get(context.run_id)), f"{context} ends", deadline
-        )
+        self.wait_until(lambda: context.run_id in self._outcomes, f"{context} ends")
         (outcome,) = self.outcomes_of(context)
         return outcome
 
-    def wait_until(
-        self, condition: Callable[[], bool], what: str, deadline: float = DEADLINE_SECONDS
-    ) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until something that is said here makes it true."""
+        deadline = DEADLINE_SECONDS
         with self._changed:
             assert self._changed.wait_for(condition, deadline), f"not in {deadline:g} s: {what}"
