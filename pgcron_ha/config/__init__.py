@@ -19,6 +19,7 @@ from pgcron_ha.config.settings import (
     WebSettings,
 )
 from pgcron_ha.config.sources import SourcedSettings, SourcedValue, read_sources
+from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.config.values import Address, format_duration, parse_duration
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "ShellTemplate",
     "SourcedSettings",
     "SourcedValue",
+    "SqlProfile",
     "WebSettings",
     "format_duration",
     "load_settings",

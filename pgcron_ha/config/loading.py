@@ -22,6 +22,7 @@ from pgcron_ha.config.sources import (
     SourcedValue,
     read_sources,
 )
+from pgcron_ha.config.sql_profiles import read_sql_profiles
 from pgcron_ha.errors import ConfigError
 
 # The beginning of a value is enough to recognize it in a sentence.
@@ -43,7 +44,9 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
             problems.append(_problem(BY_KEY[key], value, str(error)))
     shell, shell_problems = read_shell_templates(sources.tables.get("shell", {}))
     http, http_problems = read_http_destinations(sources.tables.get("http", {}))
-    problems.extend(f"{problem} ({sources.file})" for problem in (*shell_problems, *http_problems))
+    sql, sql_problems = read_sql_profiles(sources.tables.get("sql", {}))
+    found = (*shell_problems, *http_problems, *sql_problems)
+    problems.extend(f"{problem} ({sources.file})" for problem in found)
     if problems:
         raise _config_error(problems)
     return Settings(
@@ -54,6 +57,7 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
         web=WebSettings(**_table(typed, "web")),
         shell=MappingProxyType(shell),
         http=MappingProxyType(http),
+        sql=MappingProxyType(sql),
         plugins=sources.plugins,
     )
 

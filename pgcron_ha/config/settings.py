@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.http_destinations import HttpDestination
+from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.config.values import (
     Address,
     Choice,
@@ -71,6 +72,7 @@ class Settings:
     web: WebSettings
     shell: Mapping[str, ShellTemplate]
     http: Mapping[str, HttpDestination]
+    sql: Mapping[str, SqlProfile]
     plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
     """Tables of executors that are not ours, by kind and name."""
 

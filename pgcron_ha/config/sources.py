@@ -16,7 +16,7 @@ DEFAULT_FILE = "pgcron-ha.toml"
 # A configuration file is read by people; one of this size is another file given by mistake.
 MAX_FILE_BYTES = 1 << 20
 # The kinds of handlers that are built in and made from tables [KIND.NAME] of the file.
-CAPABILITIES = ("shell", "http")
+CAPABILITIES = ("shell", "http", "sql")
 # Alike enough to be a slip. Orchestrators set variables of their own with our prefix (a service
 # called pgcron-ha gives PGCRON_HA_PORT), so an unlike name is not ours to refuse.
 _SLIP = 0.85

@@ -46,6 +46,10 @@ async def build_executors(
     node = settings.node
     try:
         _add_configured(executors, settings, workplace)
+        if settings.sql:
+            from pgcron_ha.engine.sql_databases import sql_executor
+
+            executors["sql"] = sql_executor(settings, runner, recorder)
         executors["py"] = PythonExecutor(
             handlers,
             runner.done,

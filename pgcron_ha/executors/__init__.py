@@ -1,7 +1,8 @@
 '''How a handler is executed. Knows nothing of run states, database leases or tables.
 
 `base` is the contract. `python` runs ``py:`` handlers, `shell` runs ``shell:`` templates, `http`
-calls ``http:`` destinations. `tasks` is what executors made of asyncio tasks have in common.
+calls ``http:`` destinations, `sql` executes ``sql:`` profiles. `tasks` is what executors made of
+asyncio tasks have in common, `transaction` that of runs whose effects are completed with them.
 `parameters` makes values of a run's args, `child_pool` has the processes of isolated handlers.
 
 A package can bring executors of its own. Its entry point in the group ``pgcron_ha.executors`` has

@@ -250,6 +250,18 @@ class ServiceFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileIsRisky(Event):
+    """A SQL profile can't be used, or its role may do more than its statements need."""
+
+    level = logging.WARNING
+    warning: str
+
+    def sentence(self) -> str:
+        """Says which, and why."""
+        return self.warning
+
+
+@dataclass(frozen=True, slots=True)
 class RepairWasNeeded(Event):
     """A sweep found what should never be found."""
 

@@ -37,6 +37,7 @@ ALLOWED = (
     ("pgcron_ha/db/connecting.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/clients.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/handler_pool.py", "SET ", "settings of the session; can't be prepared"),
+    ("pgcron_ha/db/sql_session.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/transactions.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/link.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/schema.py", "CREATE SCHEMA ", "alembic's; there is nothing before it"),

@@ -193,7 +193,7 @@ class Place:
         )
         web = WebSettings(Address("127.0.0.1", 0))
         log = LogSettings("text", "error")
-        return Settings("stand-in", "pgcron", node, log, web, shell={}, http={}, plugins={})
+        return Settings("stand-in", "pgcron", node, log, web, shell={}, http={}, sql={}, plugins={})
 
     def _make_wire(
         self, dsn: str, schema: str = "pgcron", answer_seconds: float = ANSWER_SECONDS, **_: Any

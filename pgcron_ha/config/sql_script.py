@@ -1,0 +1,105 @@
+"""A text of SQL statements with ``:name`` parameters, taken apart without understanding SQL.
+
+What stands in quotes, dollar quotes and comments is left as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_STATEMENTS = 100
+MAX_PARAMETERS = 200
+
+_TOKEN = re.compile(
+    r"""(?P<escaped> \b[eE]'(?:[^'\\]|\\.|'')*' )
+      | (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" )
+      | (?P<dollar> (?<![\w$])\$(?P<tag>[A-Za-z_]\w*)?\$ )
+      | (?P<line> --[^\n]* )
+      | (?P<comment> /\* )
+      | (?P<open> ['"] )
+      | (?P<parameter> (?<![:\w]):(?P<name>[a-z_][a-z0-9_]*) )
+      | (?P<end> ; )""",
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStatement:
+    """One statement as it is sent: `text` with ``$1`` …, and the names of its parameters in that
+    order.
+    """
+
+    text: str
+    parameters: tuple[str, ...]
+
+
+def parse_script(text: str) -> tuple[SqlStatement, ...]:
+    """The statements of a text, at least one. Raises `ValueError` with what is wrong."""
+    statements = tuple(each for each in _statements(text) if _has_code(each.text))
+    if not statements:
+        raise ValueError("expected a statement of SQL")
+    if len(statements) > MAX_STATEMENTS:
+        raise ValueError(f"expected at most {MAX_STATEMENTS} statements")
+    if max(len(each.parameters) for each in statements) > MAX_PARAMETERS:
+        raise ValueError(f"expected at most {MAX_PARAMETERS} parameters in a statement")
+    return statements
+
+
+def _statements(text: str) -> Iterator[SqlStatement]:
+    parts: list[str] = []
+    order: dict[str, int] = {}
+    at = 0
+    while (token := _TOKEN.search(text, at)) is not None:
+        parts.append(text[at : token.start()])
+        kind, at = token.lastgroup, token.end()
+        if token["open"]:
+            raise ValueError(f"a quote that begins at character {token.start() + 1} has no end")
+        if token["dollar"]:
+            at = _end_of_dollar_quote(text, token)
+        elif token["comment"]:
+            at = _end_of_comment(text, token)
+        if token["end"]:
+            yield SqlStatement("".join(parts).strip(), tuple(order))
+            parts, order = [], {}
+        elif token["parameter"]:
+            parts.append(f"${order.setdefault(token['name'], len(order) + 1)}")
+        else:
+            assert kind is not None
+            parts.append(text[token.start() : at])
+    yield SqlStatement("".join([*parts, text[at:]]).strip(), tuple(order))
+
+
+def _end_of_dollar_quote(text: str, token: re.Match[str]) -> int:
+    end = text.find(token["dollar"], token.end())
+    if end < 0:
+        raise ValueError(f"{token['dollar']} at character {token.start() + 1} has no end")
+    return end + len(token["dollar"])
+
+
+def _end_of_comment(text: str, token: re.Match[str]) -> int:
+    depth, at = 1, token.end()
+    while depth:
+        edge = _COMMENT_EDGE.search(text, at)
+        if edge is None:
+            raise ValueError(f"the comment at character {token.start() + 1} has no end")
+        depth += 1 if edge[0] == "/*" else -1
+        at = edge.end()
+    return at
+
+
+def _has_code(text: str) -> bool:
+    """Whether there is more than comments."""
+    at = 0
+    while (token := _TOKEN.search(text, at)) is not None:
+        if text[at : token.start()].strip():
+            return True
+        if token["comment"]:
+            at = _end_of_comment(text, token)
+        elif token["line"]:
+            at = token.end()
+        else:
+            return True
+    return bool(text[at:].strip())

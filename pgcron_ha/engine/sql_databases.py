@@ -1,0 +1,49 @@
+"""The executor of a node's SQL profiles, and the databases they work in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgcron_ha.config import Settings
+from pgcron_ha.config.secret_reference import SecretReference
+from pgcron_ha.config.sql_profiles import SqlProfile
+from pgcron_ha.db.sql_session import SqlDatabase
+from pgcron_ha.engine.recorder import Recorder
+from pgcron_ha.engine.runner import Runner
+from pgcron_ha.executors.sql import SqlExecutor
+from pgcron_ha.telemetry.events import ProfileIsRisky
+from pgcron_ha.telemetry.log import emit
+
+
+def sql_executor(settings: Settings, runner: Runner, recorder: Recorder) -> SqlExecutor:
+    """Works from now on. A profile that can't be used, or whose role may too much, is told in the
+    node's log.
+    """
+    return SqlExecutor(
+        settings.sql,
+        {name: _database(profile, settings) for name, profile in settings.sql.items()},
+        runner.done,
+        runner.feed_for("sql"),
+        recorder,
+        recorder.flush_from_thread,
+        lambda sentence: emit(ProfileIsRisky(sentence)),
+    )
+
+
+def _database(profile: SqlProfile, settings: Settings) -> SqlDatabase:
+    return SqlDatabase(
+        _dsn_of(profile, settings),
+        None if profile.password is None else profile.password.read,
+        profile.connections,
+        settings.schema,
+        settings.node.name,
+    )
+
+
+def _dsn_of(profile: SqlProfile, settings: Settings) -> Callable[[], str]:
+    if profile.dsn is None:
+        return settings.required_dsn
+    if isinstance(profile.dsn, SecretReference):
+        return profile.dsn.read
+    written = profile.dsn
+    return lambda: written
