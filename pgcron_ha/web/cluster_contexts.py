@@ -97,6 +97,8 @@ class QueueRow:
     is_paused: bool
     paused_at: datetime | None
     paused_note: str | None
+    max_running: int | None
+    """So many of its runs execute at once; None is no limit."""
 
     @property
     def waiting(self) -> int:

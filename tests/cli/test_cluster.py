@@ -230,3 +230,28 @@ def test_a_command_is_a_process_with_an_exit_code(database: str) -> None:
     assert (refused.returncode, refused.stdout) == (1, "")
     assert json.loads(refused.stderr)["error"]["hint"]
     assert call("schedules", "put", "nightly").returncode == 2
+
+
+def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> None:
+    cli("enqueue", "py:x", "--queue", "slow", "--lane", "customer-7")
+    assert execute("SELECT lane FROM pgcron.run") == [("customer-7",)]
+
+    said = cli("queues", "set", "slow", "--max-running", "5").out
+    assert said == "queue 'slow' executes at most 5 runs at once\n"
+    assert cli("queues", "list", "--json").rows[0]["max_running"] == 5
+    assert cli("queues", "set", "slow", "--max-running", "none", "--json").rows == [
+        {"queue": "slow", "max_running": None}
+    ]
+    assert cli("lanes", "list").out == "no lanes\n"
+    assert cli("lanes", "set", "customer-*", "3").out == "lane 'customer-*' has 3 slots\n"
+    cli("lanes", "set", "bulk", "none")
+    rows = cli("lanes", "list", "--json").rows
+    assert [(row["lane"], row["slots"], row["running"]) for row in rows] == [
+        ("bulk", None, 0),
+        ("customer-*", 3, 0),
+    ]
+    cli("lanes", "forget", "bulk")
+    assert execute("SELECT lane FROM pgcron.lane_limit") == [("customer-*",)]
+    assert cli("lanes", "set", "a*b", "1").err.startswith("error: lane 'a*b' is not the name")
+    assert "'many'" in cli("queues", "set", "slow", "--max-running", "many").err
+    assert cli("enqueue", "py:x", "--lane", "*").err.startswith("error: lane '*' is not")

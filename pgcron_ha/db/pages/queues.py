@@ -18,14 +18,17 @@ HEAD_ROWS: Final = 15
 
 
 async def settings(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """Queues that were ever paused: since when, by whom, and why they are; the paused first."""
+    """Queues that were ever paused or limited: since when, by whom and why they are paused, and
+    `max_running`; the paused first.
+    """
     return await fetch(connection, "page_queue_settings", schema, limit=QUEUES)
 
 
 async def depths(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
     """Waiting runs by queue: `due` ones, those to come `later`, and the `first_due` of both.
 
-    Counts of one queue are lower bounds when `is_cut`; `first_due` is exact.
+    Counts of one queue are lower bounds when `is_cut`; then `first_due` of runs with a lane is that
+    of those looked at.
     """
     return await fetch(
         connection,

@@ -31,7 +31,8 @@ ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 
 -- name: page_due
 -- The oldest due runs of each way to the claim: one index descent for each queue and priority, and at most :look rows of each.
--- Counting all that wait would walk a million future runs. There are three ways, one for each index of the claim.
+-- Counting all that wait would walk a million future runs. There are four ways, one for each index of the claim; of runs with a key the first :look
+-- of a queue are looked at, one lane after the other.
 WITH RECURSIVE plain(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
@@ -50,6 +51,11 @@ single(queue, priority) AS (
   SELECT next.queue, next.priority FROM single CROSS JOIN LATERAL (
     SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
       AND (r.queue, r.priority) > (single.queue, single.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+keyed(queue) AS (
+  (SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL ORDER BY r.queue LIMIT 1)
+  UNION ALL
+  SELECT next.queue FROM keyed CROSS JOIN LATERAL (
+    SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue > keyed.queue ORDER BY r.queue LIMIT 1) next),
 due AS (
   SELECT found.* FROM (SELECT * FROM plain LIMIT :paths::int) path CROSS JOIN LATERAL (
     SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
@@ -64,7 +70,12 @@ due AS (
   SELECT found.* FROM (SELECT * FROM single LIMIT :paths::int) path CROSS JOIN LATERAL (
     SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
-      AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found)
+      AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
+  UNION ALL
+  SELECT found.* FROM (SELECT * FROM keyed LIMIT :paths::int) path CROSS JOIN LATERAL (
+    SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = path.queue ORDER BY r.lane, r.priority, r.due_at LIMIT :look::int) found
+   WHERE found.due_at <= now())
 SELECT due.queue, due.handler, due.schedule_id, due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
        min(due.due_at) AS oldest_due, count(*) AS runs, q.paused_at, q.paused_by, q.paused_note,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)

@@ -1,8 +1,8 @@
 -- name: page_queue_settings
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
 
 -- name: page_queue_depths
--- What waits in each queue, the oldest first, along the three ways of the claim: one index descent for each queue and priority,
+-- What waits in each queue, along the four ways of the claim, the oldest first (of runs with a key one lane after the other): one index descent for each queue and priority,
 -- and of each no more rows than its share of :budget, so that millions of waiting runs cost no more than thousands.
 WITH RECURSIVE plain(queue, priority) AS (
   (SELECT r.queue, r.priority FROM pgcron.run r
@@ -28,9 +28,14 @@ once(queue, priority) AS (
     SELECT r.queue, r.priority FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
       AND (r.queue, r.priority) > (once.queue, once.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
+keyed(queue) AS (
+  (SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL ORDER BY r.queue LIMIT 1)
+  UNION ALL
+  SELECT next.queue FROM keyed CROSS JOIN LATERAL (
+    SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue > keyed.queue ORDER BY r.queue LIMIT 1) next),
 path AS MATERIALIZED (
   (SELECT 'plain' AS way, p.* FROM plain p LIMIT :paths::int) UNION ALL (SELECT 'lane', p.* FROM lane p LIMIT :paths::int)
-  UNION ALL (SELECT 'once', p.* FROM once p LIMIT :paths::int)),
+  UNION ALL (SELECT 'once', p.* FROM once p LIMIT :paths::int) UNION ALL (SELECT 'keyed', p.queue, NULL FROM keyed p LIMIT :paths::int)),
 share AS MATERIALIZED (SELECT least(:most::int, :budget::int / greatest(count(*), 1)) AS rows FROM path),
 found AS (
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
@@ -46,7 +51,12 @@ found AS (
   SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
     SELECT r.due_at FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = p.queue AND r.priority = p.priority
-    ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'once')
+    ORDER BY r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'once'
+  UNION ALL
+  SELECT p.queue, w.* FROM path p CROSS JOIN LATERAL (
+    SELECT r.due_at FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = p.queue
+    ORDER BY r.lane, r.priority, r.due_at LIMIT (SELECT s.rows FROM share s)) w WHERE p.way = 'keyed')
 SELECT f.queue, count(*) FILTER (WHERE f.due_at <= now()) AS due, count(*) FILTER (WHERE f.due_at > now()) AS later,
        min(f.due_at) AS first_due, count(*) >= min(s.rows) AS is_cut
 FROM found f CROSS JOIN share s GROUP BY f.queue ORDER BY f.queue LIMIT :limit::int;
@@ -68,14 +78,17 @@ GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 
 -- name: page_queue_head
 -- What is next in one queue in the order of the claim, and what stands in its way: nobody offers the handler, or the schedule's
--- last run is not over. :due chooses what is due or what is to come.
+-- last run is not over, or its lane has no free slot. :due chooses what is due or what is to come.
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
        left(r.last_error, 300) AS error,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues)) AS is_offered,
        CASE WHEN r.overlap IS NOT NULL THEN
-         (SELECT b.id FROM pgcron.run b WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id LIMIT 1) END AS waits_for
-FROM (SELECT w.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
+         (SELECT b.id FROM pgcron.run b WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id LIMIT 1) END AS waits_for,
+       r.lane, CASE WHEN r.lane IS NOT NULL THEN
+         (SELECT s.slots <= (SELECT count(*) FROM pgcron.run b WHERE b.lane = r.lane AND b.lane_slot IS NOT NULL) FROM pgcron.lane_slots(ARRAY[r.lane]) s) END AS is_lane_full
+FROM (SELECT w.* FROM (
+      SELECT p.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
         (SELECT e.* FROM pgcron.run e
          WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.overlap IS NULL AND e.delivery = 'at_least_once' AND e.queue = :queue::text AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)
@@ -86,7 +99,12 @@ FROM (SELECT w.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
         UNION ALL
         (SELECT e.* FROM pgcron.run e
          WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.overlap IS NULL AND e.delivery <> 'at_least_once' AND e.queue = :queue::text AND e.priority = level
-           AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)) w
+           AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)) p
+      UNION ALL
+      -- Of runs with a key those of the first lanes.
+      (SELECT k.* FROM (SELECT e.* FROM pgcron.run e
+                        WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NOT NULL AND e.queue = :queue::text ORDER BY e.lane, e.priority, e.due_at LIMIT 500) k
+       WHERE (:due::boolean OR k.due_at > now()) AND (NOT :due::boolean OR k.due_at <= now()))) w
       ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) r
 ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;
 

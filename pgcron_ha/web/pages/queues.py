@@ -171,7 +171,13 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
         if row["queue"] == name
     )
     oldest_due = first if first is not None and first <= now else None
+    running = _one(facts.running, "queue", name).get("runs", 0)
     mark, why = _judge(pause, depth, server, parked, oldest_due, now)
+    if mark.word in ("lagging", "flowing") and running >= (pause.get("max_running") or running + 1):
+        mark, why = (
+            Mark("▮", "full", mark.tone),
+            f"It executes {plural(running, 'run')}, as many as it may.",
+        )
     return QueueRow(
         name=name,
         href=visit.link("queue", name=name),
@@ -181,7 +187,7 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
         later=depth.get("later", 0),
         is_cut=depth.get("is_cut", False),
         oldest_due=oldest_due,
-        running=_one(facts.running, "queue", name).get("runs", 0),
+        running=running,
         parked=parked,
         nodes=server.get("nodes", 0),
         slots=server.get("slots", 0),
@@ -190,6 +196,7 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
         is_paused=pause.get("paused_at") is not None,
         paused_at=pause.get("paused_at"),
         paused_note=pause.get("paused_note"),
+        max_running=pause.get("max_running"),
     )
 
 
@@ -235,6 +242,14 @@ def _head_run(run: dict[str, Any], row: QueueRow, *, is_all_paused: bool) -> Hea
         return HeadRun(run, "no living node offers its handler here", "late", None)
     if run["waits_for"] is not None:
         return HeadRun(run, "its schedule's last run is not over", "idle", run["waits_for"])
+    if run["is_lane_full"]:
+        return HeadRun(
+            run, f"every slot of its lane {short(run['lane'], 60)} is taken", "idle", None
+        )
+    if row.max_running is not None and row.running >= row.max_running:
+        return HeadRun(
+            run, f"the queue executes {plural(row.running, 'run')} already", "idle", None
+        )
     if not row.free_slots:
         return HeadRun(run, f"all {row.slots} slots are busy", "idle", None)
     return HeadRun(run, "a node takes it at its next look", "idle", None)
