@@ -161,7 +161,10 @@ class HttpClient:
         headers = [(name.encode(), value.encode()) for name, value in request.headers.items()]
         return httpx.Request(
             request.method,
-            httpx.URL(request.url).copy_with(host=address),
+            # All three, whatever the library reads in a URL that a service has sent.
+            httpx.URL(request.url).copy_with(
+                scheme=self._origin.scheme, host=address, port=self._origin.port
+            ),
             headers=[(b"Host", self._origin.header.encode()), *headers],
             content=request.content,
             extensions=extensions,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pgcron_ha.client.isolated import child_program
 from pgcron_ha.executors.base import Context, Executor
 from pgcron_ha.executors.http import HttpExecutor
 from pgcron_ha.executors.lines import MAX_LINE_BYTES, MAX_LINES
@@ -19,11 +20,14 @@ from pgcron_ha.executors.python_handler import PythonHandler
 from pgcron_ha.executors.shell import ShellExecutor
 from pgcron_ha.executors.workplace import Workplace
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
+from tests.executors import conforming
+from tests.executors.conforming import FOLDER
 from tests.executors.http.calls import destination
 from tests.executors.http.service import JSON, Answer, Route, Service, hang
 from tests.executors.running import alive, readable_pid, template
 
 PAUSE_SECONDS = 0.01
+NOWHERE = "postgresql://127.0.0.1:1/nobody"
 
 
 class TestPython(ExecutorConformance):
@@ -70,6 +74,51 @@ class TestPython(ExecutorConformance):
 
     def is_at_work(self, context: Context) -> bool:
         return context.run_id in self.at_work
+
+
+class TestIsolatedPython(ExecutorConformance):
+    succeeds = Sample("py:succeeds")
+    fails = Sample("py:fails")
+    refused = Sample("py:succeeds", {"unknown": 1})
+    lasts = Sample("py:lasts")
+    insists = Sample("py:insists")
+    talks = Sample("py:talks")
+    returns_much = Sample("py:returns_much")
+    slots = 3
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(FOLDER, str(tmp_path))
+        self.folder = tmp_path
+
+    def make(self, workplace: Workplace) -> Executor:
+        program = child_program(["tests.executors.conforming:app"], NOWHERE, "pgcron")
+        place, handlers = workplace, conforming.app.handlers
+        return PythonExecutor(
+            handlers, place.done, place.feed, place.sink, place.slots, children=program
+        )
+
+    def is_at_work(self, context: Context) -> bool:
+        file = self.folder / str(context.run_id)
+        # The process is kept for the next run, so what it does for this one is asked.
+        begun = file.exists() and not file.with_suffix(".ended").exists()
+        return begun and alive(int(file.read_text() or "0"))
+
+
+class TestTasks(ExecutorConformance):
+    succeeds = Sample("tasks:succeeds")
+    fails = Sample("tasks:fails")
+    refused = Sample("tasks:succeeds", {"unknown": 1})
+    lasts = Sample("tasks:lasts")
+    insists = Sample("tasks:insists")
+    talks = Sample("tasks:talks")
+
+    def make(self, workplace: Workplace) -> Executor:
+        self.executor = conforming.Tasks(workplace)
+        return self.executor
+
+    def is_at_work(self, context: Context) -> bool:
+        return context.run_id in self.executor.at_work
 
 
 class TestShell(ExecutorConformance):
