@@ -274,27 +274,6 @@ BEGIN
   RETURN new_id;
 END $$;
 
--- Runs a dead letter again as a new run, once: the letter remembers as what.
-CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-  letter pgcron.dead_letter;
-  new_id bigint;
-BEGIN
-  SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = run FOR UPDATE;
-  IF letter.run_id IS NULL THEN
-    PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run), 'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
-  ELSIF letter.requeued_as IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
-                          format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
-  END IF;
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, lane, created_by)
-  VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler, letter.args,
-          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, coalesce(actor, session_user)) RETURNING id INTO new_id;
-  UPDATE pgcron.dead_letter SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user) WHERE run_id = run;
-  RETURN new_id;
-END $$;
-
 CREATE FUNCTION pgcron.pause_queue(name text, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note) VALUES (pause_queue.name, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)

@@ -50,5 +50,5 @@ CREATE VIEW pgcron.queues AS
 
 CREATE VIEW pgcron.dead_letters AS
   SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.queue, d.priority, d.args, d.attempts, d.error_class, d.error,
-         d.requeued_as, d.requeued_at, d.requeued_by
+         d.fingerprint, d.requeued_as, d.requeued_at, d.requeued_by
     FROM pgcron.dead_letter d;

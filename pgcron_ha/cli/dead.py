@@ -1,13 +1,22 @@
-"""``pgcron-ha dead``: runs that ended dead or lost, and sending them again."""
+"""``pgcron-ha dead``: runs that ended dead or lost, their causes, and sending them again."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.client.checks import args_text
+from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db import doors, overview
+from pgcron_ha.errors import InvalidInput
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 COLUMNS = (
     Column("RUN", "run_id"),
@@ -18,53 +27,177 @@ COLUMNS = (
     Column("AGAIN AS", "requeued_as"),
     Column("ERROR", "error", 36),
 )
+GROUP_COLUMNS = (
+    Column("GROUP", "fingerprint"),
+    Column("OPEN", "open"),
+    Column("ALL", "letters"),
+    Column("HANDLERS", "handlers", 24),
+    Column("LAST", "last_at"),
+    Column("CLASS", "error_class", 18),
+    Column("MESSAGE", "message", 30),
+)
 # Each is locked until all are sent; more belong into several calls.
-MOST_AT_ONCE = 1000
+MOST_AT_ONCE: Final = 1000
+_FILTERS: Final = (
+    click.option("--group", "fingerprint", metavar="GROUP", help="Of this group (`dead groups`)."),
+    click.option("--handler", help="Of this handler."),
+    click.option("--queue", help="Of this queue."),
+    click.option("--class", "error_class", metavar="CLASS", help="With this class of error."),
+    click.option("--schedule", help="Of this schedule."),
+    click.option("--since", metavar="ISO", help="That died at this instant or later."),
+    click.option("--until", metavar="ISO", help="That died before this; or: now."),
+)
+
+
+class Rate(NamedTuple):
+    """So many runs in an interval."""
+
+    runs: int | None
+    per: timedelta
 
 
 @click.group("dead")
 def dead_group() -> None:
-    """List dead letters and send them again."""
+    """List dead letters and their causes, and send them again."""
+
+
+def _filter_options(command: Command) -> Command:
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command
+
+
+def _filters(given: dict[str, Any]) -> dict[str, Any]:
+    """The filters among the options of a command, taken out of them; instants read."""
+    names = ("fingerprint", "handler", "queue", "error_class", "schedule", "since", "until")
+    found = {name: given.pop(name) for name in names}
+    for name in ("since", "until"):
+        text = found[name]
+        found[name] = datetime.now(UTC) if text == "now" else arguments.instant(f"--{name}", text)
+    return found
 
 
 @dead_group.command("list")
-@click.option("--handler", help="Dead letters of this handler.")
+@_filter_options
 @click.option("--all", "also_redriven", is_flag=True, help="Also those that were sent again.")
 @limit_option()
 @json_option
-def list_command(handler: str | None, also_redriven: bool, limit: int, as_json: bool) -> None:
+def list_command(also_redriven: bool, limit: int, as_json: bool, **given: Any) -> None:
     """List dead letters, newest first."""
+    filters = _filters(given)
     rows = on_database(
         lambda s: overview.dead_letters(
-            s.connection,
-            handler=handler,
-            also_redriven=also_redriven,
-            limit=limit,
-            schema=s.schema,
+            s.connection, also_redriven=also_redriven, limit=limit, schema=s.schema, **filters
         )
     )
     print_rows(rows, COLUMNS, as_json, "no dead letters")
 
 
-@dead_group.command("redrive")
-@click.argument("run_ids", type=arguments.RUN_ID, nargs=-1, required=True, metavar="RUN_ID...")
+@dead_group.command("groups")
+@click.option("--all", "also_redriven", is_flag=True, help="Also groups that were sent again.")
+@limit_option()
 @json_option
-def redrive_command(run_ids: tuple[int, ...], as_json: bool) -> None:
-    """Send dead letters again as new runs: all of those named, or none."""
-    if len(run_ids) > MOST_AT_ONCE:
-        raise click.UsageError(f"at most {MOST_AT_ONCE} dead letters at once")
+def groups_command(also_redriven: bool, limit: int, as_json: bool) -> None:
+    """List what dead letters died of: one line for those that died in the same way."""
+    rows = on_database(
+        lambda s: overview.error_groups(
+            s.connection, also_redriven=also_redriven, limit=limit, schema=s.schema
+        )
+    )
+    print_rows(rows, GROUP_COLUMNS, as_json, "no dead letters")
 
-    async def redrive(session: Session) -> list[int]:
-        async with session.connection.transaction():
-            return [
-                await doors.redrive(
-                    session.connection, run_id, actor=session.actor, schema=session.schema
-                )
-                for run_id in run_ids
-            ]
 
-    for run_id, new_id in zip(run_ids, on_database(redrive), strict=True):
+@dead_group.command("redrive")
+@click.argument("run_ids", type=arguments.RUN_ID, nargs=-1, metavar="[RUN_ID]...")
+@_filter_options
+@click.option("--lost", "also_lost", is_flag=True, help="Also lost ones, which may have worked.")
+@click.option("--rate", metavar="N/DURATION", help="So many become due in each: 10/1m. Else: now.")
+@click.option("--most", type=click.IntRange(1), help="At most so many, the oldest first.")
+@arguments.args_option("A JSON object instead of their arguments.")
+@json_option
+def redrive_command(
+    run_ids: tuple[int, ...],
+    also_lost: bool,
+    rate: str | None,
+    most: int | None,
+    args: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Send dead letters again as new runs, each once.
+
+    Those named: all of them, or none. Or all open ones that fit every filter, in batches.
+    """
+    filters = _filters(given)
+    pace = _rate(rate)
+    args = None if args is None else args_text(args)
+    if bool(run_ids) == any(value is not None for value in filters.values()):
+        raise click.UsageError("name dead letters, or give a filter (--until now: all of them)")
+    if run_ids:
+        if rate is not None or most is not None:
+            raise click.UsageError("--rate and --most go with a filter")
+        sent = on_database(lambda session: _redrive_named(session, run_ids, args))
+    else:
+        options = {"also_lost": also_lost, "args": args, "rate": pace.runs, "per": pace.per}
+        sent = on_database(lambda session: _redrive_many(session, most, {**filters, **options}))
+        if not sent and not as_json:
+            click.echo("no open dead letter fits")
+    for run_id, new_id in sent:
         if as_json:
             print_json({"dead_letter": run_id, "run_id": new_id})
         else:
             click.echo(f"dead letter {run_id} runs again as run {new_id}")
+
+
+async def _redrive_named(
+    session: Session, run_ids: tuple[int, ...], args: str | None
+) -> list[tuple[int, int]]:
+    if len(run_ids) > MOST_AT_ONCE:
+        raise click.UsageError(f"at most {MOST_AT_ONCE} dead letters at once")
+    async with session.connection.transaction():
+        return [
+            (
+                run_id,
+                await doors.redrive(
+                    session.connection, run_id, args, actor=session.actor, schema=session.schema
+                ),
+            )
+            for run_id in run_ids
+        ]
+
+
+async def _redrive_many(
+    session: Session, most: int | None, options: dict[str, Any]
+) -> list[tuple[int, int]]:
+    """Batch after batch, each its own transaction, until none is left of those open now."""
+    sent: list[tuple[int, int]] = []
+    starting = None
+    while most is None or len(sent) < most:
+        at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))
+        batch = await doors.redrive_many(
+            session.connection,
+            **options,
+            starting=starting,
+            at_most=at_most,
+            actor=session.actor,
+            schema=session.schema,
+        )
+        sent += zip(batch.letters, batch.runs, strict=True)
+        if len(batch.runs) < at_most:
+            break
+        starting = batch.next_due
+    return sent
+
+
+def _rate(text: str | None) -> Rate:
+    if text is None:
+        return Rate(None, timedelta(minutes=1))
+    count, _, per = text.partition("/")
+    try:
+        return Rate(int(count), timedelta(seconds=parse_duration(per.strip())))
+    except (ValueError, OverflowError):
+        raise InvalidInput(
+            f"--rate '{text[:60]}' is not a rate",
+            "A rate is a number of runs, a slash and a duration.",
+            "Write for example 10/1m.",
+        ) from None

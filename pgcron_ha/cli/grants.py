@@ -28,7 +28,7 @@ _SCHEDULE = (
     "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
     "retry, delivery, lane, managed_by"
 )
-_VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters"
+_VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters, error_groups"
 _READABLE = (
     "cluster, node, offer, queue, lane_limit, timezone, schedule, cursor, schedule_version, run, "
     "occurrence, missed, occurrence_override, history, history_overflow, attempt, dead_letter, "

@@ -16,6 +16,8 @@ from pgcron_ha.db.foreign import fetch_row
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 
 KEY_LIFETIME: Final = timedelta(days=1)
+# By one call of `redrive_many`: each is locked until all are.
+MOST_REDRIVEN: Final = 1000
 RUN_TIMEOUT: Final = timedelta(hours=1)
 
 
@@ -26,6 +28,14 @@ class Reason(NamedTuple):
     reason: str | None
     run: int | None
     outcome: str | None
+
+
+class Redriven(NamedTuple):
+    """Dead letters, their new runs in the same order, and when a run after them would be due."""
+
+    letters: list[int]
+    runs: list[int]
+    next_due: datetime | None
 
 
 class SchedulePolicies(TypedDict, total=False):
@@ -205,11 +215,65 @@ async def retry_run(
 
 
 async def redrive(
-    connection: Any, run_id: int, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
+    connection: Any,
+    run_id: int,
+    args: str | None = None,
+    *,
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
 ) -> int:
-    """The id of the new run of a dead letter; once for each letter. NotFound, Conflict."""
-    found: int = await _value(connection, schema, "redrive", run_id=run_id, actor=actor)
+    """The id of the new run of a dead letter; once for each letter. NotFound, Conflict.
+
+    `args` None means the letter's own.
+    """
+    found: int = await _value(connection, schema, "redrive", run_id=run_id, args=args, actor=actor)
     return found
+
+
+async def redrive_many(
+    connection: Any,
+    *,
+    fingerprint: str | None = None,
+    handler: str | None = None,
+    queue: str | None = None,
+    error_class: str | None = None,
+    schedule: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    also_lost: bool = False,
+    args: str | None = None,
+    rate: int | None = None,
+    per: timedelta = timedelta(minutes=1),
+    starting: datetime | None = None,
+    at_most: int = MOST_REDRIVEN,
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> Redriven:
+    """Runs the oldest open letters again that fit all filters, each once; up to `at_most` of them.
+
+    With `rate` so many become due in each interval `per`, the first at `starting` (now). Lost ones,
+    which may have taken effect, only if `also_lost`. InvalidInput without any filter.
+    """
+    row = await _row(
+        connection,
+        schema,
+        "redrive_many",
+        fingerprint=fingerprint,
+        handler=handler,
+        queue=queue,
+        error_class=error_class,
+        schedule=schedule,
+        since=since,
+        until=until,
+        also_lost=also_lost,
+        args=args,
+        rate=rate,
+        per=per.total_seconds(),
+        starting=starting,
+        at_most=at_most,
+        actor=actor,
+    )
+    return Redriven(list(row[0]), list(row[1]), row[2])
 
 
 async def once(

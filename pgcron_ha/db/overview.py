@@ -136,6 +136,12 @@ async def dead_letters(
     connection: asyncpg.Connection,
     *,
     handler: str | None = None,
+    fingerprint: str | None = None,
+    queue: str | None = None,
+    error_class: str | None = None,
+    schedule: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
     also_redriven: bool = False,
     limit: int = DEFAULT_LIMIT,
     schema: str = DEFAULT_SCHEMA,
@@ -146,8 +152,27 @@ async def dead_letters(
         "list_dead_letters",
         schema,
         handler=handler,
+        fingerprint=fingerprint,
+        queue=queue,
+        error_class=error_class,
+        schedule=schedule,
+        since=since,
+        until=until,
         also_redriven=also_redriven,
         limit=limit,
+    )
+
+
+async def error_groups(
+    connection: asyncpg.Connection,
+    *,
+    also_redriven: bool = False,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """What dead letters died of: groups with open letters first, then the newest."""
+    return await fetch_rows(
+        connection, "list_error_groups", schema, also_redriven=also_redriven, limit=limit
     )
 
 

@@ -145,7 +145,7 @@ class QueueView:
 
 @dataclass(frozen=True)
 class LetterGroup:
-    """A cause: the dead letters of one handler with one class of error."""
+    """A cause: the dead letters of one handler that died in the same way."""
 
     facts: dict[str, Any]
     """A row of `pgcron_ha.db.pages.dead_letters.groups`."""
@@ -153,6 +153,8 @@ class LetterGroup:
     """Its letters."""
     redrive_href: str | None
     """Redrives the newest open one; None: all were."""
+    redrive_all_href: str | None
+    """Redrives all open ones that were not lost; None: there are less than two."""
     is_chosen: bool
 
 
@@ -185,6 +187,8 @@ class DeadLettersView:
     """When the newest of all died."""
     looked_at: int
     """Groups are counted among so many of the newest."""
+    rates: Sequence[str]
+    """How many of a cause may become due in a minute."""
     next_href: str | None
     first_href: str | None
     """The first page, if this is another."""

@@ -77,6 +77,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         "GET", "/schedules/{name}/occurrences", "occurrences", "schedules:read", ledger.show_ledger
     ),
     WebRoute("GET", "/dead", "dead", "dead:read", dead_letters.show_dead_letters),
+    WebRoute("POST", "/dead/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),
     WebRoute("POST", "/dead/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),
     WebRoute("GET", "/queues", "queues", "queues:read", queues.show_queues),
     WebRoute("GET", "/queues/{name}", "queue", "queues:read", queues.show_queue),

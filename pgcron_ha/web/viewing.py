@@ -23,6 +23,7 @@ NOTICES: Final[dict[str, str]] = {
     "rerun": "It runs again as this new run.",
     "repeated": "This form had been sent already; this is the run that it made.",
     "redriven": "The dead letter runs again as this new run.",
+    "redriven_cause": "Its letters run again as new runs; those that were lost are left.",
 }
 
 # The links on top of each page: name of the route, its word, the key after "g".

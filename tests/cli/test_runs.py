@@ -170,8 +170,79 @@ def test_dead_letters_are_listed_and_sent_again_once(cli: Cli, execute: Execute)
     assert execute("SELECT id, parent_run FROM pgcron.run") == [(sent["run_id"], 900)]
     assert [row["run_id"] for row in cli("dead", "list", "--json").rows] == [901]
     assert len(cli("dead", "list", "--all", "--json").rows) == 2
+    assert "give a filter" in cli("dead", "redrive").err
     twice = cli("dead", "redrive", 900)
     assert twice.code == 1
     assert f"as run {sent['run_id']}" in twice.err
     table = cli("dead", "list", "--all").out.splitlines()
     assert max(map(len, table)) <= 100
+
+
+def insert_letters(execute: Execute, fingerprint: str, first: int, count: int) -> None:
+    """Letters of one group that died one a minute, the first a day ago."""
+    for run_id in range(first, first + count):
+        insert_ended(execute, run_id)
+        execute(
+            "UPDATE pgcron.dead_letter SET fingerprint = %s, handler = %s, "
+            "died_at = now() - interval '1 day' + %s * interval '1 minute' WHERE run_id = %s",
+            *(fingerprint, f"py:{fingerprint}", run_id - first, run_id),
+        )
+
+
+def test_dead_letters_are_grouped_by_what_they_died_of(cli: Cli, execute: Execute) -> None:
+    assert cli("dead", "groups").out == "no dead letters\n"
+    insert_letters(execute, "aa", 900, 3)
+    insert_letters(execute, "bb", 910, 2)
+
+    rows = cli("dead", "groups", "--json").rows
+
+    assert [(row["fingerprint"], row["letters"], row["handlers"]) for row in rows] == [
+        ("aa", 3, ["py:aa"]),
+        ("bb", 2, ["py:bb"]),
+    ]
+    assert max(map(len, cli("dead", "groups").out.splitlines())) <= 130
+    listed = cli("dead", "list", "--group", "bb", "--json").rows
+    assert [row["run_id"] for row in listed] == [911, 910]
+
+
+def test_a_group_is_sent_again_at_a_rate_and_each_letter_once(cli: Cli, execute: Execute) -> None:
+    insert_letters(execute, "aa", 900, 3)
+    insert_letters(execute, "bb", 910, 2)
+    execute("UPDATE pgcron.dead_letter SET outcome = 'lost' WHERE run_id = 902")
+
+    words = ["--group", "aa", "--rate", "2/1m", "--args", '{"n": 2}', "--json"]
+    sent = cli("dead", "redrive", *words).rows
+
+    assert [row["dead_letter"] for row in sent] == [900, 901]
+    due = execute(
+        "SELECT parent_run, args->>'n', extract(epoch FROM due_at - min(due_at) OVER ())::int "
+        "FROM pgcron.run ORDER BY due_at"
+    )
+    assert due == [(900, "2", 0), (901, "2", 30)]
+    assert cli("dead", "redrive", "--group", "aa").out == "no open dead letter fits\n"
+    assert len(cli("dead", "redrive", "--group", "aa", "--lost", "--json").rows) == 1
+    assert [row["fingerprint"] for row in cli("dead", "groups", "--json").rows] == ["bb"]
+    assert len(cli("dead", "redrive", "--until", "now", "--most", "1", "--json").rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["900", "--handler", "py:x"], "or give a filter"),
+        (["900", "--rate", "1/1m"], "go with a filter"),
+        (["--handler", "py:x", "--rate", "often"], "is not a rate"),
+        (["--handler", "py:x", "--rate", "0/1m"], "out of range"),
+        (["--handler", "py:x", "--args", "[]"], "must be a JSON object"),
+        (["--since", "yesterday"], "is not an ISO 8601"),
+    ],
+)
+def test_a_redrive_that_can_not_be_meant_is_refused(
+    words: list[str], said: str, cli: Cli, execute: Execute
+) -> None:
+    insert_letters(execute, "aa", 900, 1)
+
+    answer = cli("dead", "redrive", *words)
+
+    assert answer.code != 0
+    assert said in answer.err
+    assert execute("SELECT count(*) FROM pgcron.run") == [(0,)]

@@ -1382,12 +1382,11 @@ CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text) R
   VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed))
   ON CONFLICT DO NOTHING $$;
 
-CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL::text, args jsonb DEFAULT NULL::jsonb) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
   letter pgcron.dead_letter;
-  new_id bigint;
 BEGIN
   SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = run FOR UPDATE;
   IF letter.run_id IS NULL THEN
@@ -1396,12 +1395,42 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
                           format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
   END IF;
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, lane, created_by)
-  VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler, letter.args,
-          letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, coalesce(actor, session_user)) RETURNING id INTO new_id;
-  UPDATE pgcron.dead_letter SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(actor, session_user) WHERE run_id = run;
-  RETURN new_id;
+  RETURN pgcron.run_of_letter(letter, args, now(), actor);
 END $$;
+
+CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL::text, handler text DEFAULT NULL::text, queue text DEFAULT NULL::text, error_class text DEFAULT NULL::text, schedule text DEFAULT NULL::text, since timestamp with time zone DEFAULT NULL::timestamp with time zone, until timestamp with time zone DEFAULT NULL::timestamp with time zone, also_lost boolean DEFAULT false, args jsonb DEFAULT NULL::jsonb, rate integer DEFAULT NULL::integer, per interval DEFAULT '00:01:00'::interval, starting timestamp with time zone DEFAULT NULL::timestamp with time zone, at_most integer DEFAULT 1000, actor text DEFAULT NULL::text) RETURNS TABLE(dead_letter bigint, run bigint, due_at timestamp with time zone)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  letter pgcron.dead_letter;
+  step interval;
+BEGIN
+  IF num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0 THEN
+    PERFORM pgcron.refuse('PC001', 'no dead letters are named', 'At least one filter says which letters run again.', 'Write until => now() for all of them.');
+  ELSIF (rate >= 1 AND rate <= 1000000 AND per > '0' AND per <= '1 day') IS FALSE OR (rate IS NOT NULL AND per IS NULL) THEN
+    PERFORM pgcron.refuse('PC001', format('a rate of %s per %s is out of range', rate, per), 'From 1 to 1000000 runs become due in an interval of up to a day.',
+                          'Write for example rate => 10, per => ''1 minute''.');
+  ELSIF (at_most BETWEEN 1 AND 1000) IS NOT TRUE THEN
+    PERFORM pgcron.refuse('PC001', format('at_most %s is out of range', at_most), 'One call runs 1 to 1000 letters again.', 'Call it until it returns nothing.');
+  END IF;
+  step := CASE WHEN rate IS NULL THEN interval '0' ELSE per / rate END;
+  due_at := greatest(starting, now());
+  FOR letter IN
+    SELECT d.* FROM pgcron.dead_letter d
+     WHERE d.requeued_as IS NULL AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
+       AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler) AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
+       AND (redrive_many.error_class IS NULL OR coalesce(d.error_class, '') = redrive_many.error_class)
+       AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
+       AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until) AND (also_lost OR d.outcome = 'dead')
+     ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
+    dead_letter := letter.run_id;
+    run := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
+    RETURN NEXT;
+    due_at := due_at + step;
+  END LOOP;
+END $$;
+
+COMMENT ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) IS 'Runs dead letters again by filter, throttled if asked for; each once.';
 
 CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
     LANGUAGE sql
@@ -1530,6 +1559,53 @@ BEGIN
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
     RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor);
   END IF;
+  RETURN new_id;
+END $$;
+
+CREATE TABLE pgcron.dead_letter (
+    run_id bigint NOT NULL,
+    uuid uuid NOT NULL,
+    outcome text NOT NULL,
+    died_at timestamp with time zone DEFAULT now() NOT NULL,
+    schedule_id bigint,
+    schedule text,
+    scheduled_for timestamp with time zone,
+    queue text NOT NULL,
+    lane text,
+    priority smallint NOT NULL,
+    handler text NOT NULL,
+    args jsonb NOT NULL,
+    delivery text NOT NULL,
+    max_attempts integer,
+    timeout interval NOT NULL,
+    retry_base interval NOT NULL,
+    retry_cap interval NOT NULL,
+    retry jsonb,
+    attempts integer NOT NULL,
+    error_class text,
+    error text,
+    fingerprint text,
+    requeued_as bigint,
+    requeued_at timestamp with time zone,
+    requeued_by text,
+    CONSTRAINT a_dead_letter_is_dead_or_lost CHECK ((outcome = ANY (ARRAY['dead'::text, 'lost'::text]))),
+    CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK (((requeued_as IS NULL) = (requeued_at IS NULL)))
+);
+
+COMMENT ON TABLE pgcron.dead_letter IS 'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
+
+CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_at timestamp with time zone, actor text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  new_id bigint;
+BEGIN
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
+                          lane, due_at, created_by)
+  VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler,
+          coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane,
+          run_of_letter.due_at, coalesce(run_of_letter.actor, session_user)) RETURNING id INTO new_id;
+  UPDATE pgcron.dead_letter d SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(run_of_letter.actor, session_user) WHERE d.run_id = letter.run_id;
   RETURN new_id;
 END $$;
 
@@ -1785,38 +1861,6 @@ CREATE TABLE pgcron.cluster (
 
 COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
 
-CREATE TABLE pgcron.dead_letter (
-    run_id bigint NOT NULL,
-    uuid uuid NOT NULL,
-    outcome text NOT NULL,
-    died_at timestamp with time zone DEFAULT now() NOT NULL,
-    schedule_id bigint,
-    schedule text,
-    scheduled_for timestamp with time zone,
-    queue text NOT NULL,
-    lane text,
-    priority smallint NOT NULL,
-    handler text NOT NULL,
-    args jsonb NOT NULL,
-    delivery text NOT NULL,
-    max_attempts integer,
-    timeout interval NOT NULL,
-    retry_base interval NOT NULL,
-    retry_cap interval NOT NULL,
-    retry jsonb,
-    attempts integer NOT NULL,
-    error_class text,
-    error text,
-    fingerprint text,
-    requeued_as bigint,
-    requeued_at timestamp with time zone,
-    requeued_by text,
-    CONSTRAINT a_dead_letter_is_dead_or_lost CHECK ((outcome = ANY (ARRAY['dead'::text, 'lost'::text]))),
-    CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK (((requeued_as IS NULL) = (requeued_at IS NULL)))
-);
-
-COMMENT ON TABLE pgcron.dead_letter IS 'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
-
 CREATE VIEW pgcron.dead_letters AS
  SELECT run_id,
     uuid,
@@ -1831,10 +1875,30 @@ CREATE VIEW pgcron.dead_letters AS
     attempts,
     error_class,
     error,
+    fingerprint,
     requeued_as,
     requeued_at,
     requeued_by
    FROM pgcron.dead_letter d;
+
+CREATE VIEW pgcron.error_groups AS
+ SELECT fingerprint,
+    max(error_class) AS error_class,
+    (array_agg("left"(error, 300) ORDER BY died_at DESC))[1] AS message,
+    count(*) AS letters,
+    count(*) FILTER (WHERE (requeued_as IS NULL)) AS open,
+    count(*) FILTER (WHERE (outcome = 'lost'::text)) AS lost,
+    min(died_at) AS first_at,
+    max(died_at) AS last_at,
+    array_agg(DISTINCT handler) AS handlers,
+    array_agg(DISTINCT queue) AS queues,
+    array_remove(array_agg(DISTINCT schedule), NULL::text) AS schedules,
+    array_agg(DISTINCT outcome) AS outcomes,
+    max(run_id) AS last_run
+   FROM pgcron.dead_letter d
+  GROUP BY fingerprint;
+
+COMMENT ON VIEW pgcron.error_groups IS 'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters without one.';
 
 CREATE SEQUENCE pgcron.fence
     START WITH 1

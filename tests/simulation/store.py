@@ -86,7 +86,7 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
         self.insert_run(again)
         return [Row(run_id=again.id)]
 
-    def redrive(self, *, run_id: int, actor: str | None) -> list[Row]:
+    def redrive(self, *, run_id: int, args: str | None, actor: str | None) -> list[Row]:
         letter = self.dead_letters.get(run_id)
         if letter is None:
             raise NotFound(f"dead letter {run_id} does not exist")
@@ -94,6 +94,7 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
             raise Conflict(f"dead letter {run_id} was already redriven")
         again = self._again(letter.run, "redrive")
         again.nominal_for = letter.run.scheduled_for
+        again.args = letter.run.args if args is None else args
         self.insert_run(again)
         letter.requeued_as, letter.requeued_at = again.id, self.now()
         return [Row(run_id=again.id)]

@@ -149,7 +149,7 @@ class Story:
             lambda: self._cancel(run),
             lambda: self._cancel(run),
             lambda: self._retry(run),
-            lambda: self._call("redrive", run_id=run, actor="me"),
+            lambda: self._call("redrive", run_id=run, args=None, actor="me"),
             lambda: self._call("pause_queue", name="other", note=None, actor="me"),
             lambda: self._call("resume_queue", name="other", actor="me"),
         ]

@@ -237,8 +237,10 @@ class Calls(RuleBasedStateMachine):
     def somebody_asks_for_a_run(self, which: int, verb: str) -> None:
         known = sorted({*self.both.store.runs, *self.both.store.history, 999_999_999})
         run = known[which % len(known)]
-        reason = {"reason": "a reason"} if verb == "cancel_run" else {}
-        self.both.call(verb, run_id=run, actor="you", **reason)
+        more: dict[str, Any] = {"reason": "a reason"} if verb == "cancel_run" else {}
+        if verb == "redrive":
+            more["args"] = '{"n": 1}' if which % 2 else None
+        self.both.call(verb, run_id=run, actor="you", **more)
         self.both.compare_tables()
 
     @rule(queue=st.sampled_from(QUEUES), verb=st.sampled_from(["pause_queue", "resume_queue"]))

@@ -216,3 +216,49 @@ async def test_redriving_what_does_not_exist_is_a_404(full_site: Site, number: s
     answer = await full_site.post(f"/dead/{number}/redrive")
 
     assert answer.status_code == 404
+
+
+async def test_what_died_in_another_way_is_another_cause(
+    full_site: Site, full_database: str
+) -> None:
+    await fetch(
+        full_database,
+        "UPDATE pgcron.dead_letter SET fingerprint = CASE run_id % 2 WHEN 0 THEN 'even'"
+        " ELSE 'odd' END WHERE handler = 'py:image.resize'",
+    )
+    page = (await full_site.get("/dead?handler=py:image.resize")).text
+
+    assert len(groups(page)) == 2
+    (href,) = re.findall(r'href="([^"]+group=even[^"]*)"><bdi>', page)
+    chosen = await full_site.get(href.replace("&amp;", "&"))
+    assert {int(number) % 2 for number in letters(chosen.text)} == {0}
+
+
+async def test_a_cause_is_redriven_at_a_rate_and_each_letter_once(
+    full_site: Site, full_database: str
+) -> None:
+    page = (await full_site.get("/dead")).text
+    assert "Redrive 4</button>" in page
+    (href,) = re.findall(r'action="(/dead/redrive\?handler=py%3Aimage.resize[^"]*)"', page)
+
+    first = await full_site.post(href.replace("&amp;", "&"), rate="60")
+    again = await full_site.post(href.replace("&amp;", "&"), rate="60")
+
+    assert (first.status_code, again.status_code) == (303, 303)
+    rows = await fetch(
+        full_database,
+        "SELECT extract(epoch FROM due_at - min(due_at) OVER ())::int AS later, created_by"
+        " FROM pgcron.run WHERE origin = 'redrive' ORDER BY due_at",
+    )
+    assert [(row["later"], row["created_by"]) for row in rows] == [
+        (second, "ui:local") for second in range(4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "rate"), [("", ""), ("", "10"), ("?handler=py:x", "7"), ("?a=b", "")]
+)
+async def test_redriving_no_cause_is_refused(full_site: Site, query: str, rate: str) -> None:
+    answer = await full_site.post(f"/dead/redrive{query}", rate=rate)
+
+    assert answer.status_code == 400

@@ -24,10 +24,11 @@ STATES: Final = ("open", "redriven", "all")
 async def groups(
     connection: Any, filters: Mapping[str, str | None], *, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:
-    """Letters by handler and error class, open first, then the newest.
+    """Letters by handler, error class and fingerprint, open first, then the newest.
 
     `filters`: ``state`` (of `STATES`), and what else a letter has to have: ``handler``,
-    ``error_class`` ("" for none), ``queue``, ``schedule``. Counted among the newest `LOOK`.
+    ``error_class`` ("" for none), ``fingerprint``, ``queue``, ``schedule``. `redrivable` ones are
+    open and not lost. Counted among the newest `LOOK`.
     """
     return await fetch(
         connection, "page_letter_groups", schema, look=LOOK, limit=GROUPS, **_values(filters)
@@ -70,5 +71,5 @@ async def counted(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
 
 
 def _values(filters: Mapping[str, str | None]) -> dict[str, str | None]:
-    names = ("state", "handler", "error_class", "queue", "schedule")
+    names = ("state", "handler", "error_class", "fingerprint", "queue", "schedule")
     return {name: filters.get(name) for name in names}

@@ -48,7 +48,15 @@ SELECT pgcron.cancel_run(:run_id::bigint, :reason::text, :actor::text) AS verdic
 SELECT pgcron.retry_run(:run_id::bigint, :actor::text) AS run_id;
 
 -- name: redrive
-SELECT pgcron.redrive(:run_id::bigint, :actor::text) AS run_id;
+SELECT pgcron.redrive(:run_id::bigint, :actor::text, :args::text::jsonb) AS run_id;
+
+-- name: redrive_many
+SELECT coalesce(array_agg(m.dead_letter ORDER BY m.run), '{}') AS letters, coalesce(array_agg(m.run ORDER BY m.run), '{}') AS runs,
+       max(m.due_at) + coalesce(make_interval(secs => :per::float8) / nullif(:rate::int, 0), '0') AS next_due
+FROM pgcron.redrive_many(
+  fingerprint => :fingerprint::text, handler => :handler::text, queue => :queue::text, error_class => :error_class::text, schedule => :schedule::text,
+  since => :since::timestamptz, until => :until::timestamptz, also_lost => :also_lost::boolean, args => :args::text::jsonb, rate => :rate::int,
+  per => make_interval(secs => :per::float8), starting => :starting::timestamptz, at_most => :at_most::int, actor => :actor::text) m;
 
 -- name: begin_operation
 -- A twin waits here until the first of them has committed, and then finds its row.

@@ -63,10 +63,18 @@ ORDER BY l.attempt, l.sequence LIMIT :limit::int;
 
 -- name: list_dead_letters
 SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for AS fire_time, d.handler, d.queue, d.attempts, d.error_class, d.error,
-       d.requeued_as, d.requeued_at, d.requeued_by
+       d.fingerprint, d.requeued_as, d.requeued_at, d.requeued_by
 FROM pgcron.dead_letter d
 WHERE (:also_redriven::boolean OR d.requeued_as IS NULL) AND (:handler::text IS NULL OR d.handler = :handler::text)
+  AND (:fingerprint::text IS NULL OR d.fingerprint = :fingerprint::text) AND (:queue::text IS NULL OR d.queue = :queue::text)
+  AND (:error_class::text IS NULL OR coalesce(d.error_class, '') = :error_class::text) AND (:schedule::text IS NULL OR d.schedule = :schedule::text)
+  AND (:since::timestamptz IS NULL OR d.died_at >= :since::timestamptz) AND (:until::timestamptz IS NULL OR d.died_at < :until::timestamptz)
 ORDER BY d.died_at DESC, d.run_id DESC LIMIT :limit::int;
+
+-- name: list_error_groups
+SELECT g.fingerprint, g.error_class, g.message, g.letters, g.open, g.lost, g.first_at, g.last_at, g.handlers, g.queues, g.schedules, g.outcomes, g.last_run
+FROM pgcron.error_groups g WHERE :also_redriven::boolean OR g.open > 0
+ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
 SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.waiting, q.due, q.running, q.held, q.oldest_due

@@ -1,22 +1,23 @@
 -- name: page_letter_groups
--- Causes among the newest :look dead letters: one row for each handler and error class, those with open letters first. Letters that
+-- Causes among the newest :look dead letters: one row for each handler, error class and fingerprint, those with open letters first. Letters that
 -- were redriven are found by their run's number, which is as good as when they died. Only the groups that are shown read a cause.
 SELECT g.*, left(newest.error, 300) AS cause
-FROM (SELECT d.handler, d.error_class, count(*) AS letters, count(*) FILTER (WHERE d.requeued_as IS NULL) AS open,
+FROM (SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters, count(*) FILTER (WHERE d.requeued_as IS NULL) AS open,
              count(*) FILTER (WHERE d.died_at > now() - interval '1 hour') AS of_an_hour, count(*) FILTER (WHERE d.died_at > now() - interval '1 day') AS of_a_day,
-             count(*) FILTER (WHERE d.outcome = 'lost') AS lost, min(d.died_at) AS first_at, max(d.died_at) AS last_at,
+             count(*) FILTER (WHERE d.outcome = 'lost') AS lost, count(*) FILTER (WHERE d.requeued_as IS NULL AND d.outcome = 'dead') AS redrivable, min(d.died_at) AS first_at, max(d.died_at) AS last_at,
              count(DISTINCT d.schedule COLLATE "C") AS schedules, min(d.schedule COLLATE "C") AS schedule, count(DISTINCT d.queue COLLATE "C") AS queues,
              min(d.queue COLLATE "C") AS queue, count(DISTINCT d.cause) AS causes, (array_agg(d.run_id ORDER BY d.died_at DESC))[1] AS last_run,
              (array_agg(d.run_id ORDER BY d.requeued_as IS NOT NULL, d.died_at DESC))[1] AS newest_run
-      FROM ((SELECT e.handler, e.error_class, e.outcome, e.died_at, e.schedule, e.queue, e.requeued_as, e.run_id, hashtextextended(left(e.error, 300), 0) AS cause
+      FROM ((SELECT e.handler, e.error_class, e.fingerprint, e.outcome, e.died_at, e.schedule, e.queue, e.requeued_as, e.run_id, hashtextextended(left(e.error, 300), 0) AS cause
              FROM pgcron.dead_letter e WHERE :state::text = 'open' AND e.requeued_as IS NULL ORDER BY e.died_at DESC LIMIT :look::int)
             UNION ALL
-            (SELECT e.handler, e.error_class, e.outcome, e.died_at, e.schedule, e.queue, e.requeued_as, e.run_id, hashtextextended(left(e.error, 300), 0)
+            (SELECT e.handler, e.error_class, e.fingerprint, e.outcome, e.died_at, e.schedule, e.queue, e.requeued_as, e.run_id, hashtextextended(left(e.error, 300), 0)
              FROM pgcron.dead_letter e WHERE :state::text <> 'open' ORDER BY e.run_id DESC LIMIT :look::int)) d
       WHERE (:state::text <> 'redriven' OR d.requeued_as IS NOT NULL) AND (:handler::text IS NULL OR d.handler = :handler::text)
         AND (:error_class::text IS NULL OR coalesce(d.error_class, '') = :error_class::text)
         AND (:queue::text IS NULL OR d.queue = :queue::text) AND (:schedule::text IS NULL OR d.schedule = :schedule::text)
-      GROUP BY d.handler, d.error_class ORDER BY count(*) FILTER (WHERE d.requeued_as IS NULL) = 0, max(d.died_at) DESC LIMIT :limit::int) g
+        AND (:fingerprint::text IS NULL OR d.fingerprint = :fingerprint::text)
+      GROUP BY d.handler, d.error_class, d.fingerprint ORDER BY count(*) FILTER (WHERE d.requeued_as IS NULL) = 0, max(d.died_at) DESC LIMIT :limit::int) g
 JOIN pgcron.dead_letter newest ON newest.run_id = g.last_run
 ORDER BY g.open = 0, g.last_at DESC;
 
@@ -37,6 +38,7 @@ FROM (SELECT l.* FROM (
       WHERE (:state::text <> 'redriven' OR l.requeued_as IS NOT NULL) AND (:handler::text IS NULL OR l.handler = :handler::text)
         AND (:error_class::text IS NULL OR coalesce(l.error_class, '') = :error_class::text)
         AND (:queue::text IS NULL OR l.queue = :queue::text) AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
+        AND (:fingerprint::text IS NULL OR l.fingerprint = :fingerprint::text)
       ORDER BY CASE WHEN :state::text = 'open' THEN l.died_at END DESC, l.run_id DESC LIMIT :limit::int) d
 LEFT JOIN pgcron.run live ON live.id = d.requeued_as
 LEFT JOIN LATERAL (SELECT h.outcome FROM pgcron.history h WHERE h.id = d.requeued_as AND live.id IS NULL AND h.finished_at >= d.requeued_at LIMIT 1) past ON true

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -20,7 +21,13 @@ from pgcron_ha.web.visit import Visit
 
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
-_FILTERS: Final[tuple[str, ...]] = ("state", "handler", "class", "queue", "schedule")
+_FILTERS: Final[tuple[str, ...]] = ("state", "handler", "class", "group", "queue", "schedule")
+# What names the letters of a cause in the form that redrives them.
+_CAUSE: Final = ("handler", "class", "group", "queue", "schedule")
+# How many of them become due in a minute; without one all do at once.
+RATES: Final = ("1", "10", "60", "600")
+# A cause with more is redriven by pressing again; a batch is one transaction.
+_MOST_BATCHES: Final = 10
 _MOST_RUN: Final = 2**63 - 1
 
 
@@ -61,6 +68,30 @@ async def redrive(visit: Visit) -> Response:
     return visit.redirect("run", {"done": "redriven" if made.is_new else "repeated"}, id=made.run)
 
 
+async def redrive_cause(visit: Visit) -> Response:
+    """Runs the open letters of the cause that the address names again, each once."""
+    wanted: dict[str, Any] = _wanted(visit.query(*_CAUSE))
+    del wanted["state"]
+    rate = (await visit.form("rate")).get("rate")
+    choice(rate, RATES, "rate")
+    starting: datetime | None = None
+    for _ in range(_MOST_BATCHES):
+        batch = await visit.act(
+            partial(
+                doors.redrive_many,
+                **wanted,
+                rate=None if rate is None else int(rate),
+                starting=starting,
+                actor=visit.actor,
+                schema=visit.schema,
+            )
+        )
+        if len(batch.runs) < doors.MOST_REDRIVEN:
+            break
+        starting = batch.next_due
+    return visit.redirect("dead", {"done": "redriven_cause"})
+
+
 async def read_letters(
     connection: Connection,
     schema: str,
@@ -81,6 +112,7 @@ def _wanted(given: dict[str, str]) -> dict[str, str | None]:
         "state": given.get("state", "open"),
         "handler": given.get("handler"),
         "error_class": "" if error_class == NO_CLASS else error_class,
+        "fingerprint": given.get("group"),
         "queue": given.get("queue"),
         "schedule": given.get("schedule"),
     }
@@ -115,6 +147,7 @@ def _view(visit: Visit, found: Found, given: dict[str, str]) -> DeadLettersView:
         is_cut=found.counted["open"] > ask.LOOK,
         last_at=found.counted["last_at"],
         looked_at=ask.LOOK,
+        rates=RATES,
         next_href=visit.link("dead", after) if after else None,
         first_href=visit.link("dead", filters) if "before" in given else None,
     )
@@ -122,10 +155,16 @@ def _view(visit: Visit, found: Found, given: dict[str, str]) -> DeadLettersView:
 
 def _group(visit: Visit, row: dict[str, Any], filters: dict[str, str]) -> LetterGroup:
     cause = {"handler": row["handler"], "class": row["error_class"] or NO_CLASS}
+    if row["fingerprint"] is not None:
+        cause["group"] = row["fingerprint"]
+    chosen = {name: value for name, value in filters.items() if name != "state"}
     return LetterGroup(
         facts=row,
         href=visit.link("dead", {**filters, **cause}),
         redrive_href=visit.link("redrive", id=row["newest_run"]) if row["open"] else None,
+        redrive_all_href=visit.link("redrive_cause", {**chosen, **cause})
+        if row["redrivable"] > 1
+        else None,
         is_chosen=all(filters.get(name) == value for name, value in cause.items()),
     )
 

@@ -1,0 +1,82 @@
+-- Dead letters: what they have in common, and running them again.
+
+-- One row for each fingerprint: letters that died in the same way.
+CREATE VIEW pgcron.error_groups AS
+  SELECT d.fingerprint, max(d.error_class) AS error_class, (array_agg(left(d.error, 300) ORDER BY d.died_at DESC))[1] AS message, count(*) AS letters,
+         count(*) FILTER (WHERE d.requeued_as IS NULL) AS open, count(*) FILTER (WHERE d.outcome = 'lost') AS lost,
+         min(d.died_at) AS first_at, max(d.died_at) AS last_at, array_agg(DISTINCT d.handler) AS handlers, array_agg(DISTINCT d.queue) AS queues,
+         array_remove(array_agg(DISTINCT d.schedule), NULL) AS schedules, array_agg(DISTINCT d.outcome) AS outcomes, max(d.run_id) AS last_run
+    FROM pgcron.dead_letter d GROUP BY d.fingerprint;
+COMMENT ON VIEW pgcron.error_groups IS 'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters without one.';
+
+-- The new run of a letter that the caller has locked.
+CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_at timestamptz, actor text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  new_id bigint;
+BEGIN
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
+                          lane, due_at, created_by)
+  VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler,
+          coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane,
+          run_of_letter.due_at, coalesce(run_of_letter.actor, session_user)) RETURNING id INTO new_id;
+  UPDATE pgcron.dead_letter d SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(run_of_letter.actor, session_user) WHERE d.run_id = letter.run_id;
+  RETURN new_id;
+END $$;
+
+-- Runs a dead letter again as a new run, once: the letter remembers as what. args replace the letter's.
+CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL, args jsonb DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  letter pgcron.dead_letter;
+BEGIN
+  SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = run FOR UPDATE;
+  IF letter.run_id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run), 'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
+  ELSIF letter.requeued_as IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
+                          format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
+  END IF;
+  RETURN pgcron.run_of_letter(letter, args, now(), actor);
+END $$;
+
+-- Runs the open letters again that fit all filters that are given, the oldest first, at most `at_most` (1000) in a call. Each is
+-- redriven once, however many callers there are: a letter that somebody else redrives at the moment is theirs. Lost ones, which may
+-- have taken effect, are left alone unless they are asked for. With `rate` so many become due in each interval `per`, the first at
+-- `starting`: give the next call the last due_at and one step more. Returns the letters, their new runs, and when those are due.
+CREATE FUNCTION pgcron.redrive_many(
+  fingerprint text DEFAULT NULL, handler text DEFAULT NULL, queue text DEFAULT NULL, error_class text DEFAULT NULL, schedule text DEFAULT NULL,
+  since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, also_lost boolean DEFAULT false, args jsonb DEFAULT NULL, rate int DEFAULT NULL,
+  per interval DEFAULT '1 minute', starting timestamptz DEFAULT NULL, at_most int DEFAULT 1000, actor text DEFAULT NULL)
+  RETURNS TABLE (dead_letter bigint, run bigint, due_at timestamptz)
+LANGUAGE plpgsql AS $$
+DECLARE
+  letter pgcron.dead_letter;
+  step interval;
+BEGIN
+  IF num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0 THEN
+    PERFORM pgcron.refuse('PC001', 'no dead letters are named', 'At least one filter says which letters run again.', 'Write until => now() for all of them.');
+  ELSIF (rate >= 1 AND rate <= 1000000 AND per > '0' AND per <= '1 day') IS FALSE OR (rate IS NOT NULL AND per IS NULL) THEN
+    PERFORM pgcron.refuse('PC001', format('a rate of %s per %s is out of range', rate, per), 'From 1 to 1000000 runs become due in an interval of up to a day.',
+                          'Write for example rate => 10, per => ''1 minute''.');
+  ELSIF (at_most BETWEEN 1 AND 1000) IS NOT TRUE THEN
+    PERFORM pgcron.refuse('PC001', format('at_most %s is out of range', at_most), 'One call runs 1 to 1000 letters again.', 'Call it until it returns nothing.');
+  END IF;
+  step := CASE WHEN rate IS NULL THEN interval '0' ELSE per / rate END;
+  due_at := greatest(starting, now());
+  FOR letter IN
+    SELECT d.* FROM pgcron.dead_letter d
+     WHERE d.requeued_as IS NULL AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
+       AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler) AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
+       AND (redrive_many.error_class IS NULL OR coalesce(d.error_class, '') = redrive_many.error_class)
+       AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
+       AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until) AND (also_lost OR d.outcome = 'dead')
+     ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
+    dead_letter := letter.run_id;
+    run := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
+    RETURN NEXT;
+    due_at := due_at + step;
+  END LOOP;
+END $$;
+COMMENT ON FUNCTION pgcron.redrive_many(text, text, text, text, text, timestamptz, timestamptz, boolean, jsonb, int, interval, timestamptz, int, text) IS
+  'Runs dead letters again by filter, throttled if asked for; each once.';
