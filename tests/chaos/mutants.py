@@ -298,7 +298,7 @@ MUTANTS: Final = (
                 ),
             )
         },
-        needs=("N7", "N15"),
+        needs=("N7.outlast_the_horizon",),
     ),
     Mutant(
         "pauses_untold",

@@ -145,7 +145,12 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N4": (block_loops,),
     "N5": (nodes.stall, nodes.lose_answers, nodes.reset, nodes.delay),
     "N6": (nodes.partition, cut_off_deaf),
-    "N7": (server.restart_server, server.kill_backend, server.freeze_server),
+    "N7": (
+        server.restart_server,
+        server.outlast_the_horizon,
+        server.kill_backend,
+        server.freeze_server,
+    ),
     "N8": (server.terminate_backends,),
     "N13": (server.exhaust_connections, server.lock_rows, server.lock_tables),
     "N14": (server.hold_snapshot, server.leave_prepared),

@@ -12,7 +12,7 @@ import asyncpg
 from pgcron_ha.executors.operating_system import boottime
 from tests.chaos import record
 from tests.chaos.composing import Fault
-from tests.chaos.stage import DATABASE, MAX_CONNECTIONS, Stage
+from tests.chaos.stage import DATABASE, HORIZON_SECONDS, MAX_CONNECTIONS, Stage
 from tests.e2e.nodes import send
 
 NEMESIS = "chaos-nemesis"
@@ -31,6 +31,14 @@ async def restart_server(stage: Stage, fault: Fault, chance: random.Random) -> N
     async with stage.handling:
         await stage.stop_server(chance.choice(["fast", "immediate", "kill9"]))
         await asyncio.sleep(min(fault.seconds, _LONGEST_OUTAGE * stage.settings.ttl) / 2)
+        await stage.start_server()
+
+
+async def outlast_the_horizon(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N7: away for so long that fires come which nobody has materialized."""
+    async with stage.handling:
+        await stage.stop_server(chance.choice(["fast", "kill9"]))
+        await asyncio.sleep(HORIZON_SECONDS + 2 + min(4.0, fault.seconds))
         await stage.start_server()
 
 

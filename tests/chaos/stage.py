@@ -32,6 +32,8 @@ DATABASE = "chaos"
 MAX_CONNECTIONS = 80
 SLOTS = 12
 HANDLERS = "tests.chaos.handlers:app"
+HORIZON_SECONDS = 4
+"""How far ahead fires become runs: short, so that an outage can outlast it."""
 
 # A killed server loses no more than a crashed one as long as the machine lives, so fsync may be
 # off; commits are waited for all the same.
@@ -155,7 +157,7 @@ class Stage:
             "PGCRON_HA_NODE_LEASE_TTL": f"{self.settings.ttl:g}s",
             "PGCRON_HA_NODE_SLOTS": str(SLOTS),
             "PGCRON_HA_NODE_POLL_INTERVAL": "500ms",
-            "PGCRON_HA_NODE_HORIZON": "4s",
+            "PGCRON_HA_NODE_HORIZON": f"{HORIZON_SECONDS}s",
             "PGCRON_HA_NODE_GRACE": "3s",
             "CHAOS_NODE": name,
             failpoints.VARIABLE: json.dumps(points),
