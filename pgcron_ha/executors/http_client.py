@@ -118,7 +118,8 @@ class HttpClient:
     def _redirected(self, answer: HttpAnswer) -> HttpRequest | None:
         """What to ask next; None if the answer is the last one, or must not be followed."""
         location = answer.headers.get("location")
-        if answer.status not in _REDIRECTS or location is None:
+        is_expected = any(answer.status in each for each in self._destination.expect)
+        if answer.status not in _REDIRECTS or location is None or is_expected:
             return None
         request = answer.request
         url = self.same_origin(request.url, location)

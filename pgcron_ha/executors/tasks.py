@@ -12,13 +12,19 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
 from pgcron_ha.executors.context import Context, Lease, StopReason
-from pgcron_ha.executors.failures import outcome_of_error
+from pgcron_ha.executors.failures import (
+    MAX_TRACEBACK_CHARACTERS,
+    bounded_text,
+    outcome_of_error,
+    outcome_of_result,
+)
 from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Interrupted, Outcome, Succeeded
 from pgcron_ha.executors.workplace import Workplace
 
 KILL_SECONDS = 1.0
@@ -58,7 +64,8 @@ class TaskExecutor:
     # What a subclass says.
 
     async def execute(self, context: Context) -> Outcome:
-        """Execute one run, on the executor's loop; an exception is an outcome, too.
+        """Execute one run, on the executor's loop; an exception is an outcome, too. The text of a
+        `Succeeded` is made of its result here.
 
         It is cancelled to stop it, and must let that pass: its end says that the work has ended.
         """
@@ -187,7 +194,7 @@ class TaskExecutor:
             context._work = self
             context.started_monotonic = monotonic()
             try:
-                outcome = await self.execute(context)
+                outcome = _bounded(await self.execute(context))
             except BaseException as error:
                 outcome = outcome_of_error(error, context)
         self._finish(context, outcome)
@@ -255,6 +262,20 @@ class TaskExecutor:
             self._kill_all()
         elif self._live:
             self._look = self._loop.call_later(min(left, _LOOK_SECONDS), self._look_at_lease)
+
+
+def _bounded(outcome: Outcome) -> Outcome:
+    """What the database can keep, whatever a subclass returns. Raises TypeError for no outcome."""
+    if isinstance(outcome, Succeeded):
+        # Its text is made once more: it must be that of its result, and fit.
+        return SUCCEEDED if outcome.result is None else outcome_of_result(outcome.result)
+    if isinstance(outcome, Failed):
+        limit = MAX_TRACEBACK_CHARACTERS
+        traceback = outcome.traceback and bounded_text(outcome.traceback, limit)
+        return replace(outcome, message=bounded_text(outcome.message), traceback=traceback)
+    if isinstance(outcome, Interrupted):
+        return replace(outcome, message=bounded_text(outcome.message))
+    raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")
 
 
 def _stopped_early(reason: StopReason) -> Interrupted:

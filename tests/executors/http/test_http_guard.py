@@ -138,6 +138,13 @@ async def test_a_redirect_to_the_same_place_is_followed_where_it_means_the_same(
         assert service.requests[1].body == b""
 
 
+async def test_a_redirect_that_is_expected_is_the_answer() -> None:
+    with Service({"/": Answer(303, b"", {"Location": "/there"})}) as service:
+        outcome, _ = await call(service, expect=[303])
+    assert outcome is SUCCEEDED
+    assert service.paths() == ["/"]
+
+
 async def test_redirects_in_a_circle_end() -> None:
     with Service({"/": Answer(302, b"", {"Location": "/"})}) as service:
         outcome, _ = await call(service, **GET)
