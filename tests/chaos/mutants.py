@@ -333,7 +333,7 @@ MUTANTS: Final = (
                 ),
             )
         },
-        needs=("N17",),
+        needs=("N17.wake_a_sleeper",),
     ),
     Mutant(
         "lanes_unchecked",

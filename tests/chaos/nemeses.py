@@ -13,7 +13,12 @@ from tests.chaos import record
 from tests.chaos.clients import Client, enqueue
 from tests.chaos.composing import Fault
 from tests.chaos.failpoints import ONE_NODE
-from tests.chaos.schedules import edit_behind_a_lock, edit_schedules, pause_after_an_edit
+from tests.chaos.schedules import (
+    edit_behind_a_lock,
+    edit_schedules,
+    pause_after_an_edit,
+    wake_a_sleeper,
+)
 from tests.chaos.stage import SLOTS, Stage
 
 Nemesis: TypeAlias = Callable[[Stage, Fault, random.Random], Awaitable[None]]
@@ -156,7 +161,7 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N14": (server.hold_snapshot, server.leave_prepared),
     "N15": (server.lose_partition, server.make_read_only),
     "N16": (server.kill_listeners,),
-    "N17": (edit_schedules, edit_behind_a_lock, pause_after_an_edit),
+    "N17": (edit_schedules, edit_behind_a_lock, pause_after_an_edit, wake_a_sleeper),
     "N19": (pester, crowd_lanes),
     "N20": (break_handlers, burst),
 }

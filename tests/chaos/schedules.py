@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.chaos.clients import Client
 from tests.chaos.composing import Fault
-from tests.chaos.stage import Stage
+from tests.chaos.stage import HORIZON_SECONDS, Stage
 
 SPECS = (
     "* * * * * *",
@@ -160,6 +160,19 @@ async def pause_after_an_edit(stage: Stage, fault: Fault, chance: random.Random)
         if loop.time() >= end:
             break
     await _resume_all(client)
+    client.forget_connection()
+
+
+async def wake_a_sleeper(stage: Stage, fault: Fault, chance: random.Random) -> None:
+    """N17: what fired once a year, and nobody has looked at for a while, fires every second."""
+    client = Client(stage, fault.seed)
+    name = f"e{chance.randrange(EDITED)}"
+    query = f"UPDATE pgcron.schedule SET spec = $3, enabled = true, args = args {_STAMP}"
+    for spec in ("0 0 1 1 *", "* * * * * *"):
+        await client.ask(
+            "edit", f"{query} WHERE name = $2 RETURNING id", name, spec, name=name, is_late=False
+        )
+        await asyncio.sleep(HORIZON_SECONDS + chance.uniform(3.0, 5.0))
     client.forget_connection()
 
 
