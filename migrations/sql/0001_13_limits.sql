@@ -2,32 +2,32 @@
 -- either is claimed by other statements and pays nothing.
 
 -- Where runs that need a look at what runs could be claimed now: in lanes (pairs of lane and priority of a queue), and in limited queues.
--- Of each at most so many as there may be room for. STABLE: it sees what the statement sees that calls it.
-CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], limited_queues text[], handlers text[], room int)
-RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, schedule_id bigint, overlap_slot smallint)
+-- Of each at most so many as there seems to be room for. STABLE: it sees what the statement sees that calls it.
+CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int)
+RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, delivery text, schedule_id bigint, overlap_slot smallint)
 LANGUAGE sql STABLE ROWS 100 AS $$
-  SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities) pair(queue, lane, priority)
+  SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
   CROSS JOIN LATERAL (
     -- The first thousand of a lane and no more, whoever offers their handlers.
-    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
+    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
          AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
+     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT least(pair.room, limited_heads.room)) w
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
-    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, NULL::bigint, r.overlap_slot FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, NULL, r.overlap_slot FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.schedule_id, r.overlap_slot FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w $$;
@@ -45,17 +45,17 @@ LANGUAGE sql STABLE ROWS 50 AS $$
           WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
        ORDER BY l.is_own DESC LIMIT 1) known ON true $$;
 
--- Which lanes of a queue have a due run and seem to have a slot for it: a walk along the index from lane to lane, never along their runs.
+-- Which lanes of a queue have a due run and seem to have slots for it, and how many: a walk along the index from lane to lane, never along their runs.
 -- Nothing here is locked or decided.
 CREATE FUNCTION pgcron.walk_lanes(queue text, beyond text, most int,
-                                  OUT lanes text[], OUT priorities smallint[], OUT ended_at text, OUT next_due timestamptz)
+                                  OUT lanes text[], OUT priorities smallint[], OUT rooms int[], OUT ended_at text, OUT next_due timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
   pair record;
   steps int := 0;
 BEGIN
-  lanes := '{}'; priorities := '{}';
+  lanes := '{}'; priorities := '{}'; rooms := '{}';
   FOR pair IN
     WITH RECURSIVE walk(lane, priority, due_at) AS (
       (SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
@@ -66,7 +66,7 @@ BEGIN
         SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
          WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = walk_lanes.queue AND (r.lane, r.priority) > (walk.lane, walk.priority)
          ORDER BY r.lane, r.priority, r.due_at LIMIT 1) next)
-    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due, limits.slots IS NULL OR limits.slots > held.runs AS has_room
+    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due, coalesce(limits.slots - held.runs::int, 2147483647) AS room
       FROM walk
       LEFT JOIN LATERAL (
         SELECT l.slots FROM pgcron.lane_slots(ARRAY[walk.lane]) l WHERE walk.due_at <= now()) limits ON true
@@ -75,8 +75,8 @@ BEGIN
   LOOP
     IF NOT pair.is_due THEN
       next_due := least(next_due, pair.due_at);
-    ELSIF pair.has_room THEN
-      lanes := lanes || pair.lane; priorities := priorities || pair.priority;
+    ELSIF pair.room > 0 THEN
+      lanes := lanes || pair.lane; priorities := priorities || pair.priority; rooms := rooms || pair.room;
     END IF;
     steps := steps + 1;
     IF cardinality(lanes) >= most OR steps >= 2000 THEN      -- a longer walk is taken in several statements
@@ -95,9 +95,10 @@ END $$;
 --   3. The locks of those lanes, and of schedules whose runs must not overlap: always queues, then schedules, then lanes, and try-locks only.
 --   4. The choice: in each lane by priority and due time up to its free slots, of each schedule one, of each queue as many as it may have.
 --      Of one priority the lane with the fewest running runs goes first, so that nobody's backlog keeps the others from a shared queue.
+--      Up to free + ahead of them; runs that may start only once for a free slot only, and those that found none are told as `wait`.
 --   5. The claim. A row that somebody has locked is left to them.
 --   6. What else is due of a schedule whose run is not over is skipped.
-CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free int, look int)
+CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free int, ahead int, look int)
 RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
                fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, lane text)
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
@@ -108,12 +109,15 @@ DECLARE
   pair_queues text[] := '{}';
   pair_lanes text[] := '{}';
   pair_priorities smallint[] := '{}';
+  pair_rooms int[] := '{}';
+  room int := claim_limited.free + claim_limited.ahead;
   asked record;
   walked record;
   schedules bigint[];
   lanes text[];
   chosen bigint[];
   slots int[];
+  left_waiting bigint[];
   skipped bigint[];
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -139,6 +143,7 @@ BEGIN
       pair_queues := pair_queues || array_fill(asked.queue, ARRAY[cardinality(walked.lanes)]);
       pair_lanes := pair_lanes || walked.lanes;
       pair_priorities := pair_priorities || walked.priorities;
+      pair_rooms := pair_rooms || walked.rooms;
       verdict := 'walked'; queue := asked.queue; lane := walked.ended_at; due := date_part('epoch', walked.next_due - now());
       RETURN NEXT;
     END IF;
@@ -147,22 +152,26 @@ BEGIN
 
   schedules := ARRAY(
     SELECT s.schedule_id FROM (
-      SELECT DISTINCT h.schedule_id FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, limited, claim_limited.handlers, greatest(claim_limited.free, 1)) h
+      SELECT DISTINCT h.schedule_id FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, greatest(room, 1)) h
        WHERE h.schedule_id IS NOT NULL) s
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.schedule_id)));
   lanes := ARRAY(
     SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
 
-  IF claim_limited.free > 0 THEN
-    SELECT array_agg(picked.id), array_agg(picked.slot) INTO chosen, slots FROM (
+  IF room > 0 THEN
+    SELECT array_agg(picked.id) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
+           array_agg(picked.slot) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
+           array_agg(picked.id) FILTER (WHERE picked.position > claim_limited.free AND picked.delivery <> 'at_least_once')
+      INTO chosen, slots, left_waiting FROM (
       WITH held AS MATERIALIZED (
-        SELECT l.lane, l.slots, coalesce(h.runs, 0) AS runs, coalesce(h.taken, '{}') AS taken
+        SELECT l.lane, l.slots, h.runs, CASE WHEN h.runs > 0 THEN
+                 ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
           FROM pgcron.lane_slots(lanes) l
          CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h),
       head AS MATERIALIZED (
-        SELECT d.*, l.slots, l.runs, l.taken
-          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, limited, claim_limited.handlers, claim_limited.free) d
+        SELECT d.*, l.slots, l.runs, l.open
+          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room) d
           LEFT JOIN held l ON l.lane = d.lane
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL)
            AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR
@@ -178,11 +187,11 @@ BEGIN
          WHERE l.lane IS NULL OR l.slots IS NULL OR l.place <= l.slots - l.runs),
       queued AS (
         SELECT f.*, row_number() OVER (PARTITION BY f.queue ORDER BY f.priority, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
-      SELECT q.id, CASE WHEN q.lane IS NOT NULL THEN
-               (SELECT number FROM (SELECT generate_series(1, q.runs + q.place) EXCEPT SELECT unnest(q.taken)) open(number) ORDER BY number OFFSET q.place - 1 LIMIT 1) END AS slot
-        FROM queued q LEFT JOIN unnest(limited, rooms) room(queue, runs) ON room.queue = q.queue
-       WHERE room.queue IS NULL OR q.of_queue <= room.runs
-       ORDER BY q.priority, q.turn, q.due_at, q.id LIMIT claim_limited.free) picked;
+      SELECT q.id, q.delivery, row_number() OVER (ORDER BY q.priority, q.turn, q.due_at, q.id) AS position,
+             CASE WHEN q.lane IS NOT NULL THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int AS slot
+        FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
+       WHERE most.queue IS NULL OR q.of_queue <= most.runs
+       ORDER BY position LIMIT room) picked;
     RETURN QUERY
       UPDATE pgcron.run r
          SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
@@ -211,9 +220,12 @@ BEGIN
       SELECT 'skip', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
              NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(skipped) s(id);
   END IF;
+  RETURN QUERY
+    SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(left_waiting) s(id);
 END $$;
-COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int) IS
-  'Claims up to free due runs that have a lane or wait in a limited queue, never more than their lane has slots or their queue may run.';
+COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int, int) IS
+  'Claims up to free + ahead due runs that have a lane or wait in a limited queue, never more than their lane has slots or their queue may run.';
 
 -- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs already goes on, and counts; a claim that
 -- was under way may still end as it began.

@@ -196,7 +196,7 @@ class Dispatcher(Service):
         """
         if self._waits_for_slot or self._heads.once_due_at <= monotonic():
             return 0
-        if self._limited_are_due():
+        if self._heads.limited_wait and self._limited.waits_for_slot:
             return 0
         return self._pace.ahead
 
@@ -308,10 +308,11 @@ class Dispatcher(Service):
 
     async def _claim_limited(self) -> int:
         """How many runs with limits were claimed or skipped."""
-        free = self._free()
+        room = min(self._wanted(), CLAIM_BATCH)
+        free = min(self._free(), room)
         incarnation = self._session.incarnation
-        found = await self._settle(self._limited.claim(min(free, CLAIM_BATCH)))
-        COUNTERS.claimed(len(found.claimed), free, self._answered_after)
+        found = await self._settle(self._limited.claim(free, room - free))
+        COUNTERS.claimed(len(found.claimed), room, self._answered_after)
         COUNTERS.occurrences["skipped"] += found.skipped
         await self._take(sorted(found.claimed, key=_URGENCY), incarnation)
         return len(found.claimed) + found.skipped

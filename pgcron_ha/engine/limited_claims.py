@@ -1,8 +1,9 @@
 """Claims of runs that have limits: a lane by a key, or a limited queue.
 
-They are claimed for free slots and never ahead of one: what waited here would hold a slot of its
-lane that a run on another node could use. Whether one of them may run is the database's decision;
-this says how far to look, and when it is worth another look.
+Whether one of them may run is the database's decision; this says how far to look, and when it is
+worth another look. They are claimed ahead of the slots as far as short runs are: a quarter second
+at most, for which a slot of their lane waits here with them. Runs that may start only once are
+claimed for free slots.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class LimitedClaims:
         self._lap_found = False
         self._mine: set[int] = set()
         self._yields = False
+        self.waits_for_slot = False
+        """Whether a run that may start only once waits for a free slot."""
         self.look_at = _AT_ONCE
         """When another look is worth it (`time.monotonic`)."""
 
@@ -80,8 +83,10 @@ class LimitedClaims:
             self._mine.difference_update(over)
             self.wake()
 
-    async def claim(self, free: int) -> Limited:
-        """One round for so many free slots; without one it still skips what must be skipped."""
+    async def claim(self, free: int, ahead: int) -> Limited:
+        """One round for so many free slots and so many runs beyond them; without room it still
+        skips what must be skipped.
+        """
         verdicts = await self._link.rows(
             "claim_limited",
             incarnation=self._session.incarnation,
@@ -89,12 +94,14 @@ class LimitedClaims:
             beyond=[self._beyond[queue] for queue in self._queues],
             handlers=self._handlers,
             free=free,
-            look=free + _LOOK_BEYOND,
+            ahead=ahead,
+            look=free + ahead + _LOOK_BEYOND,
         )
         claimed = [row for row in verdicts if row["verdict"] == "claim"]
         skipped = sum(1 for row in verdicts if row["verdict"] == "skip")
         self._mine.update(row["id"] for row in claimed)
-        self._yields = 0 < free <= len(claimed)
+        self.waits_for_slot = any(row["verdict"] == "wait" for row in verdicts)
+        self._yields = 0 < free + ahead <= len(claimed)
         self._lap_found |= bool(claimed)
         self._plan(verdicts, is_full=self._yields)
         return Limited(claimed, skipped)

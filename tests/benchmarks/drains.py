@@ -71,18 +71,25 @@ async def drain_with_bare_loop(place: Place, runs: int, *, held: bool = False) -
 
 
 async def drain_with_node(
-    place: Place, runs: int, *, held: bool = False, keeps_rows: bool = False
+    place: Place,
+    runs: int,
+    *,
+    held: bool = False,
+    keeps_rows: bool = False,
+    lane: str | None = None,
+    queues: Sequence[str] = ("default",),
 ) -> Drain:
     """The runs wait behind a pause until the node has joined.
 
     `held`: a transaction holds the xmin horizon meanwhile. `keeps_rows`: other rows of the tables
-    stay; else they are emptied.
+    stay; else they are emptied. `lane`: that of run ``number``, in SQL. The node takes from
+    `queues`.
     """
-    await stage.fill_runs(place.observer, runs, keeps_rows=keeps_rows)
+    await stage.fill_runs(place.observer, runs, keeps_rows=keeps_rows, lane=lane)
     async with AsyncExitStack() as stack:
         if held:
             await stack.enter_async_context(stage.held_horizon(place.dsn))
-        node = stack.enter_context(NodeProcess(place.dsn))
+        node = stack.enter_context(NodeProcess(place.dsn, {"NODE_QUEUES": ",".join(queues)}))
         incarnation = await stage.joined(place.observer, node)
         claims = await place.observer.fetchval("SELECT last_value FROM pgcron.fence")
         worker, server = machine.cpu_seconds(node.pid), place.server_cpu()
@@ -99,16 +106,20 @@ async def drain_with_node(
 
 
 def add_costs(
-    result: Result, nodes: Sequence[Drain], bases: Sequence[Drain], goal: str = ""
+    result: Result,
+    nodes: Sequence[Drain],
+    bases: Sequence[Drain],
+    goal: str = "",
+    name: str = "",
 ) -> None:
-    """Processor time a run of worker, server, and both."""
+    """Processor time a run of worker, server, and both; `name` goes before their names."""
     worker, server = _costs(nodes)
     base_worker, base_server = _costs(bases)
-    result.add("CPU of the worker", worker, "µs/run", base_worker)
-    result.add("CPU of the server", server, "µs/run", base_server)
+    result.add(f"{name}CPU of the worker", worker, "µs/run", base_worker)
+    result.add(f"{name}CPU of the server", server, "µs/run", base_server)
     both = None if worker is None or server is None else worker + server
     base = None if base_worker is None or base_server is None else base_worker + base_server
-    result.add("CPU of both", both, "µs/run", base, goal)
+    result.add(f"{name}CPU of both", both, "µs/run", base, goal)
 
 
 def median(values: Any) -> float | None:
@@ -135,6 +146,8 @@ SELECT EXISTS (SELECT FROM pgcron.run WHERE owner = $1::uuid AND state = 'runnin
   OR EXISTS (SELECT FROM pgcron.run WHERE queue = 'default' AND priority = 5 AND state = 'ready'
              AND hold IS NULL AND lane IS NULL AND overlap IS NULL AND delivery = 'at_least_once'
              AND due_at <= now())
+  OR EXISTS (SELECT FROM pgcron.run WHERE queue = 'default' AND state = 'ready' AND hold IS NULL
+             AND lane IS NOT NULL)
 """
 
 

@@ -33,16 +33,18 @@ async def fill_bare_table(observer: Connection, runs: int) -> None:
     await settle(observer, "public.bare_job")
 
 
-async def fill_runs(observer: Connection, runs: int, *, keeps_rows: bool = False) -> None:
+async def fill_runs(
+    observer: Connection, runs: int, *, keeps_rows: bool = False, lane: str | None = None
+) -> None:
     """That many due runs of ``py:noop`` that nobody may claim yet; nothing else, unless
-    `keeps_rows`.
+    `keeps_rows`. `lane` is that of run ``number``, in SQL.
     """
     await observer.execute("UPDATE pgcron.cluster SET paused_at = now()")
     if not keeps_rows:
         await observer.execute("TRUNCATE pgcron.run, pgcron.history, pgcron.attempt, pgcron.log")
     await observer.execute(
-        "INSERT INTO pgcron.run (handler, args)"
-        f" SELECT 'py:noop', {PAYLOAD} FROM generate_series(1, {runs}) number"
+        "INSERT INTO pgcron.run (handler, args, lane)"
+        f" SELECT 'py:noop', {PAYLOAD}, {lane or 'NULL'} FROM generate_series(1, {runs}) number"
     )
     await settle(observer, "pgcron.run")
 

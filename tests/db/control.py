@@ -133,6 +133,7 @@ async def claim_limited(
     node: Node,
     free: int = 10,
     *,
+    ahead: int = 0,
     beyond: str = "",
     look: int = 20,
 ) -> list[Row]:
@@ -145,6 +146,7 @@ async def claim_limited(
         beyond=[beyond for _ in node.queues],
         handlers=list(node.handlers),
         free=free,
+        ahead=ahead,
         look=look,
     )
     return [row for row in rows if row["verdict"] != "walked"]

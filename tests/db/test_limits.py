@@ -174,6 +174,24 @@ async def test_lanes_share_a_node_whatever_their_backlogs(connection: Connection
     assert {run["id"] for run in claimed if run["lane"] == "modest"} == set(modest)
 
 
+async def test_runs_are_claimed_ahead_but_those_that_may_start_only_once(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await set_lane(connection, "*", None)
+    often = await enqueue(connection, 3, lane="a")
+    [once] = await enqueue(connection, lane="b", delivery="at_most_once", priority=9)
+
+    claimed = await claim_limited(connection, node, 1, ahead=5)
+    rest = await claim_limited(connection, node, 1)
+
+    assert sorted((row["verdict"], row["id"]) for row in claimed) == [
+        *(("claim", run) for run in often),
+        ("wait", once),
+    ]
+    assert [(row["verdict"], row["id"]) for row in rest] == [("claim", once)]
+
+
 async def test_a_walk_over_many_lanes_goes_on_where_the_last_one_ended(
     connection: Connection,
 ) -> None:
@@ -185,6 +203,7 @@ async def test_a_walk_over_many_lanes_goes_on_where_the_last_one_ended(
         "queues": ["default"],
         "handlers": [HANDLER],
         "free": 10,
+        "ahead": 0,
         "look": 2,
     }
 
@@ -211,6 +230,7 @@ async def test_a_round_says_when_the_next_run_of_a_lane_is_due(connection: Conne
         beyond=[""],
         handlers=[HANDLER],
         free=1,
+        ahead=0,
         look=2,
     )
 

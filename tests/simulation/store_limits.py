@@ -40,12 +40,14 @@ class LimitStatements(ClaimStatements):
         beyond: Sequence[str],
         handlers: Sequence[str],
         free: int,
+        ahead: int,
         look: int,
     ) -> list[Row]:
         """Statements are atomic here: every lock can be had."""
         rooms = self._rooms(queues)
         walked: list[Row] = []
-        pairs: list[tuple[str, str, int]] = []
+        pairs: list[tuple[str, str, int, float]] = []
+        room = free + ahead
         for queue, begin in zip(queues, beyond, strict=True):
             if queue in rooms or (queue not in self.paused_queues | set(self.queue_limits)):
                 found, ended_at, next_due = self._walk(queue, begin, look)
@@ -55,12 +57,15 @@ class LimitStatements(ClaimStatements):
                     walked.append(_walked(queue, ended_at, wait))
         if not pairs and not rooms:
             return walked
-        seen = self._limited_heads(pairs, rooms, handlers, max(free, 1))
+        seen = self._limited_heads(pairs, rooms, handlers, max(room, 1))
         schedules = {run.schedule_id for run in seen if run.overlap is not None}
         chosen: list[Run] = []
-        if free and self.is_alive(incarnation) and not self.is_paused:
-            heads = self._limited_heads(pairs, rooms, handlers, free)
-            chosen = self._choose(heads, rooms)[:free]
+        waits: list[Run] = []
+        if room and self.is_alive(incarnation) and not self.is_paused:
+            heads = self._limited_heads(pairs, rooms, handlers, room)
+            ranked = list(enumerate(self._choose(heads, rooms)[:room]))
+            chosen = [r for place, r in ranked if place < free or r.delivery == "at_least_once"]
+            waits = [r for place, r in ranked if place >= free and r.delivery != "at_least_once"]
         claimed = [Row(verdict="claim", **row) for row in self._claim(chosen, incarnation)]
         for row, run in zip(claimed, chosen, strict=True):
             row["lane"] = run.lane
@@ -68,7 +73,8 @@ class LimitStatements(ClaimStatements):
         skipped = self._late(schedules)[:1000]
         for run in skipped:
             self._end_waiting(run, "skipped", "the last run is not over")
-        return walked + claimed + [Row(verdict("skip", run), lane=None) for run in skipped]
+        told = [verdict("skip", run) for run in skipped] + [verdict("wait", run) for run in waits]
+        return walked + claimed + [Row(row, lane=None) for row in told]
 
     def lane_room(self, lane: str) -> float:
         """How many more of the lane's runs may execute."""
@@ -103,26 +109,26 @@ class LimitStatements(ClaimStatements):
 
     def _walk(
         self, queue: str, beyond: str, most: int
-    ) -> tuple[list[tuple[str, int]], str | None, datetime | None]:
+    ) -> tuple[list[tuple[str, int, float]], str | None, datetime | None]:
         first: dict[tuple[str, int], datetime] = {}
         for run in self.runs.values():
             if run.is_waiting and run.queue == queue and run.lane is not None and run.lane > beyond:
                 pair = (run.lane, run.priority)
                 first[pair] = min(run.due_at, first.get(pair, run.due_at))
-        found: list[tuple[str, int]] = []
+        found: list[tuple[str, int, float]] = []
         next_due: datetime | None = None
         for step, (pair, due_at) in enumerate(sorted(first.items()), 1):
             if due_at > self.now():
                 next_due = due_at if next_due is None else min(next_due, due_at)
             elif self.lane_room(pair[0]) > 0:
-                found.append(pair)
+                found.append((*pair, self.lane_room(pair[0])))
             if len(found) >= most or step >= _MOST_STEPS:
                 return found, pair[0], next_due
         return found, None, next_due
 
     def _limited_heads(
         self,
-        pairs: Sequence[tuple[str, str, int]],
+        pairs: Sequence[tuple[str, str, int, float]],
         rooms: Mapping[str, int],
         handlers: Sequence[str],
         room: int,
@@ -130,9 +136,9 @@ class LimitStatements(ClaimStatements):
         now = self.now()
         found: list[Run] = []
         by_path = self._due()
-        for queue, lane, priority in pairs:
+        for queue, lane, priority, lane_room in pairs:
             runs = [run for run in by_path.get((queue, priority), []) if run.lane == lane]
-            found += _claimable(runs, handlers, now)[:room]
+            found += _claimable(runs, handlers, now)[: int(min(room, lane_room))]
         for queue in rooms:
             for priority in range(10):
                 runs = [run for run in by_path.get((queue, priority), []) if run.lane is None]

@@ -392,6 +392,11 @@ class CallsWithLimits(Calls):
     lanes = (None, "a-1", "a-1", "a-2", "b")
     schedule_lanes = (None, None, "a-1", "")
 
+    @initialize()
+    def runs_of_one_lane_wait(self) -> None:
+        for _ in range(3):
+            self.a_run_is_enqueued(HANDLERS[0], QUEUES[0], 5, None, None, None, False, 1)
+
     @rule(
         queue=st.sampled_from(QUEUES),
         lane=st.sampled_from(["a-1", "a-*", "*"]),
@@ -411,9 +416,12 @@ class CallsWithLimits(Calls):
         which=few,
         free=few,
         beyond=st.sampled_from(["", "", "a-1"]),
+        ahead=st.sampled_from([0, 0, 2]),
         look=st.sampled_from([1, 2, 20]),
     )
-    def a_node_decides_limits(self, which: int, free: int, beyond: str, look: int) -> None:
+    def a_node_decides_limits(
+        self, which: int, free: int, beyond: str, ahead: int, look: int
+    ) -> None:
         verdicts = self.both.call(
             "claim_limited",
             incarnation=self._node(which),
@@ -421,6 +429,7 @@ class CallsWithLimits(Calls):
             beyond=["", beyond],
             handlers=list(HANDLERS[: 1 + which % 2]),
             free=free % 4,
+            ahead=ahead,
             look=look,
         )
         self.claims += [row for row in verdicts if row["verdict"] == "claim"]

@@ -63,9 +63,9 @@ SELECT * FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, 
 -- ready -> running
 -- ready -> skipped
 -- Runs that have a key, and those of limited queues: `claim` with the columns of claim_runs, `skip` for a run whose schedule's
--- last one is not over, and for each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them), `due`
+-- last one is not over, `wait` for one that may start only once and found no free slot, and for each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them), `due`
 -- how many seconds it is to the next of its runs.
-SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :look);
+SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look);
 
 -- name: end_waiting_runs
 -- ready -> skipped
