@@ -38,6 +38,33 @@ def test_recovery_is_from_the_kill_to_the_next_start_of_what_was_executed() -> N
     }
 
 
+def test_recovery_while_something_else_is_wrong_is_told_apart() -> None:
+    def fault(number: int, at: float, phase: str) -> Facts:
+        facts = {"nemesis": "N1", "name": "kill_node", "problem": None}
+        return {"kind": "fault", "at": at, "pid": 1, "number": number, "phase": phase, **facts}
+
+    events = [
+        *claim(1, 1, 1, 11, 5.0, 9.9),
+        *claim(1, 2, 2, 12, 13.5, 14.0),
+        *claim(2, 3, 1, 12, 18.0, 20.0),
+        *claim(2, 4, 2, 13, 22.0, 23.0),
+        fault(0, 9.9, "on"),
+        {"kind": "death", "at": 10.0, "pid": 1, "node": "n1", "of": 11, "code": -9},
+        fault(0, 10.1, "off"),
+        fault(1, 20.0, "on"),
+        {"kind": "death", "at": 20.1, "pid": 1, "node": "n1", "of": 12, "code": -9},
+        fault(2, 21.0, "on"),
+        fault(1, 21.0, "off"),
+    ]
+
+    found = figures_of([History(events, ttl=2.0)])
+
+    assert {name: len(seconds) for name, seconds in found.recovery.items()} == {
+        "TTL 2 s: node killed": 1,
+        "TTL 2 s: node killed, amid other faults": 1,
+    }
+
+
 def test_a_freeze_and_a_cut_count_when_they_outlast_the_lease() -> None:
     events = [
         {"kind": "spawn", "at": 0.0, "pid": 1, "node": "n1", "of": 11},

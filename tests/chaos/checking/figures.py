@@ -6,6 +6,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tests.chaos.checking.history import Execution, History
 
@@ -26,14 +27,17 @@ class Figures:
 
     def add(self, history: History) -> None:
         """Takes one more history."""
-        for name, seconds in itertools.chain(
+        spans = _spans_of_faults(history)
+        for name, at, seconds in itertools.chain(
             _after_deaths(history),
             _after_freezes(history),
             _after_partitions(history),
             _after_restarts(history),
             _after_the_end(history),
         ):
-            self.recovery[f"TTL {history.ttl:g} s: {name}"].append(seconds)
+            amid = sum(begin < at + seconds and end > at for begin, end in spans) > 1
+            others = ", amid other faults" if amid else ""
+            self.recovery[f"TTL {history.ttl:g} s: {name}{others}"].append(seconds)
         for phase, seconds in _lateness(history):
             self.lateness[phase].append(seconds)
         for phase, rate in _throughput(history):
@@ -54,7 +58,21 @@ def quantile(values: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
-def _after_deaths(history: History) -> Iterator[tuple[str, float]]:
+_Recovery: TypeAlias = tuple[str, float, float]
+"""What it was from, when it began, and how many seconds it took."""
+
+
+def _spans_of_faults(history: History) -> list[tuple[float, float]]:
+    """From the beginning to the end of each fault; one without an end has none."""
+    ends = {e["number"]: e["at"] for e in history.of("fault") if e["phase"] == "off"}
+    return [
+        (event["at"], ends.get(event["number"], float("inf")))
+        for event in history.of("fault")
+        if event["phase"] == "on"
+    ]
+
+
+def _after_deaths(history: History) -> Iterator[_Recovery]:
     """From the kill of a node to the next start of what it executed, first attempts only."""
     spawns = [(event["node"], event["at"]) for event in history.of("spawn")]
     for death in history.of("death"):
@@ -65,18 +83,18 @@ def _after_deaths(history: History) -> Iterator[tuple[str, float]]:
         is_back_soon = bool(back) and back[0] - at < history.ttl / 2
         what = "node killed, restarted at once" if is_back_soon else "node killed"
         for seconds in _next_starts(history, death["of"], at):
-            yield what, seconds
+            yield what, at, seconds
 
 
-def _after_freezes(history: History) -> Iterator[tuple[str, float]]:
+def _after_freezes(history: History) -> Iterator[_Recovery]:
     for freezes in history.freezes.values():
         for freeze in freezes:
             if freeze.end - freeze.begin > 1.2 * history.ttl:
                 for seconds in _next_starts(history, freeze.pid, freeze.begin):
-                    yield "node frozen for longer than its lease", seconds
+                    yield "node frozen for longer than its lease", freeze.begin, seconds
 
 
-def _after_partitions(history: History) -> Iterator[tuple[str, float]]:
+def _after_partitions(history: History) -> Iterator[_Recovery]:
     heals: dict[str, list[float]] = defaultdict(list)
     for event in history.of("healed"):
         heals[event["node"]].append(event["at"])
@@ -89,22 +107,24 @@ def _after_partitions(history: History) -> Iterator[tuple[str, float]]:
             continue
         for pid in pids.get(cut["node"], ()):
             for seconds in _next_starts(history, pid, cut["at"]):
-                yield "node cut off for longer than its lease", seconds
+                yield "node cut off for longer than its lease", cut["at"], seconds
 
 
-def _after_restarts(history: History) -> Iterator[tuple[str, float]]:
+def _after_restarts(history: History) -> Iterator[_Recovery]:
+    what = "server takes connections again, to the first start"
     starts = [execution.began for execution in history.executions]
     for event in history.of("server"):
         if event["state"] == "up":
             after = [at for at in starts if at > event["at"]]
             if after:
-                yield "server takes connections again, to the first start", after[0] - event["at"]
+                yield what, event["at"], after[0] - event["at"]
 
 
-def _after_the_end(history: History) -> Iterator[tuple[str, float]]:
+def _after_the_end(history: History) -> Iterator[_Recovery]:
     phases = history.phases
     if "drain" in phases and "over" in phases:
-        yield "schedules paused, to nothing left alive", phases["over"] - phases["drain"]
+        paused = phases["drain"]
+        yield "schedules paused, to nothing left alive", paused, phases["over"] - paused
 
 
 def _next_starts(history: History, pid: int, at: float) -> Iterator[float]:
