@@ -41,6 +41,16 @@ LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
     'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
 
+CREATE FUNCTION pgcron.rate_is_fine(rate int, per interval) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN rate IS NULL AND per IS NULL THEN true
+              ELSE rate IS NOT NULL AND per IS NOT NULL AND rate BETWEEN 1 AND 1000000 AND per BETWEEN '100 milliseconds' AND '31 days' END $$;
+
+CREATE FUNCTION pgcron.refuse_rate(rate int, per interval) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT pgcron.refuse('PC001', format('a rate of %s per %s is out of range', coalesce(rate::text, 'NULL'), coalesce(per::text, 'NULL')),
+    'A rate is 1 to 1000000 starts in 100 milliseconds to 31 days; both are given, or neither.', 'Write for example rate => 10, per => ''1 minute''.') $$;
+
 -- One item of a cron field as (low, high, step), names replaced by numbers; NULL when it is not a plain item.
 CREATE FUNCTION pgcron.cron_item(item text, low int, high int) RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE AS $$

@@ -53,7 +53,10 @@ CREATE TABLE pgcron.queue (
   paused_note text,
   max_running int CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 100000 OR pgcron.refuse('PC001',
     format('max_running %s is out of range', max_running), 'Of one queue 1 to 100000 runs may execute at once.', 'NULL is no limit; pausing the queue lets nothing run.')),
-  is_plain boolean NOT NULL GENERATED ALWAYS AS (paused_at IS NULL AND max_running IS NULL) STORED
+  rate int,
+  per interval,
+  is_plain boolean NOT NULL GENERATED ALWAYS AS (paused_at IS NULL AND max_running IS NULL AND rate IS NULL) STORED,
+  CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
 );
 COMMENT ON TABLE pgcron.queue IS 'Settings of queues; a queue without a row exists as soon as a run names it.';
 COMMENT ON COLUMN pgcron.queue.max_running IS 'So many of its runs execute at once, on all nodes together; NULL is no limit.';
@@ -62,12 +65,25 @@ COMMENT ON COLUMN pgcron.queue.is_plain IS 'Its runs can be claimed without a lo
 CREATE TABLE pgcron.lane_limit (
   lane text COLLATE "C" PRIMARY KEY CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK (lane = '*' OR pgcron.lane_is_fine(regexp_replace(lane, '\*$', ''))
     OR pgcron.refuse_lane(lane)),
+  rate int,
+  per interval,
   slots int CONSTRAINT a_lane_has_1_to_10000_slots CHECK (slots IS NULL OR slots BETWEEN 1 AND 10000 OR pgcron.refuse('PC001',
     format('%s slots are out of range', slots), 'A lane has 1 to 10000 slots.', 'NULL is no limit.')),
   set_by text NOT NULL DEFAULT session_user,
-  set_at timestamptz NOT NULL DEFAULT now()
+  set_at timestamptz NOT NULL DEFAULT now(),
+  CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
 );
-COMMENT ON TABLE pgcron.lane_limit IS 'How many runs of a lane execute at once. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
+COMMENT ON TABLE pgcron.lane_limit IS 'How many runs of a lane execute at once, and how many start in any span of time. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
+
+CREATE TABLE pgcron.rate_window (
+  kind text NOT NULL CONSTRAINT a_rate_is_of_a_lane_or_a_queue CHECK (kind IN ('lane', 'queue')),
+  name text COLLATE "C" NOT NULL,
+  slices bigint[] NOT NULL,
+  starts int[] NOT NULL,
+  PRIMARY KEY (kind, name)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE pgcron.rate_window IS 'How many runs of a lane or queue with a rate started lately, by slices of a 256th of its time.';
+
 CREATE INDEX lane_limit_pattern ON pgcron.lane_limit (lane) WHERE right(lane, 1) = '*';
 
 CREATE TABLE pgcron.timezone (name text PRIMARY KEY);

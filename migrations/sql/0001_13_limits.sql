@@ -32,16 +32,45 @@ LANGUAGE sql STABLE ROWS 100 AS $$
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w $$;
 
--- How many runs of a lane may execute at once; NULL is no limit.
-CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE (lane text, slots int)
+-- A rate holds in every span of its time, wherever it begins. Starts are counted by slices of a 256th of that time, and a start counts
+-- until its whole slice is older than the time: never one too many, and less than half a hundredth too few.
+
+-- When a run that started at the instant is counted in, and how long a slice is.
+CREATE FUNCTION pgcron.rate_slice(at timestamptz, per interval) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT (extract(epoch FROM at) * 1000000)::bigint * 256 / (extract(epoch FROM per) * 1000000)::bigint $$;
+
+-- How many more may start now, and when the next may if none (room 0). What lies in the future, as the clock was set back, counts as now.
+CREATE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval, at timestamptz, OUT room int, OUT next_at timestamptz)
+LANGUAGE sql STABLE AS $$
+  SELECT greatest(0, rate_room.rate - coalesce(sum(counted.starts), 0))::int,
+         'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257) * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255) / 256 * interval '1 microsecond'
+    FROM (SELECT pgcron.rate_slice(rate_room.at, rate_room.per) AS number) now_slice
+    LEFT JOIN LATERAL (
+      SELECT s.slice, s.starts FROM pgcron.rate_window w CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
+       WHERE w.kind = rate_room.kind AND w.name = rate_room.name AND s.slice >= now_slice.number - 256) counted ON true
+   GROUP BY now_slice.number $$;
+
+CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamptz, starts int) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO pgcron.rate_window AS w (kind, name, slices, starts)
+  VALUES (count_starts.kind, count_starts.name, ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
+  ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (slices, starts) = (
+    SELECT array_agg(kept.slice ORDER BY kept.slice), array_agg(kept.starts ORDER BY kept.slice) FROM (
+      SELECT least(s.slice, EXCLUDED.slices[1]) AS slice, sum(s.starts)::int AS starts
+        FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
+       WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
+
+-- How many runs of a lane may execute at once, and start in a time; NULL is no limit.
+CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE (lane text, slots int, rate int, per interval)
 LANGUAGE sql STABLE ROWS 50 AS $$
-  SELECT asked.lane, CASE WHEN known.lane IS NULL THEN 1 ELSE known.slots END
+  SELECT asked.lane, CASE WHEN known.lane IS NULL THEN 1 ELSE known.slots END, known.rate, known.per
     FROM unnest(lanes) asked(lane)
     LEFT JOIN LATERAL (
-      SELECT l.lane, l.slots FROM (
-        (SELECT own.lane, own.slots, true AS is_own FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
+      SELECT l.lane, l.slots, l.rate, l.per FROM (
+        (SELECT own.lane, own.slots, own.rate, own.per, true AS is_own FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
         UNION ALL
-        (SELECT many.lane, many.slots, false FROM pgcron.lane_limit many
+        (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
           WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
        ORDER BY l.is_own DESC LIMIT 1) known ON true $$;
 
@@ -66,17 +95,22 @@ BEGIN
         SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
          WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = walk_lanes.queue AND (r.lane, r.priority) > (walk.lane, walk.priority)
          ORDER BY r.lane, r.priority, r.due_at LIMIT 1) next)
-    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due, coalesce(limits.slots - held.runs::int, 2147483647) AS room
+    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due, coalesce(least(limits.slots - held.runs::int, rated.room), 2147483647) AS room,
+           CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
       FROM walk
       LEFT JOIN LATERAL (
-        SELECT l.slots FROM pgcron.lane_slots(ARRAY[walk.lane]) l WHERE walk.due_at <= now()) limits ON true
+        SELECT l.slots, l.rate, l.per FROM pgcron.lane_slots(ARRAY[walk.lane]) l WHERE walk.due_at <= now()) limits ON true
       LEFT JOIN LATERAL (
         SELECT count(*) AS runs FROM pgcron.run h WHERE h.lane = walk.lane AND h.lane_slot IS NOT NULL AND walk.due_at <= now()) held ON true
+      LEFT JOIN LATERAL (
+        SELECT w.room, w.next_at FROM pgcron.rate_room('lane', walk.lane, limits.rate, limits.per, clock_timestamp()) w WHERE limits.rate IS NOT NULL) rated ON true
   LOOP
     IF NOT pair.is_due THEN
       next_due := least(next_due, pair.due_at);
     ELSIF pair.room > 0 THEN
       lanes := lanes || pair.lane; priorities := priorities || pair.priority; rooms := rooms || pair.room;
+    ELSIF pair.next_at IS NOT NULL THEN
+      next_due := least(next_due, pair.next_at);
     END IF;
     steps := steps + 1;
     IF cardinality(lanes) >= most OR steps >= 2000 THEN      -- a longer walk is taken in several statements
@@ -118,6 +152,7 @@ DECLARE
   chosen bigint[];
   slots int[];
   left_waiting bigint[];
+  granted_at timestamptz;
   skipped bigint[];
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -128,10 +163,16 @@ BEGIN
   limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
   IF limited <> '{}' THEN
     rooms := ARRAY(
-      SELECT greatest(0, coalesce(q.max_running - running.runs, 2147483647)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
+      SELECT greatest(0, least(coalesce(q.max_running - running.runs, 2147483647), rated.room)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
         JOIN pgcron.queue q ON q.name = name.queue
+        LEFT JOIN LATERAL (SELECT w.room FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w WHERE q.rate IS NOT NULL) rated ON true
        CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = name.queue) running
        ORDER BY name.position);
+    FOR asked IN SELECT q.name, w.next_at FROM pgcron.queue q CROSS JOIN LATERAL pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
+                  WHERE q.name = ANY(limited) AND q.rate IS NOT NULL AND w.room = 0 LOOP
+      verdict := 'walked'; queue := asked.name; due := date_part('epoch', asked.next_at - clock_timestamp());
+      RETURN NEXT;
+    END LOOP;
     limited := ARRAY(SELECT name FROM unnest(limited, rooms) open(name, room) WHERE room > 0);
     rooms := ARRAY(SELECT room FROM unnest(rooms) room WHERE room > 0);
   END IF;
@@ -159,18 +200,20 @@ BEGIN
     SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
 
+  granted_at := clock_timestamp();
   IF room > 0 THEN
     SELECT array_agg(picked.id) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
            array_agg(picked.slot) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
            array_agg(picked.id) FILTER (WHERE picked.position > claim_limited.free AND picked.delivery <> 'at_least_once')
       INTO chosen, slots, left_waiting FROM (
       WITH held AS MATERIALIZED (
-        SELECT l.lane, l.slots, h.runs, CASE WHEN h.runs > 0 THEN
+        SELECT l.lane, l.slots, h.runs, quota.room AS quota, CASE WHEN h.runs > 0 THEN
                  ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
           FROM pgcron.lane_slots(lanes) l
-         CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h),
+         CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h
+          LEFT JOIN LATERAL (SELECT w.room FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w WHERE l.rate IS NOT NULL) quota ON true),
       head AS MATERIALIZED (
-        SELECT d.*, l.slots, l.runs, l.open
+        SELECT d.*, l.slots, l.runs, l.quota, l.open
           FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room) d
           LEFT JOIN held l ON l.lane = d.lane
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL)
@@ -184,7 +227,7 @@ BEGIN
         SELECT s.*, row_number() OVER (PARTITION BY s.lane ORDER BY s.priority, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
       fair AS (
         SELECT l.*, CASE WHEN l.lane IS NULL THEN 0 ELSE l.runs + l.place END AS turn FROM laned l
-         WHERE l.lane IS NULL OR l.slots IS NULL OR l.place <= l.slots - l.runs),
+         WHERE l.lane IS NULL OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
       queued AS (
         SELECT f.*, row_number() OVER (PARTITION BY f.queue ORDER BY f.priority, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
       SELECT q.id, q.delivery, row_number() OVER (ORDER BY q.priority, q.turn, q.due_at, q.id) AS position,
@@ -195,7 +238,7 @@ BEGIN
     RETURN QUERY
       UPDATE pgcron.run r
          SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
-             attempt = r.attempt + 1, claimed_at = now(), overlap_slot = CASE WHEN r.overlap IS NOT NULL THEN 1 END, lane_slot = given.slot
+             attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = CASE WHEN r.overlap IS NOT NULL THEN 1 END, lane_slot = given.slot
         FROM unnest(chosen, slots) given(id, slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
@@ -205,6 +248,16 @@ BEGIN
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
                 date_part('epoch', r.due_at), r.lane;
+    FOR asked IN
+      SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts FROM pgcron.lane_slots(lanes) l
+        JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
+       WHERE l.rate IS NOT NULL GROUP BY l.lane, l.per
+      UNION ALL
+      SELECT 'queue', q.name, q.per, count(*)::int FROM pgcron.queue q
+        JOIN pgcron.run r ON r.queue = q.name AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
+       WHERE q.name = ANY(limited) AND q.rate IS NOT NULL GROUP BY q.name, q.per LOOP
+      PERFORM pgcron.count_starts(asked.kind, asked.name, asked.per, granted_at, asked.starts);
+    END LOOP;
   END IF;
 
   IF schedules <> '{}' THEN
@@ -229,21 +282,25 @@ COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int,
 
 -- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs already goes on, and counts; a claim that
 -- was under way may still end as it began.
-CREATE FUNCTION pgcron.set_queue(name text, max_running int DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.set_queue(name text, max_running int DEFAULT NULL, rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  INSERT INTO pgcron.queue AS q (name, max_running) VALUES (set_queue.name, set_queue.max_running)
-  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running;
+  DELETE FROM pgcron.rate_window w USING pgcron.queue q WHERE w.kind = 'queue' AND w.name = set_queue.name AND q.name = w.name AND q.per IS DISTINCT FROM set_queue.per;
+  INSERT INTO pgcron.queue AS q (name, max_running, rate, per) VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.per)
+  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per;
   SELECT pg_notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.set_queue(text, int, text) IS 'Limits how many runs of a queue execute at once, on all nodes together; NULL is no limit.';
+COMMENT ON FUNCTION pgcron.set_queue(text, int, int, interval, text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
 
 -- So many runs of the lane execute at once (NULL: no limit). A name with a star at its end is for all lanes that begin so and have no
 -- setting of their own; '*' is for all the others. Without any setting a lane has one slot.
-CREATE FUNCTION pgcron.set_lane(lane text, slots int DEFAULT 1, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.set_lane(lane text, slots int DEFAULT 1, rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  INSERT INTO pgcron.lane_limit AS l (lane, slots, set_by) VALUES (set_lane.lane, set_lane.slots, coalesce(set_lane.actor, session_user))
-  ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, set_by = EXCLUDED.set_by, set_at = now();
+  DELETE FROM pgcron.rate_window w USING pgcron.lane_limit l
+   WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per AND starts_with(w.name, regexp_replace(l.lane, '\*$', ''));
+  INSERT INTO pgcron.lane_limit AS l (lane, slots, rate, per, set_by)
+  VALUES (set_lane.lane, set_lane.slots, set_lane.rate, set_lane.per, coalesce(set_lane.actor, session_user))
+  ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = now();
   SELECT pg_notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.set_lane(text, int, text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once.';
+COMMENT ON FUNCTION pgcron.set_lane(text, int, int, interval, text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once, and how many start in any span of time.';
 
 CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
 LANGUAGE sql AS $$

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import click
 
+from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.db import doors, overview
@@ -11,6 +14,8 @@ from pgcron_ha.db import doors, overview
 COLUMNS = (
     Column("LANE", "lane", 32),
     Column("SLOTS", "slots"),
+    Column("RATE", "rate"),
+    Column("PER", "per"),
     Column("RUNNING", "running"),
     Column("SET BY", "set_by", 16),
     Column("SET AT", "set_at"),
@@ -25,6 +30,18 @@ def slots_option(words: str, text: str) -> int | None:
     if not text.isdecimal() or not 0 < int(text) <= 1_000_000_000:
         raise click.UsageError(f"{words} is a number from 1, or '{NO_LIMIT}': not '{text[:40]}'")
     return int(text)
+
+
+def rate_option(text: str | None) -> tuple[int | None, timedelta | None]:
+    """A rate such as ``10/1m``: starts, and in which time; raises InvalidInput."""
+    if text is None:
+        return None, None
+    starts, _, per = text.partition("/")
+    if not starts.isdecimal() or len(starts) > 9 or not per:
+        raise click.UsageError(
+            f"--rate is written COUNT/DURATION, such as 10/1m: not '{text[:40]}'"
+        )
+    return int(starts), arguments.duration("--rate", per)
 
 
 @click.group("lanes")
@@ -44,15 +61,21 @@ def list_command(limit: int, as_json: bool) -> None:
 @lanes_group.command("set")
 @click.argument("lane")
 @click.argument("slots")
+@click.option("--rate", metavar="COUNT/DURATION", help="So many start in any such time: 10/1m.")
 @json_option
-def set_command(lane: str, slots: str, as_json: bool) -> None:
+def set_command(lane: str, slots: str, rate: str | None, as_json: bool) -> None:
     """Let SLOTS runs of LANE execute at once ("none": no limit).
 
     A LANE that ends with a star is for all lanes that begin so and have no setting of their own;
     "*" is for all the others.
     """
     count = slots_option("SLOTS", slots)
-    on_database(lambda s: doors.set_lane(s.connection, lane, count, actor=s.actor, schema=s.schema))
+    starts, per = rate_option(rate)
+    on_database(
+        lambda s: doors.set_lane(
+            s.connection, lane, count, rate=starts, per=per, actor=s.actor, schema=s.schema
+        )
+    )
     if as_json:
         print_json({"lane": lane, "slots": count})
     else:

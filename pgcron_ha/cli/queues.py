@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pgcron_ha.cli.lanes import slots_option
+from pgcron_ha.cli.lanes import rate_option, slots_option
 from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.client import checks
@@ -64,16 +64,22 @@ def resume_command(queue: str, as_json: bool) -> None:
 @click.argument("queue")
 @click.option(
     "--max-running",
-    required=True,
+    default="none",
     metavar="COUNT",
     help="So many of its runs execute at once on all nodes together; none: no limit.",
 )
+@click.option("--rate", metavar="COUNT/DURATION", help="So many start in any such time: 10/1m.")
 @json_option
-def set_command(queue: str, max_running: str, as_json: bool) -> None:
-    """Limit QUEUE; what runs goes on, and counts."""
+def set_command(queue: str, max_running: str, rate: str | None, as_json: bool) -> None:
+    """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
     name = checks.queue_name(queue)
     most = slots_option("--max-running", max_running)
-    on_database(lambda s: doors.set_queue(s.connection, name, most, actor=s.actor, schema=s.schema))
+    starts, per = rate_option(rate)
+    on_database(
+        lambda s: doors.set_queue(
+            s.connection, name, most, rate=starts, per=per, actor=s.actor, schema=s.schema
+        )
+    )
     if as_json:
         print_json({"queue": name, "max_running": most})
     else:

@@ -322,11 +322,24 @@ async def set_queue(
     name: str,
     max_running: int | None,
     *,
+    rate: int | None = None,
+    per: timedelta | None = None,
     actor: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> None:
-    """So many of the queue's runs execute at once on all nodes together; None is no limit."""
-    await _row(connection, schema, "set_queue", name=name, max_running=max_running, actor=actor)
+    """So many of the queue's runs execute at once on all nodes together, and `rate` of them start
+    in any span of `per`; None is no limit.
+    """
+    await _row(
+        connection,
+        schema,
+        "set_queue",
+        name=name,
+        max_running=max_running,
+        rate=rate,
+        per=None if per is None else per.total_seconds(),
+        actor=actor,
+    )
 
 
 async def set_lane(
@@ -334,13 +347,24 @@ async def set_lane(
     lane: str,
     slots: int | None,
     *,
+    rate: int | None = None,
+    per: timedelta | None = None,
     actor: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> None:
-    """So many runs of the lane execute at once; None is no limit. A name that ends with ``*`` is
-    for all lanes that begin so.
+    """So many runs of the lane execute at once, and `rate` of them start in any span of `per`; None
+    is no limit. A name that ends with ``*`` is for all lanes that begin so.
     """
-    await _row(connection, schema, "set_lane", lane=lane, slots=slots, actor=actor)
+    await _row(
+        connection,
+        schema,
+        "set_lane",
+        lane=lane,
+        slots=slots,
+        rate=rate,
+        per=None if per is None else per.total_seconds(),
+        actor=actor,
+    )
 
 
 async def forget_lane(connection: Any, lane: str, *, schema: str = DEFAULT_SCHEMA) -> None:

@@ -47,6 +47,11 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
         Way("plain", _nothing),
         Way("1,000 lanes of one slot", _nothing, f"'lane ' || number % {HOT_LANES}"),
         Way("a lane without a limit", _say("SELECT pgcron.set_lane('*', NULL)"), "'tenant'"),
+        Way(
+            "a lane with a rate",
+            _say("SELECT pgcron.set_lane('*', NULL, rate => 1000000, per => '1 second')"),
+            "'tenant'",
+        ),
         Way("a limited queue", _say(f"SELECT pgcron.set_queue('default', {_MANY})")),
         Way(
             "beside a paused queue",

@@ -244,12 +244,15 @@ def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> Non
     ]
     assert cli("lanes", "list").out == "no lanes\n"
     assert cli("lanes", "set", "customer-*", "3").out == "lane 'customer-*' has 3 slots\n"
-    cli("lanes", "set", "bulk", "none")
+    cli("lanes", "set", "bulk", "none", "--rate", "10/1m")
     rows = cli("lanes", "list", "--json").rows
-    assert [(row["lane"], row["slots"], row["running"]) for row in rows] == [
-        ("bulk", None, 0),
-        ("customer-*", 3, 0),
+    assert [(row["lane"], row["slots"], row["rate"], row["per"]) for row in rows] == [
+        ("bulk", None, 10, 60.0),
+        ("customer-*", 3, None, None),
     ]
+    assert cli("queues", "set", "slow", "--rate", "5/2s").code == 0
+    assert execute("SELECT rate, per::text FROM pgcron.queue") == [(5, "00:00:02")]
+    assert "COUNT/DURATION" in cli("lanes", "set", "bulk", "1", "--rate", "10").err
     cli("lanes", "forget", "bulk")
     assert execute("SELECT lane FROM pgcron.lane_limit") == [("customer-*",)]
     assert cli("lanes", "set", "a*b", "1").err.startswith("error: lane 'a*b' is not the name")

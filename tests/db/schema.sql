@@ -282,6 +282,7 @@ DECLARE
   chosen bigint[];
   slots int[];
   left_waiting bigint[];
+  granted_at timestamptz;
   skipped bigint[];
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -292,10 +293,16 @@ BEGIN
   limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
   IF limited <> '{}' THEN
     rooms := ARRAY(
-      SELECT greatest(0, coalesce(q.max_running - running.runs, 2147483647)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
+      SELECT greatest(0, least(coalesce(q.max_running - running.runs, 2147483647), rated.room)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
         JOIN pgcron.queue q ON q.name = name.queue
+        LEFT JOIN LATERAL (SELECT w.room FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w WHERE q.rate IS NOT NULL) rated ON true
        CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = name.queue) running
        ORDER BY name.position);
+    FOR asked IN SELECT q.name, w.next_at FROM pgcron.queue q CROSS JOIN LATERAL pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
+                  WHERE q.name = ANY(limited) AND q.rate IS NOT NULL AND w.room = 0 LOOP
+      verdict := 'walked'; queue := asked.name; due := date_part('epoch', asked.next_at - clock_timestamp());
+      RETURN NEXT;
+    END LOOP;
     limited := ARRAY(SELECT name FROM unnest(limited, rooms) open(name, room) WHERE room > 0);
     rooms := ARRAY(SELECT room FROM unnest(rooms) room WHERE room > 0);
   END IF;
@@ -323,18 +330,20 @@ BEGIN
     SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
 
+  granted_at := clock_timestamp();
   IF room > 0 THEN
     SELECT array_agg(picked.id) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
            array_agg(picked.slot) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
            array_agg(picked.id) FILTER (WHERE picked.position > claim_limited.free AND picked.delivery <> 'at_least_once')
       INTO chosen, slots, left_waiting FROM (
       WITH held AS MATERIALIZED (
-        SELECT l.lane, l.slots, h.runs, CASE WHEN h.runs > 0 THEN
+        SELECT l.lane, l.slots, h.runs, quota.room AS quota, CASE WHEN h.runs > 0 THEN
                  ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
           FROM pgcron.lane_slots(lanes) l
-         CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h),
+         CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h
+          LEFT JOIN LATERAL (SELECT w.room FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w WHERE l.rate IS NOT NULL) quota ON true),
       head AS MATERIALIZED (
-        SELECT d.*, l.slots, l.runs, l.open
+        SELECT d.*, l.slots, l.runs, l.quota, l.open
           FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room) d
           LEFT JOIN held l ON l.lane = d.lane
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL)
@@ -348,7 +357,7 @@ BEGIN
         SELECT s.*, row_number() OVER (PARTITION BY s.lane ORDER BY s.priority, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
       fair AS (
         SELECT l.*, CASE WHEN l.lane IS NULL THEN 0 ELSE l.runs + l.place END AS turn FROM laned l
-         WHERE l.lane IS NULL OR l.slots IS NULL OR l.place <= l.slots - l.runs),
+         WHERE l.lane IS NULL OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
       queued AS (
         SELECT f.*, row_number() OVER (PARTITION BY f.queue ORDER BY f.priority, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
       SELECT q.id, q.delivery, row_number() OVER (ORDER BY q.priority, q.turn, q.due_at, q.id) AS position,
@@ -359,7 +368,7 @@ BEGIN
     RETURN QUERY
       UPDATE pgcron.run r
          SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
-             attempt = r.attempt + 1, claimed_at = now(), overlap_slot = CASE WHEN r.overlap IS NOT NULL THEN 1 END, lane_slot = given.slot
+             attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = CASE WHEN r.overlap IS NOT NULL THEN 1 END, lane_slot = given.slot
         FROM unnest(chosen, slots) given(id, slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
@@ -369,6 +378,16 @@ BEGIN
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
                 date_part('epoch', r.due_at), r.lane;
+    FOR asked IN
+      SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts FROM pgcron.lane_slots(lanes) l
+        JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
+       WHERE l.rate IS NOT NULL GROUP BY l.lane, l.per
+      UNION ALL
+      SELECT 'queue', q.name, q.per, count(*)::int FROM pgcron.queue q
+        JOIN pgcron.run r ON r.queue = q.name AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
+       WHERE q.name = ANY(limited) AND q.rate IS NOT NULL GROUP BY q.name, q.per LOOP
+      PERFORM pgcron.count_starts(asked.kind, asked.name, asked.per, granted_at, asked.starts);
+    END LOOP;
   END IF;
 
   IF schedules <> '{}' THEN
@@ -390,6 +409,17 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer) IS 'Claims up to free + ahead due runs that have a lane or wait in a limited queue, never more than their lane has slots or their queue may run.';
+
+CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamp with time zone, starts integer) RETURNS void
+    LANGUAGE sql
+    AS $$
+  INSERT INTO pgcron.rate_window AS w (kind, name, slices, starts)
+  VALUES (count_starts.kind, count_starts.name, ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
+  ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (slices, starts) = (
+    SELECT array_agg(kept.slice ORDER BY kept.slice), array_agg(kept.starts ORDER BY kept.slice) FROM (
+      SELECT least(s.slice, EXCLUDED.slices[1]) AS slice, sum(s.starts)::int AS starts
+        FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
+       WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
 
 CREATE FUNCTION pgcron.cron_field_error(field text, kind text, low integer, high integer) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
@@ -1052,16 +1082,16 @@ CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
     AS $$
   SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
 
-CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE(lane text, slots integer)
+CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE(lane text, slots integer, rate integer, per interval)
     LANGUAGE sql STABLE ROWS 50
     AS $$
-  SELECT asked.lane, CASE WHEN known.lane IS NULL THEN 1 ELSE known.slots END
+  SELECT asked.lane, CASE WHEN known.lane IS NULL THEN 1 ELSE known.slots END, known.rate, known.per
     FROM unnest(lanes) asked(lane)
     LEFT JOIN LATERAL (
-      SELECT l.lane, l.slots FROM (
-        (SELECT own.lane, own.slots, true AS is_own FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
+      SELECT l.lane, l.slots, l.rate, l.per FROM (
+        (SELECT own.lane, own.slots, own.rate, own.per, true AS is_own FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
         UNION ALL
-        (SELECT many.lane, many.slots, false FROM pgcron.lane_limit many
+        (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
           WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
        ORDER BY l.is_own DESC LIMIT 1) known ON true $$;
 
@@ -1185,6 +1215,28 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'), delivery = coalesce(put_schedule.delivery, existing.delivery),
     managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END
   RETURNING id $$;
+
+CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT CASE WHEN rate IS NULL AND per IS NULL THEN true
+              ELSE rate IS NOT NULL AND per IS NOT NULL AND rate BETWEEN 1 AND 1000000 AND per BETWEEN '100 milliseconds' AND '31 days' END $$;
+
+CREATE FUNCTION pgcron.rate_room(kind text, name text, rate integer, per interval, at timestamp with time zone, OUT room integer, OUT next_at timestamp with time zone) RETURNS record
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT greatest(0, rate_room.rate - coalesce(sum(counted.starts), 0))::int,
+         'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257) * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255) / 256 * interval '1 microsecond'
+    FROM (SELECT pgcron.rate_slice(rate_room.at, rate_room.per) AS number) now_slice
+    LEFT JOIN LATERAL (
+      SELECT s.slice, s.starts FROM pgcron.rate_window w CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
+       WHERE w.kind = rate_room.kind AND w.name = rate_room.name AND s.slice >= now_slice.number - 256) counted ON true
+   GROUP BY now_slice.number $$;
+
+CREATE FUNCTION pgcron.rate_slice(at timestamp with time zone, per interval) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT (extract(epoch FROM at) * 1000000)::bigint * 256 / (extract(epoch FROM per) * 1000000)::bigint $$;
 
 CREATE FUNCTION pgcron.reap_runs(at_most integer) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
@@ -1450,6 +1502,12 @@ CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
     'The token is not the one that holds the run: it has ended, was given back, or is executed by somebody else now.',
     'Roll back and do nothing more for this run; another attempt does the work, or has done it.') $$;
 
+CREATE FUNCTION pgcron.refuse_rate(rate integer, per interval) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('a rate of %s per %s is out of range', coalesce(rate::text, 'NULL'), coalesce(per::text, 'NULL')),
+    'A rate is 1 to 1000000 starts in 100 milliseconds to 31 days; both are given, or neither.', 'Write for example rate => 10, per => ''1 minute''.') $$;
+
 CREATE FUNCTION pgcron.refuse_retry(fact text, rule text) RETURNS boolean
     LANGUAGE sql
     AS $$
@@ -1687,23 +1745,27 @@ BEGIN
   RETURN NULL;
 END $$;
 
-CREATE FUNCTION pgcron.set_lane(lane text, slots integer DEFAULT 1, actor text DEFAULT NULL::text) RETURNS void
+CREATE FUNCTION pgcron.set_lane(lane text, slots integer DEFAULT 1, rate integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE sql
+    AS $_$
+  DELETE FROM pgcron.rate_window w USING pgcron.lane_limit l
+   WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per AND starts_with(w.name, regexp_replace(l.lane, '\*$', ''));
+  INSERT INTO pgcron.lane_limit AS l (lane, slots, rate, per, set_by)
+  VALUES (set_lane.lane, set_lane.slots, set_lane.rate, set_lane.per, coalesce(set_lane.actor, session_user))
+  ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = now();
+  SELECT pg_notify(pgcron.channel(), 'run') $_$;
+
+COMMENT ON FUNCTION pgcron.set_lane(lane text, slots integer, rate integer, per interval, actor text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once, and how many start in any span of time.';
+
+CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::integer, rate integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
     AS $$
-  INSERT INTO pgcron.lane_limit AS l (lane, slots, set_by) VALUES (set_lane.lane, set_lane.slots, coalesce(set_lane.actor, session_user))
-  ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, set_by = EXCLUDED.set_by, set_at = now();
+  DELETE FROM pgcron.rate_window w USING pgcron.queue q WHERE w.kind = 'queue' AND w.name = set_queue.name AND q.name = w.name AND q.per IS DISTINCT FROM set_queue.per;
+  INSERT INTO pgcron.queue AS q (name, max_running, rate, per) VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.per)
+  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per;
   SELECT pg_notify(pgcron.channel(), 'run') $$;
 
-COMMENT ON FUNCTION pgcron.set_lane(lane text, slots integer, actor text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once.';
-
-CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::integer, actor text DEFAULT NULL::text) RETURNS void
-    LANGUAGE sql
-    AS $$
-  INSERT INTO pgcron.queue AS q (name, max_running) VALUES (set_queue.name, set_queue.max_running)
-  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running;
-  SELECT pg_notify(pgcron.channel(), 'run') $$;
-
-COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, actor text) IS 'Limits how many runs of a queue execute at once, on all nodes together; NULL is no limit.';
+COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, rate integer, per interval, actor text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
 
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
@@ -1780,17 +1842,22 @@ BEGIN
         SELECT r.lane, r.priority, r.due_at FROM pgcron.run r
          WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = walk_lanes.queue AND (r.lane, r.priority) > (walk.lane, walk.priority)
          ORDER BY r.lane, r.priority, r.due_at LIMIT 1) next)
-    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due, coalesce(limits.slots - held.runs::int, 2147483647) AS room
+    SELECT walk.lane, walk.priority, walk.due_at, walk.due_at <= now() AS is_due, coalesce(least(limits.slots - held.runs::int, rated.room), 2147483647) AS room,
+           CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
       FROM walk
       LEFT JOIN LATERAL (
-        SELECT l.slots FROM pgcron.lane_slots(ARRAY[walk.lane]) l WHERE walk.due_at <= now()) limits ON true
+        SELECT l.slots, l.rate, l.per FROM pgcron.lane_slots(ARRAY[walk.lane]) l WHERE walk.due_at <= now()) limits ON true
       LEFT JOIN LATERAL (
         SELECT count(*) AS runs FROM pgcron.run h WHERE h.lane = walk.lane AND h.lane_slot IS NOT NULL AND walk.due_at <= now()) held ON true
+      LEFT JOIN LATERAL (
+        SELECT w.room, w.next_at FROM pgcron.rate_room('lane', walk.lane, limits.rate, limits.per, clock_timestamp()) w WHERE limits.rate IS NOT NULL) rated ON true
   LOOP
     IF NOT pair.is_due THEN
       next_due := least(next_due, pair.due_at);
     ELSIF pair.room > 0 THEN
       lanes := lanes || pair.lane; priorities := priorities || pair.priority; rooms := rooms || pair.room;
+    ELSIF pair.next_at IS NOT NULL THEN
+      next_due := least(next_due, pair.next_at);
     END IF;
     steps := steps + 1;
     IF cardinality(lanes) >= most OR steps >= 2000 THEN      -- a longer walk is taken in several statements
@@ -1971,14 +2038,17 @@ COMMENT ON TABLE pgcron.idempotency IS 'An enqueue with a living key returns the
 
 CREATE TABLE pgcron.lane_limit (
     lane text NOT NULL COLLATE pg_catalog."C",
+    rate integer,
+    per interval,
     slots integer,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_lane_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A lane has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
-    CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK (((lane = '*'::text) OR pgcron.lane_is_fine(regexp_replace(lane, '\*$'::text, ''::text)) OR pgcron.refuse_lane(lane)))
+    CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK (((lane = '*'::text) OR pgcron.lane_is_fine(regexp_replace(lane, '\*$'::text, ''::text)) OR pgcron.refuse_lane(lane))),
+    CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per)))
 );
 
-COMMENT ON TABLE pgcron.lane_limit IS 'How many runs of a lane execute at once. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
+COMMENT ON TABLE pgcron.lane_limit IS 'How many runs of a lane execute at once, and how many start in any span of time. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.log (
     run_id bigint NOT NULL,
@@ -2132,9 +2202,12 @@ CREATE TABLE pgcron.queue (
     paused_by text,
     paused_note text,
     max_running integer,
-    is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL))) STORED NOT NULL,
+    rate integer,
+    per interval,
+    is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL) AND (rate IS NULL))) STORED NOT NULL,
     CONSTRAINT a_queue_name_is_simple CHECK ((((name ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(name) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
-    CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 100000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text)))
+    CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 100000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text))),
+    CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per)))
 );
 
 COMMENT ON TABLE pgcron.queue IS 'Settings of queues; a queue without a row exists as soon as a run names it.';
@@ -2163,6 +2236,17 @@ CREATE VIEW pgcron.queues AS
             min(r.due_at) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS oldest_due
            FROM pgcron.run r
           GROUP BY r.queue) w ON ((w.queue = q.name)));
+
+CREATE TABLE pgcron.rate_window (
+    kind text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    slices bigint[] NOT NULL,
+    starts integer[] NOT NULL,
+    CONSTRAINT a_rate_is_of_a_lane_or_a_queue CHECK ((kind = ANY (ARRAY['lane'::text, 'queue'::text])))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE pgcron.rate_window IS 'How many runs of a lane or queue with a rate started lately, by slices of a 256th of its time.';
 
 CREATE TABLE pgcron.retention (
     relation text NOT NULL,
@@ -2404,6 +2488,9 @@ ALTER TABLE ONLY pgcron.offer
 
 ALTER TABLE ONLY pgcron.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY pgcron.rate_window
+    ADD CONSTRAINT rate_window_pkey PRIMARY KEY (kind, name);
 
 ALTER TABLE ONLY pgcron.retention
     ADD CONSTRAINT retention_pkey PRIMARY KEY (relation);

@@ -12,6 +12,7 @@ from tests.db.control import (
     HANDLER,
     Connect,
     Connection,
+    Node,
     call,
     claim,
     claim_lanes,
@@ -29,6 +30,7 @@ from tests.db.control import (
     run_row,
 )
 from tests.db.gate import Gate
+from tests.waiting import until
 
 
 async def set_lane(connection: Connection, lane: str, slots: int | None) -> None:
@@ -386,6 +388,92 @@ async def test_a_limit_that_is_none_is_refused(connection: Connection) -> None:
     with pytest.raises(asyncpg.PostgresError, match="max_running 0 is out of range") as refused:
         await connection.execute("SELECT pgcron.set_queue('default', max_running => 0)")
     assert refused.value.sqlstate == "PC001"
+
+
+@pytest.mark.parametrize("of", ["lane", "queue"])
+async def test_no_more_runs_start_in_any_span_of_time_than_the_rate_allows(
+    connection: Connection, another: Connect, of: str
+) -> None:
+    """Four claimers as fast as they can. Judged in spans that are one hundredth shorter."""
+    rate, seconds = 20, 1.0
+    setting = "set_lane('a', NULL" if of == "lane" else "set_queue('default', NULL"
+    await connection.execute(f"SELECT pgcron.{setting}, {rate}, '{seconds} seconds')")
+    await enqueue(connection, 70, lane="a" if of == "lane" else None)
+    starts: list[float] = []
+
+    async def work(own: Connection) -> None:
+        node = await join(own)
+        while await own.fetchval("SELECT EXISTS (SELECT FROM pgcron.run WHERE state = 'ready')"):
+            held = await claim_limited(own, node, 7)
+            at = await own.fetch(
+                "SELECT extract(epoch FROM claimed_at)::float8 FROM pgcron.run WHERE id = ANY($1)",
+                [run["id"] for run in held],
+            )
+            starts.extend(row[0] for row in at)
+            await finish(own, held)
+
+    await asyncio.gather(*[work(await another()) for _ in range(4)])
+
+    starts.sort()
+    most = max(
+        sum(1 for other in starts if begin <= other < begin + seconds * 0.99) for begin in starts
+    )
+    print(f"{most} in a span; {len(starts)} in {starts[-1] - starts[0]:.2f} s")
+    assert len(starts) == 70
+    assert most == rate
+    assert starts[-1] - starts[0] >= 3 * seconds * 0.99
+
+
+async def test_a_lane_that_may_not_start_yet_says_when(connection: Connection) -> None:
+    node = await join(connection)
+    await connection.execute("SELECT pgcron.set_lane('a', NULL, 2, '1 hour')")
+    await enqueue(connection, 3, lane="a")
+    assert len(await claim_limited(connection, node)) == 2
+
+    rows = await call(
+        connection,
+        "claim_limited",
+        incarnation=node.incarnation,
+        queues=["default"],
+        beyond=[""],
+        handlers=[HANDLER],
+        free=5,
+        ahead=0,
+        look=2,
+    )
+
+    assert [row["verdict"] for row in rows] == ["walked"]
+    assert 3590 < rows[0]["due"] <= 3600 * 257 / 256 + 1
+    await connection.execute("SELECT pgcron.set_lane('a', NULL, 3, '1 hour')")
+    assert len(await claim_limited(connection, node)) == 1
+
+
+async def test_a_clock_that_is_set_back_stops_no_lane_for_longer_than_its_time(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await connection.execute("SELECT pgcron.set_lane('a', NULL, 2, '100 milliseconds')")
+    await connection.execute(
+        "INSERT INTO pgcron.rate_window VALUES ('lane', 'a',"
+        " ARRAY[pgcron.rate_slice(now() + interval '1 day', '100 milliseconds')], ARRAY[1])"
+    )
+    await enqueue(connection, 3, lane="a")
+
+    assert len(await claim_limited(connection, node)) == 1
+    slices = await connection.fetchval("SELECT slices FROM pgcron.rate_window")
+    assert len(slices) == 1
+    await until("a second", lambda: _claims_two(connection, node))
+
+
+async def _claims_two(connection: Connection, node: Node) -> bool:
+    return len(await claim_limited(connection, node)) == 2
+
+
+@pytest.mark.parametrize("rate", ["0, '1 s'", "5, NULL", "NULL, '1 s'", "5, '1 ms'"])
+async def test_a_rate_that_is_none_is_refused(connection: Connection, rate: str) -> None:
+    for setting in ("set_lane('a', 1", "set_queue('default', 1"):
+        with pytest.raises(asyncpg.PostgresError, match=r"a rate of .* is out of range"):
+            await connection.execute(f"SELECT pgcron.{setting}, {rate})")
 
 
 async def test_a_lane_that_was_decided_meanwhile_is_seen_as_it_is_now(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from uuid import UUID
 
@@ -12,23 +12,43 @@ from tests.simulation.store_claims import ClaimStatements, verdict
 from tests.simulation.tables import Row, Run
 
 _MOST_STEPS = 2000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LimitStatements(ClaimStatements):
-    def set_queue(self, *, name: str, max_running: int | None, actor: str | None) -> list[Row]:
+    def set_queue(
+        self,
+        *,
+        name: str,
+        max_running: int | None,
+        rate: int | None,
+        per: float | None,
+        actor: str | None,
+    ) -> list[Row]:
         self.queue_limits.pop(name, None)
-        if max_running is not None:
-            self.queue_limits[name] = max_running
+        self._set_rate("queue", name, rate, per)
+        if max_running is not None or rate is not None:
+            self.queue_limits[name] = float("inf") if max_running is None else max_running
         self.notify("run")
         return [Row(set_queue=None)]
 
-    def set_lane(self, *, lane: str, slots: int | None, actor: str | None) -> list[Row]:
+    def set_lane(
+        self,
+        *,
+        lane: str,
+        slots: int | None,
+        rate: int | None,
+        per: float | None,
+        actor: str | None,
+    ) -> list[Row]:
+        self._set_rate("lane", lane, rate, per, is_new=lane not in self.lane_limits)
         self.lane_limits[lane] = slots
         self.notify("run")
         return [Row(set_lane=None)]
 
     def forget_lane(self, *, lane: str) -> list[Row]:
         self.lane_limits.pop(lane, None)
+        self.rates.pop(("lane", lane), None)
         self.notify("run")
         return [Row(forget_lane=None)]
 
@@ -45,7 +65,7 @@ class LimitStatements(ClaimStatements):
     ) -> list[Row]:
         """Statements are atomic here: every lock can be had."""
         rooms = self._rooms(queues)
-        walked: list[Row] = []
+        walked = [self._resting(queue) for queue in sorted(queues) if self._rests(queue)]
         pairs: list[tuple[str, str, int, float]] = []
         room = free + ahead
         for queue, begin in zip(queues, beyond, strict=True):
@@ -67,6 +87,7 @@ class LimitStatements(ClaimStatements):
             chosen = [r for place, r in ranked if place < free or r.delivery == "at_least_once"]
             waits = [r for place, r in ranked if place >= free and r.delivery != "at_least_once"]
         claimed = [Row(verdict="claim", **row) for row in self._claim(chosen, incarnation)]
+        self._count_starts(chosen, rooms)
         for row, run in zip(claimed, chosen, strict=True):
             row["lane"] = run.lane
             run.overlap_slot = None if run.overlap is None else 1
@@ -77,19 +98,62 @@ class LimitStatements(ClaimStatements):
         return walked + claimed + [Row(row, lane=None) for row in told]
 
     def lane_room(self, lane: str) -> float:
-        """How many more of the lane's runs may execute."""
-        slots = self._slots(lane)
-        return float("inf") if slots is None else slots - len(self._taken(lane))
+        """How many more of the lane's runs may begin."""
+        known = self._setting(lane)
+        slots = 1 if known is None else self.lane_limits[known]
+        room = float("inf") if slots is None else slots - len(self._taken(lane))
+        return min(room, self.rate_room("lane", lane, known)[0])
 
-    def _slots(self, lane: str) -> int | None:
+    def rate_room(self, kind: str, name: str, setting: str | None) -> tuple[float, datetime | None]:
+        """How many more may start now, and when the next may if none."""
+        rate = None if setting is None else self.rates.get((kind, setting))
+        if rate is None:
+            return float("inf"), None
+        most, per = rate
+        first = self._slice(per) - 256
+        counted = {n: c for n, c in self.starts.get((kind, name), {}).items() if n >= first}
+        room = max(0, most - sum(counted.values()))
+        if room:
+            return room, None
+        frees = ((min(counted) + 257) * round(per * 1_000_000) + 255) // 256
+        return 0, _EPOCH + timedelta(microseconds=frees)
+
+    def _slice(self, per: float) -> int:
+        micros = (self.now() - _EPOCH) // timedelta(microseconds=1)
+        return micros * 256 // round(per * 1_000_000)
+
+    def _set_rate(
+        self, kind: str, name: str, rate: int | None, per: float | None, is_new: bool = False
+    ) -> None:
+        """Slices of another length say nothing: what they counted is forgotten."""
+        before = self.rates.pop((kind, name), (None, None))
+        if rate is not None and per is not None:
+            self.rates[kind, name] = rate, per
+        if before[1] != per and not is_new:
+            for known in [key for key in self.starts if key[0] == kind]:
+                if known[1] == name or (name.endswith("*") and known[1].startswith(name[:-1])):
+                    del self.starts[known]
+
+    def _count_starts(self, runs: Iterable[Run], rooms: Mapping[str, float]) -> None:
+        for run in runs:
+            setting = None if run.lane is None else self._setting(run.lane)
+            for kind, name, known in (("lane", run.lane, setting), ("queue", run.queue, run.queue)):
+                rate = self.rates.get((kind, known or ""))
+                if rate is not None and name is not None and (kind == "lane" or name in rooms):
+                    counted = self.starts.setdefault((kind, name), {})
+                    number = self._slice(rate[1])
+                    counted[number] = counted.get(number, 0) + 1
+
+    def _setting(self, lane: str) -> str | None:
+        """The name of the setting that counts for the lane."""
         if lane in self.lane_limits:
-            return self.lane_limits[lane]
+            return lane
         beginnings = [
             known
             for known in self.lane_limits
             if known.endswith("*") and lane.startswith(known[:-1])
         ]
-        return self.lane_limits[max(beginnings, key=len)] if beginnings else 1
+        return max(beginnings, key=len, default=None)
 
     def _taken(self, lane: str) -> set[int]:
         return {
@@ -98,14 +162,23 @@ class LimitStatements(ClaimStatements):
             if run.lane == lane and run.lane_slot is not None
         }
 
-    def _rooms(self, queues: Iterable[str]) -> dict[str, int]:
+    def _rooms(self, queues: Iterable[str]) -> dict[str, float]:
         running = Counter(run.queue for run in self.runs.values() if run.state == "running")
         rooms = {
-            queue: most - running[queue]
+            queue: min(most - running[queue], self.rate_room("queue", queue, queue)[0])
             for queue, most in sorted(self.queue_limits.items())
             if queue in queues and queue not in self.paused_queues
         }
         return {queue: room for queue, room in rooms.items() if room > 0}
+
+    def _rests(self, queue: str) -> bool:
+        is_open = queue in self.queue_limits and queue not in self.paused_queues
+        return is_open and self.rate_room("queue", queue, queue)[0] == 0
+
+    def _resting(self, queue: str) -> Row:
+        _, frees = self.rate_room("queue", queue, queue)
+        assert frees is not None
+        return _walked(queue, None, (frees - self.now()).total_seconds())
 
     def _walk(
         self, queue: str, beyond: str, most: int
@@ -122,6 +195,10 @@ class LimitStatements(ClaimStatements):
                 next_due = due_at if next_due is None else min(next_due, due_at)
             elif self.lane_room(pair[0]) > 0:
                 found.append((*pair, self.lane_room(pair[0])))
+            else:
+                _, frees = self.rate_room("lane", pair[0], self._setting(pair[0]))
+                if frees is not None:
+                    next_due = frees if next_due is None else min(next_due, frees)
             if len(found) >= most or step >= _MOST_STEPS:
                 return found, pair[0], next_due
         return found, None, next_due
@@ -129,7 +206,7 @@ class LimitStatements(ClaimStatements):
     def _limited_heads(
         self,
         pairs: Sequence[tuple[str, str, int, float]],
-        rooms: Mapping[str, int],
+        rooms: Mapping[str, float],
         handlers: Sequence[str],
         room: int,
     ) -> list[Run]:
@@ -146,7 +223,7 @@ class LimitStatements(ClaimStatements):
                     found += _claimable([r for r in runs if r.kind == kind], handlers, now)[:room]
         return found
 
-    def _choose(self, heads: Sequence[Run], rooms: Mapping[str, int]) -> list[Run]:
+    def _choose(self, heads: Sequence[Run], rooms: Mapping[str, float]) -> list[Run]:
         """In the order of the claim, each with the slot it gets."""
         open_heads = [
             run

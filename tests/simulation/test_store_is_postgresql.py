@@ -401,15 +401,20 @@ class CallsWithLimits(Calls):
         queue=st.sampled_from(QUEUES),
         lane=st.sampled_from(["a-1", "a-*", "*"]),
         most=st.sampled_from([None, 1, 2, 2]),
+        rate=st.sampled_from([None, None, 1, 3]),
         verb=st.sampled_from(["set_queue", "set_lane", "set_lane", "forget_lane"]),
     )
-    def a_limit_is_set(self, queue: str, lane: str, most: int | None, verb: str) -> None:
+    def a_limit_is_set(
+        self, queue: str, lane: str, most: int | None, rate: int | None, verb: str
+    ) -> None:
         given: dict[str, dict[str, Any]] = {
             "set_queue": {"name": queue, "max_running": most, "actor": "you"},
             "set_lane": {"lane": lane, "slots": most, "actor": "you"},
             "forget_lane": {"lane": lane},
         }
-        self.both.call(verb, **given[verb])
+        per = None if rate is None else 7.0 if most is None else 30.0
+        rated = {} if verb == "forget_lane" else {"rate": rate, "per": per}
+        self.both.call(verb, **given[verb], **rated)
 
     @precondition(lambda self: self.nodes)
     @rule(

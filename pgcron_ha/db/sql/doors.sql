@@ -76,10 +76,10 @@ SELECT pgcron.pause_queue(:name::text, :note::text, :actor::text);
 SELECT pgcron.resume_queue(:name::text, :actor::text);
 
 -- name: set_queue
-SELECT pgcron.set_queue(:name::text, :max_running::int, :actor::text);
+SELECT pgcron.set_queue(:name::text, :max_running::int, :rate::int, make_interval(secs => :per::float8), :actor::text);
 
 -- name: set_lane
-SELECT pgcron.set_lane(:lane::text, :slots::int, :actor::text);
+SELECT pgcron.set_lane(:lane::text, :slots::int, :rate::int, make_interval(secs => :per::float8), :actor::text);
 
 -- name: forget_lane
 SELECT pgcron.forget_lane(:lane::text);

@@ -83,7 +83,7 @@ FROM pgcron.queues q ORDER BY q.name LIMIT :limit::int;
 -- name: list_lanes
 -- Settings, and lanes of which something runs.
 SELECT coalesce(l.lane, r.lane) AS lane, CASE WHEN l.lane IS NULL THEN (SELECT s.slots FROM pgcron.lane_slots(ARRAY[r.lane]) s) ELSE l.slots END AS slots,
-       coalesce(r.running, 0) AS running, l.set_by, l.set_at
+       l.rate, extract(epoch FROM l.per)::float8 AS per, coalesce(r.running, 0) AS running, l.set_by, l.set_at
 FROM pgcron.lane_limit l
 FULL JOIN (SELECT h.lane, count(*) AS running FROM pgcron.run h WHERE h.lane_slot IS NOT NULL GROUP BY h.lane) r ON r.lane = l.lane
 ORDER BY 1 LIMIT :limit::int;
