@@ -154,6 +154,16 @@ CREATE INDEX run_held ON pgcron.run (handler, queue) WHERE hold IS NOT NULL;
 CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, due_at) WHERE schedule_id IS NOT NULL;
 CREATE INDEX run_expiring ON pgcron.run (expire_at) WHERE state = 'ready' AND expire_at IS NOT NULL;
 
+CREATE TABLE pgcron.progress (
+  run_id bigint PRIMARY KEY,
+  attempt int NOT NULL,
+  at timestamptz NOT NULL,
+  done float8 NOT NULL CONSTRAINT progress_is_not_negative CHECK (done >= 0),
+  total float8 CONSTRAINT a_total_is_positive CHECK (total > 0),
+  note text
+) WITH (fillfactor = 50);
+COMMENT ON TABLE pgcron.progress IS 'What an executing run last said of how far it is; the row of a run that is over is removed within minutes.';
+
 CREATE TABLE pgcron.idempotency (
   key text PRIMARY KEY CONSTRAINT an_idempotency_key_has_1_to_500_characters CHECK (length(key) BETWEEN 1 AND 500 OR pgcron.refuse('PC001',
     format('the idempotency key has %s characters', length(key)), 'A key has 1 to 500 characters.', 'Use a hash of a longer one.')),

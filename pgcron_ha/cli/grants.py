@@ -31,8 +31,8 @@ _SCHEDULE = (
 _VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters, error_groups"
 _READABLE = (
     "cluster, node, offer, queue, lane_limit, timezone, schedule, cursor, schedule_version, run, "
-    "occurrence, missed, occurrence_override, history, history_overflow, attempt, dead_letter, "
-    "log, retention"
+    "progress, occurrence, missed, occurrence_override, history, history_overflow, attempt, "
+    "dead_letter, log, retention"
 )
 
 _READ = (

@@ -16,6 +16,7 @@ from pgcron_ha.cli.output import (
     print_rows,
     shown,
 )
+from pgcron_ha.cli.progress_bar import progress_of, progress_text
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import doors, overview
 from pgcron_ha.model.run import RunOutcome, RunState
@@ -83,10 +84,11 @@ def show_command(run_id: int, as_json: bool) -> None:
         return found, attempts
 
     found, attempts = on_database(read)
+    told = progress_of(found)
     if as_json:
-        print_json({**found, "attempts": attempts})
+        print_json({**found, "progress": told and told._asdict(), "attempts": attempts})
         return
-    print_fields(found, as_json=False)
+    print_fields({**found, "progress": told and progress_text(told)}, as_json=False)
     for attempt in attempts:
         where = f"attempt {attempt['attempt']} {attempt['outcome']} on {shown(attempt['node'])}"
         click.echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(attempt['error'])}")

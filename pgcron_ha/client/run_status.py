@@ -10,6 +10,7 @@ from typing import Any
 from pgcron_ha.db.foreign import fetch_row
 from pgcron_ha.db.statements import load
 from pgcron_ha.errors import NotFound
+from pgcron_ha.executors.progress import Progress
 from pgcron_ha.model.run import RunOutcome
 
 
@@ -31,6 +32,8 @@ class RunStatus:
     finished_at: datetime | None
     error: str | None
     result: Any
+    progress: Progress | None = None
+    """What the handler last said of how far it is, while it executes."""
 
     @property
     def outcome(self) -> str | None:
@@ -52,5 +55,7 @@ async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
             "It was never enqueued, its transaction was rolled back, or retention removed it.",
             "`pgcron-ha runs list` lists runs.",
         )
-    result = None if row[-1] is None else json.loads(row[-1])
-    return RunStatus(*[*row[:-1], result])
+    result, done, total, note = row[-4:]
+    found = None if result is None else json.loads(result)
+    told = None if done is None else Progress(done, total, note)
+    return RunStatus(*[*row[:-4], found, told])

@@ -64,6 +64,7 @@ class Janitor(Service):
 
     async def _sweep(self) -> None:
         await self._link.rows("forget_keys", at_most=BATCH)
+        await self._link.rows("forget_progress", at_most=BATCH)
         await self._link.rows("forget_nodes")
         await self._link.rows("forget_missed")
         try:

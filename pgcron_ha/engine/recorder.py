@@ -1,12 +1,16 @@
-"""Writes the lines of runs into the log table while they run: batches, bounded, fenced by token."""
+"""Writes the lines of runs, and how far they are, while they run: batches, bounded, fenced by
+token.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Busy, Link, Unanswered
@@ -14,6 +18,7 @@ from pgcron_ha.engine.counting import count_dropped_lines, count_lines
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.base import Context, Stream
+from pgcron_ha.executors.progress import Progress
 from pgcron_ha.telemetry.events import LinesDropped
 from pgcron_ha.telemetry.log import emit
 
@@ -28,6 +33,9 @@ FLUSH_SECONDS: Final = 0.2
 
 LINE_BYTES: Final = 8192
 """The bound of one stored line."""
+
+PROGRESS_SECONDS: Final = 1.0
+"""Between two writes of progress: a loop may report each step, and the database learns the last."""
 
 _IDLE_SECONDS: Final = 60.0
 
@@ -49,6 +57,9 @@ class Recorder(Service):
         self._loop = asyncio.get_running_loop()
         self._is_doubtful = False
         self._told = 0
+        self._reports: dict[int, tuple[Context, datetime, Progress]] = {}
+        self._reporting = threading.Lock()
+        self._report_at = float("-inf")
         self.dropped = 0
         """Lines that were not kept, since the node began."""
 
@@ -61,6 +72,28 @@ class Recorder(Service):
         claim = (context.run_id, context.attempt)
         self._sequences[claim] += 1
         self._lines.append((context, self._sequences[claim], datetime.now(UTC), stream, line))
+        self._awake()
+
+    def progress(self, context: Context, progress: Progress) -> None:
+        """Keeps what a run said last. Thread-safe; never blocks, never raises."""
+        with self._reporting:
+            is_first = not self._reports
+            self._reports[context.run_id] = context, datetime.now(UTC), progress
+        if is_first:  # whoever comes later is taken along
+            self._awake()
+
+    async def run_once(self) -> float | None:
+        """Writes one batch, then gathers for a moment what comes next."""
+        self._is_awake = False
+        await self._write_batch()
+        await self._write_progress()
+        if len(self._lines) < BATCH:
+            await asyncio.sleep(FLUSH_SECONDS / 2)
+        if self._lines:
+            return 0
+        return max(0.0, self._report_at - monotonic()) if self._reports else _IDLE_SECONDS
+
+    def _awake(self) -> None:
         if not self._is_awake:
             self._is_awake = True
             try:
@@ -68,16 +101,28 @@ class Recorder(Service):
             except RuntimeError:  # the loop is closed: the node is gone
                 pass
 
-    async def run_once(self) -> float | None:
-        """Writes one batch, then gathers for a moment what comes next."""
-        self._is_awake = False
-        await self._write_batch()
-        if len(self._lines) < BATCH:
-            await asyncio.sleep(FLUSH_SECONDS / 2)
-        return 0 if self._lines else _IDLE_SECONDS
+    async def _write_progress(self) -> None:
+        """The latest words, when the last ones are a second old. What is refused is forgotten."""
+        if not self._reports or monotonic() < self._report_at:
+            return
+        self._report_at = monotonic() + PROGRESS_SECONDS
+        with self._reporting:
+            reports, self._reports = list(self._reports.values()), {}
+        try:
+            await self._link.rows("put_progress", **_progress_columns(reports))
+        except (DatabaseUnavailable, Busy):
+            with self._reporting:  # a word that came meanwhile is newer
+                self._reports = {**{each[0].run_id: each for each in reports}, **self._reports}
+            raise
+        except PgcronError:
+            pass  # how far a run is must not keep its lines from being written
 
     async def flush_lines_of(self, contexts: Sequence[Context]) -> None:
         """Before runs end their lines are written: afterwards the fence would refuse them."""
+        if self._reports:  # how far they were is nobody's question any more
+            with self._reporting:
+                for context in contexts:
+                    self._reports.pop(context.run_id, None)
         if not self._sequences:
             return
         claims = {(context.run_id, context.attempt) for context in contexts}
@@ -127,6 +172,19 @@ def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:
         "times": [line[2] for line in batch],
         "streams": [line[3] for line in batch],
         "lines": [_storable(line[4]) for line in batch],
+    }
+
+
+def _progress_columns(
+    reports: Sequence[tuple[Context, datetime, Progress]],
+) -> dict[str, list[Any]]:
+    return {
+        "run_ids": [context.run_id for context, _, _ in reports],
+        "tokens": [context.token for context, _, _ in reports],
+        "times": [at for _, at, _ in reports],
+        "dones": [progress.done for _, _, progress in reports],
+        "totals": [progress.total for _, _, progress in reports],
+        "notes": [progress.note for _, _, progress in reports],
     }
 
 

@@ -295,12 +295,10 @@ class ChildLoop:
             if message.event == "begun":
                 child.has_begun = True
                 child.context.started_monotonic = time.monotonic()
-            elif message.event == "line":
-                log = child.context._open_log()
-                if log is not None:
-                    log.write_line(message.stream, message.text)
-            else:
+            elif message.event == "ended":
                 self._end_run(child, child.context, message)
+            else:
+                message.pass_on(child.context)
 
     def _end_run(self, child: ChildProcess, context: Context, message: Heard) -> None:
         child.read_rest()

@@ -1,8 +1,8 @@
 """What a node and a child process of its say to each other: JSON, one message a line.
 
 To the child: ``open`` (once), ``run``, ``stop``, ``lease``; the end of the stream ends it. From the
-child: ``ready`` or ``failed``, then ``begun``, ``line`` and ``ended``. What comes from a child is
-judged: its handler's code may have written it.
+child: ``ready`` or ``failed``, then ``begun``, ``line``, ``progress`` and ``ended``. What comes
+from a child is judged: its handler's code may have written it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pgcron_ha.executors.failures import (
     bounded_text,
 )
 from pgcron_ha.executors.outcome import MAX_RESULT_BYTES, Failed, Outcome, Succeeded
+from pgcron_ha.executors.progress import Progress
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """Args or a result, each character escaped, and a traceback fit; more is no message of ours."""
@@ -34,7 +35,7 @@ _HIDDEN: Final = {"args": "_args", "idempotency_key": "_idempotency_key"}
 
 
 class Heard(NamedTuple):
-    """A message of a child, judged: ``event`` is ready, failed, begun, line or ended.
+    """A message of a child, judged: ``event`` is ready, failed, begun, line, progress or ended.
 
     ``resident`` are the bytes that the child holds, ``left`` counts the processes that the run has
     started and that still live, ``dropped`` the lines that it wrote and the child did not send.
@@ -48,6 +49,16 @@ class Heard(NamedTuple):
     resident: int = 0
     left: int = 0
     dropped: int = 0
+    progress: Progress | None = None
+
+    def pass_on(self, context: Context) -> None:
+        """A line or progress, to where the run's own go."""
+        if self.progress is not None:
+            context.progress(*self.progress)
+            return
+        log = context._open_log()
+        if log is not None:
+            log.write_line(self.stream, self.text)
 
 
 def heard(message: dict[str, Any]) -> Heard:
@@ -62,6 +73,14 @@ def heard(message: dict[str, Any]) -> Heard:
             return Heard(event, text=str(message["message"]))
         if event == "line" and message["stream"] in ("stdout", "stderr", "log"):
             return Heard(event, int(message["run"]), message["stream"], str(message["line"]))
+        if event == "progress":
+            total, note = message["total"], message["note"]
+            told = Progress(
+                float(message["done"]),
+                None if total is None else float(total),
+                None if note is None else str(note),
+            )
+            return Heard(event, int(message["run"]), progress=told)
         if event == "ended":
             return Heard(
                 event,
@@ -71,7 +90,7 @@ def heard(message: dict[str, Any]) -> Heard:
                 left=int(message["left"]),
                 dropped=int(message["dropped"]),
             )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadMessage(f"{type(error).__name__} in {message!r:.200}") from None
     raise BadMessage(f"an event of no known kind: {message!r:.200}")
 

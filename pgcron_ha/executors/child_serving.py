@@ -31,6 +31,7 @@ from pgcron_ha.executors.operating_system import (
     set_child_subreaper,
 )
 from pgcron_ha.executors.outcome import Outcome
+from pgcron_ha.executors.progress import Progress
 from pgcron_ha.executors.python import PythonExecutor
 from pgcron_ha.executors.python_handler import PythonHandler
 
@@ -39,6 +40,7 @@ CONTROL_DESCRIPTOR = 3
 
 _RECEIVE_BYTES = 65536
 _END_SECONDS = 1.0
+_REPORT_SECONDS = 0.2
 
 Offer = Callable[[dict[str, Any]], Mapping[str, PythonHandler]]
 """From the message ``open`` to the handlers, by full name."""
@@ -66,6 +68,7 @@ class Child:
         self._number = 0
         self._context: Context | None = None
         self._executor: PythonExecutor | None = None
+        self._next_report = 0.0
 
     def serve(self) -> None:
         """Until the node closes the connection; nothing is left then."""
@@ -106,6 +109,7 @@ class Child:
 
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:
         self._number, self._context = message["run"], context_from(message["context"])
+        self._next_report = 0.0
         executor.renew_lease(message["lease"])
         set_limits(message["memory"], message["cpu"])
         self._say({"event": "begun", "run": self._number})
@@ -135,6 +139,14 @@ class Child:
         if context._log is not None and context._log.is_finished:
             return  # how many were dropped: the node tells that of all it got
         self._say({"event": "line", "run": self._number, "stream": stream, "line": line})
+
+    def progress(self, context: Context, progress: Progress) -> None:
+        """How far the run is: a few times a second, and always the last step."""
+        now = time.monotonic()
+        if now < self._next_report and progress.done != progress.total:
+            return
+        self._next_report = now + _REPORT_SECONDS
+        self._say({"event": "progress", "run": self._number, **progress._asdict()})
 
     def _say(self, message: dict[str, Any]) -> None:
         # Blocks while the node is busy with others' floods; that is what a flood deserves.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import threading
-import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,15 +13,13 @@ from uuid import UUID
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.executors.progress import Progress, report
 
 if TYPE_CHECKING:
     from pgcron_ha.executors.lines import RunLog
     from pgcron_ha.executors.transaction import Isolation, RunTransaction, TransactionBlock
 
 Stream: TypeAlias = Literal["stdout", "stderr", "log"]
-
-PROGRESS_INTERVAL = 1.0
-"""Seconds between two progress lines of a run: a loop may report each step without harm."""
 
 LONGEST_DELAY = timedelta(days=366)
 """Of a retry or a snooze that a handler asks for: the database keeps no run waiting longer."""
@@ -49,7 +46,6 @@ class Context:
         "_idempotency_key",
         "_lease",
         "_log",
-        "_next_progress",
         "_sink",
         "_transaction",
         "_values",
@@ -113,7 +109,6 @@ class Context:
         self._values: Mapping[str, Any]  # of the call, once the args were judged
         self._transaction: RunTransaction | None = None
         self._work: Any = None
-        self._next_progress = 0.0
 
     def __repr__(self) -> str:
         return f"<Context run={self.run_id} handler={self.handler!r} attempt={self.attempt}>"
@@ -171,13 +166,13 @@ class Context:
                 log.write_line(stream, part)
 
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
-        """Say how far the run is. At most one line a second is kept, and always the last step."""
-        now = time.monotonic()
-        if now < self._next_progress and (total is None or done < total):
-            return
-        self._next_progress = now + PROGRESS_INTERVAL
-        amount = f"progress: {done:g}" if total is None else f"progress: {done:g} of {total:g}"
-        self.log(amount if note is None else f"{amount} ({note})")
+        """Say how far the run is, as often as you like. Thread-safe.
+
+        The latest word is kept, written at most once a second, and shown while the run executes.
+        What is no finite number from 0 on is not told; a note has one line of 200 characters.
+        """
+        if self._sink is not None:
+            report(self, self._sink, done, total, note)
 
     def _open_log(self) -> RunLog | None:
         """The run's log, made when it is first written to; None outside an executor."""
@@ -251,10 +246,13 @@ class Cancel(Exception):
 
 
 class LogSink(Protocol):
-    """Takes the lines of runs. The engine's recorder is one."""
+    """Takes the lines of runs, and how far they are. The engine's recorder is one."""
 
     def write(self, context: Context, stream: Stream, line: str) -> None:
         """Keep one line, without its line end. Thread-safe; never blocks, never raises."""
+
+    def progress(self, context: Context, progress: Progress) -> None:
+        """Keep it in place of what the run said before. Thread-safe; never blocks, never raises."""
 
 
 class Lease:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from pgcron_ha.executors.context import Context, LogSink, Stream
+from pgcron_ha.executors.progress import MARK, read_line
 
 MAX_LINE_BYTES = 8 * 1024
 """A longer line is cut: a log is read by people, and a row of the log table stays small."""
@@ -17,11 +18,18 @@ _KEPT_BYTES = MAX_LINE_BYTES - len(CUT_MARK.encode())
 
 
 class RunLog:
-    """Makes lines of what a run writes and passes them to the sink. Thread-safe."""
+    """Makes lines of what a run writes and passes them to the sink. Thread-safe.
 
-    __slots__ = ("_context", "_dropped", "_finished", "_lines", "_lock", "_partial", "_sink")
+    With ``reads_progress`` a line such as ``::progress 3/10`` is passed on as progress.
+    """
 
-    def __init__(self, context: Context, sink: LogSink) -> None:
+    __slots__ = (
+        *("_context", "_dropped", "_finished", "_lines", "_lock", "_partial"),
+        *("_reads_progress", "_sink"),
+    )
+
+    def __init__(self, context: Context, sink: LogSink, reads_progress: bool = False) -> None:
+        self._reads_progress = reads_progress
         self._context = context
         self._sink = sink
         self._lock = threading.Lock()
@@ -58,7 +66,7 @@ class RunLog:
                 return False
             if "\n" not in text:
                 self._keep_partial(stream, text)
-            elif self._lines >= MAX_LINES:
+            elif self._lines >= MAX_LINES and not self._may_report(stream, text):
                 self._dropped += text.count("\n")
                 self._partial[stream] = ""
                 self._keep_partial(stream, text[text.rindex("\n") + 1 :])
@@ -92,7 +100,18 @@ class RunLog:
         rest = self._partial.get(stream, "")
         self._partial[stream] = rest + text[: MAX_LINE_BYTES + 1 - len(rest)]
 
+    def _may_report(self, stream: Stream, text: str) -> bool:
+        """Whether progress may stand in it, at the beginning or across what is not ended yet."""
+        return self._reads_progress and (
+            MARK in text or self._partial.get(stream, "").startswith("::")
+        )
+
     def _emit(self, stream: Stream, line: str) -> None:
+        if self._reads_progress and line.startswith(MARK):
+            progress = read_line(line)
+            if progress is not None:
+                self._sink.progress(self._context, progress)
+                return
         if self._lines >= MAX_LINES:
             self._dropped += 1
             return

@@ -1,7 +1,8 @@
 """Executes ``shell:`` templates: programs with a fixed argument vector, never a shell.
 
 One thread reads the output of all runs and speaks with the supervisor, which starts the programs
-and ends them, also when this node is dead or frozen.
+and ends them, also when this node is dead or frozen. A line ``::progress 3/10 copying`` that a
+program prints is no line of its log but says how far it is (`progress`).
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class ShellRun:
 
     def open_pipes(self, sink: LogSink) -> tuple[int, int]:
         """Make the pipes; gives the writing ends of stdout and stderr. Raises OSError."""
-        self._log = log = RunLog(self.context, sink)
+        self._log = log = RunLog(self.context, sink, reads_progress=True)
         output, their_output = os.pipe()
         try:
             errors, their_errors = os.pipe()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pgcron_ha.executors.base import Context, Outcome, Stream
+from pgcron_ha.executors.progress import Progress
 from pgcron_ha.executors.workplace import Workplace
 
 DEADLINE_SECONDS = 20.0
@@ -26,6 +27,7 @@ class RecordingEngine:
         self.calls: list[str] = []
         self.lines: list[tuple[int, Stream, str]] = []
         self.late_lines: list[str] = []
+        self.reports: list[tuple[int, Progress]] = []
         self._at_done = at_done
         self._changed = threading.Condition()
         self._outcomes: dict[int, list[Outcome]] = {}
@@ -68,6 +70,11 @@ class RecordingEngine:
             self.lines.append((context.run_id, stream, line))
             if context.run_id in self._outcomes:
                 self.late_lines.append(line)
+
+    def progress(self, context: Context, progress: Progress) -> None:
+        """As the engine's recorder; here nothing is forgotten."""
+        with self._changed:
+            self.reports.append((context.run_id, progress))
 
     def lines_of(self, context: Context) -> list[str]:
         """What the run wrote."""

@@ -125,6 +125,18 @@ class LogView:
 
 
 @dataclass(frozen=True)
+class ProgressBar:
+    """How far an executing run says that it is; the note comes from outside."""
+
+    amount: str
+    """Such as 3 of 10."""
+    percent: str | None
+    """0 to 100; None: it named no total."""
+    note: str | None
+    at: datetime
+
+
+@dataclass(frozen=True)
 class ChildRun:
     """A run that was made from this one."""
 
@@ -149,6 +161,7 @@ class RunView:
     facts: Sequence[tuple[str, str, str | None]]
     """Word, value, and an address if there is one."""
     instants: Sequence[tuple[str, datetime | None]]
+    progress: ProgressBar | None
     bar: TimeBar | None
     attempts: Sequence[AttemptLine]
     hidden_attempts: int

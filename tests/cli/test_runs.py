@@ -117,6 +117,25 @@ def test_a_run_is_shown_with_its_attempts(cli: Cli, execute: Execute) -> None:
     assert "Traceback: here" in text
 
 
+def test_how_far_a_run_is_is_shown_while_it_executes(cli: Cli, execute: Execute) -> None:
+    run = int(cli("enqueue", "py:x").out)
+    execute(
+        "INSERT INTO pgcron.progress (run_id, attempt, at, done, total, note) "
+        "VALUES (%s, 1, now(), 3, 8, 'copying')",
+        run,
+    )
+    assert cli("runs", "show", run, "--json").rows[0]["progress"] is None
+
+    execute(
+        "UPDATE pgcron.run SET state = 'running', attempt = 1, owner = gen_random_uuid(), "
+        "token = gen_random_uuid(), fence = 1, claimed_at = now(), started_at = now()"
+    )
+
+    progress = {"done": 3.0, "total": 8.0, "note": "copying"}
+    assert cli("runs", "show", run, "--json").rows[0]["progress"] == progress
+    assert "progress       38 % (3 of 8) copying" in cli("runs", "show", run).out
+
+
 def test_what_a_run_printed_comes_in_order(cli: Cli, execute: Execute) -> None:
     run_id = int(cli("enqueue", "py:x").out)
     execute(

@@ -2196,6 +2196,20 @@ UNION ALL
 
 COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted).';
 
+CREATE TABLE pgcron.progress (
+    run_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    at timestamp with time zone NOT NULL,
+    done double precision NOT NULL,
+    total double precision,
+    note text,
+    CONSTRAINT a_total_is_positive CHECK ((total > (0)::double precision)),
+    CONSTRAINT progress_is_not_negative CHECK ((done >= (0)::double precision))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE pgcron.progress IS 'What an executing run last said of how far it is; the row of a run that is over is removed within minutes.';
+
 CREATE TABLE pgcron.queue (
     name text NOT NULL,
     paused_at timestamp with time zone,
@@ -2485,6 +2499,9 @@ ALTER TABLE ONLY pgcron.occurrence_override
 
 ALTER TABLE ONLY pgcron.offer
     ADD CONSTRAINT offer_pkey PRIMARY KEY (incarnation, handler);
+
+ALTER TABLE ONLY pgcron.progress
+    ADD CONSTRAINT progress_pkey PRIMARY KEY (run_id);
 
 ALTER TABLE ONLY pgcron.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);

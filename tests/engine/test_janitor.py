@@ -51,6 +51,22 @@ async def test_partitions_are_made_ahead(janitor: Janitor, connection: Connectio
     assert await partitions(connection, "history") == before
 
 
+async def test_progress_of_runs_that_are_over_is_removed(
+    janitor: Janitor, connection: Connection
+) -> None:
+    (alive,) = await control.enqueue(connection)
+    await connection.execute(
+        "INSERT INTO pgcron.progress (run_id, attempt, at, done)"
+        " SELECT run, 1, now(), 1 FROM unnest($1::bigint[]) run",
+        [alive, alive + 1, alive + 2],
+    )
+
+    await janitor.run_once()
+
+    left = await connection.fetch("SELECT run_id FROM pgcron.progress")
+    assert [row["run_id"] for row in left] == [alive]
+
+
 async def test_partitions_that_outlived_their_rows_are_dropped(
     janitor: Janitor, connection: Connection
 ) -> None:

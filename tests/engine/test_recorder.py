@@ -7,7 +7,8 @@ from threading import Thread
 import pytest
 
 from pgcron_ha.db.link import Link, Unanswered
-from pgcron_ha.engine.recorder import BATCH, BUFFER_LINES, LINE_BYTES
+from pgcron_ha.engine.recorder import BATCH, BUFFER_LINES, LINE_BYTES, PROGRESS_SECONDS
+from pgcron_ha.executors.progress import Progress
 from tests.db.control import Connection, kill, reap
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
@@ -100,6 +101,89 @@ async def test_only_the_lines_of_the_runs_that_end_are_waited_for(
     await ending.recorder.flush_lines_of([ending.executor.executing[one]])
 
     assert await lines(connection, one) == ["mine"]
+
+
+async def told(connection: Connection, run: int) -> tuple[object, ...] | None:
+    row = await connection.fetchrow(
+        "SELECT attempt, done, total, note FROM pgcron.progress WHERE run_id = $1", run
+    )
+    return None if row is None else tuple(row)
+
+
+async def test_the_latest_progress_of_each_run_is_written_once_a_second(
+    ending: Ending, connection: Connection
+) -> None:
+    one, two = await ending.claim(2)
+    contexts = ending.executor.executing
+    for step in range(1, 1001):
+        ending.recorder.progress(contexts[one], Progress(step, 1000, f"step {step}"))
+    ending.recorder.progress(contexts[two], Progress(7, None, None))
+
+    await ending.recorder.run_once()
+    assert await told(connection, one) == (1, 1000, 1000, "step 1000")
+    assert await told(connection, two) == (1, 7, None, None)
+
+    ending.recorder.progress(contexts[two], Progress(8, None, None))
+    wait = await ending.recorder.run_once()
+    assert wait is not None
+    assert 0 < wait < PROGRESS_SECONDS
+    assert await told(connection, two) == (1, 7, None, None)
+    loop = asyncio.ensure_future(ending.recorder.run())
+
+    async def is_written() -> bool:
+        return await told(connection, two) == (1, 8, None, None)
+
+    await until("the next one is written", is_written)
+    ending.recorder.stop()
+    await loop
+
+
+async def test_progress_of_a_run_that_was_taken_away_is_refused(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    zombie = ending.executor.executing[run]
+    await kill(connection, ending.node)
+    await reap(connection)
+
+    ending.recorder.progress(zombie, Progress(1, 2, None))
+    await ending.recorder.run_once()
+
+    assert await told(connection, run) is None
+
+
+async def test_progress_of_a_run_that_has_ended_is_not_written(
+    ending: Ending, connection: Connection
+) -> None:
+    (run,) = await ending.claim()
+    ending.recorder.progress(ending.executor.executing[run], Progress(1, 2, None))
+
+    await ending.recorder.flush_lines_of([ending.executor.executing[run]])
+    await ending.recorder.run_once()
+
+    assert await told(connection, run) is None
+
+
+async def test_progress_that_got_no_answer_is_written_again(
+    connection: Connection, proxy: Proxy, proxied: Link
+) -> None:
+    ending = await begin(proxied, connection)
+    (run,) = await ending.claim()
+    ending.recorder.progress(ending.executor.executing[run], Progress(1, 2, None))
+    proxy.lose_answer_to("INTO pgcron.progress")
+
+    with pytest.raises(Unanswered):
+        await ending.recorder.run_once()
+    await until("the statement is over", partial(told, connection, run))
+    await connection.execute("TRUNCATE pgcron.progress")
+    loop = asyncio.ensure_future(ending.recorder.run())
+
+    async def is_written() -> bool:
+        return await told(connection, run) == (1, 1, 2, None)
+
+    await until("it is written", is_written)
+    ending.recorder.stop()
+    await loop
 
 
 async def test_two_writers_at_once_write_each_line_once(

@@ -14,6 +14,7 @@ from typing import Any
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.executors.base import Context, Outcome, Stream
+from pgcron_ha.executors.progress import Progress
 
 _DEADLINE = 20.0
 
@@ -27,6 +28,7 @@ class Record:
         self.lines: list[tuple[int, Stream, str]] = []
         self.waiting: deque[Context] = deque()
         self.doubled: list[int] = []
+        self.reports: list[Progress] = []
 
     def done(self, context: Context, outcome: Outcome) -> None:
         with self.changed:
@@ -42,6 +44,11 @@ class Record:
     def write(self, context: Context, stream: Stream, line: str) -> None:
         with self.changed:
             self.lines.append((context.run_id, stream, line))
+            self.changed.notify_all()
+
+    def progress(self, context: Context, progress: Progress) -> None:
+        with self.changed:
+            self.reports.append(progress)
             self.changed.notify_all()
 
     def lines_of(self, context: Context, stream: Stream | None = None) -> list[str]:

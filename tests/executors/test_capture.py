@@ -176,14 +176,3 @@ def test_a_long_line_is_cut_at_its_bound_in_bytes_and_marked() -> None:
 
 def test_lines_hold_only_what_postgresql_can_keep() -> None:
     assert written("a\0b\r\n", "\ud800\n", "\n", "rest") == ["a\ufffdb", "?", "", "rest"]
-
-
-async def test_progress_keeps_one_line_a_second_and_the_last_step() -> None:
-    async def counts(ctx: Context) -> None:
-        for step in range(1, 1001):
-            ctx.progress(step, 1000, "rows")
-
-    lines = [line for _, line in await lines_of(counts)]
-    assert lines[0] == "progress: 1 of 1000 (rows)"
-    assert lines[-1] == "progress: 1000 of 1000 (rows)"
-    assert len(lines) <= 10

@@ -18,6 +18,7 @@ from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.base import SUCCEEDED, Context, Failed, Interrupted, StopReason
 from pgcron_ha.executors.lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.executors.progress import Progress
 from pgcron_ha.executors.shell import ShellExecutor
 from tests.executors.family import KINDS
 from tests.executors.running import Record, alive, context, readable_pid, template
@@ -433,6 +434,26 @@ async def test_a_run_that_ends_takes_the_next_one_and_refusals_do_not_break_the_
             else:
                 assert outcome is SUCCEEDED
                 assert record.lines_of(run) == [str(run.run_id)]
+
+
+async def test_a_program_says_how_far_it_is_in_lines_that_are_not_logged() -> None:
+    script = """
+    echo begins; echo "::progress 1/4 one"; printf '::prog'; echo 'ress 50%'
+    seq 20000; echo '::progress 3'; echo '::progress soon' >&2; printf '::progress 4/4  all done'
+    """
+    _, record = await run_once(shell(script))
+
+    assert record.reports == [
+        Progress(1, 4, "one"),
+        Progress(50, 100, None),
+        Progress(3, None, None),
+        Progress(4, 4, "all done"),
+    ]
+    assert lines(record, "stdout")[:2] == ["begins", "1"]
+    assert lines(record, "stderr") == []
+    assert lines(record, "log") == [
+        f"{20_002 - MAX_LINES} more lines were dropped: a run keeps {MAX_LINES}"
+    ]
 
 
 async def test_close_kills_what_does_not_stop_and_leaves_nothing(tmp_path: Path) -> None:

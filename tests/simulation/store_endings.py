@@ -149,6 +149,25 @@ class EndingStatements(Tables):
                 self.lines.setdefault((run.id, run.attempt), []).append((sequence, line))
         return []
 
+    def put_progress(
+        self,
+        *,
+        run_ids: Sequence[int],
+        tokens: Sequence[UUID],
+        times: Sequence[datetime],
+        dones: Sequence[float],
+        totals: Sequence[float | None],
+        notes: Sequence[str | None],
+    ) -> list[Row]:
+        for run, *told in self._held(run_ids, tokens, times, dones, totals, notes):
+            self.progress[run.id] = (run.attempt, *told)
+        return []
+
+    def forget_progress(self, *, at_most: int) -> list[Row]:
+        for run in sorted(run for run in self.progress if run not in self.runs)[:at_most]:
+            del self.progress[run]
+        return []
+
     def _held(
         self, run_ids: Sequence[int], tokens: Sequence[UUID], *columns: Sequence[Any] | None
     ) -> list[Any]:

@@ -228,6 +228,7 @@ class Tables:
     dead_letters: dict[int, DeadLetter] = field(default_factory=dict)
     keys: dict[str, tuple[int, datetime]] = field(default_factory=dict)
     lines: dict[tuple[int, int], list[tuple[int, str]]] = field(default_factory=dict)
+    progress: dict[int, tuple[object, ...]] = field(default_factory=dict)
     is_paused: bool = False
     listeners: list[Callable[[str], None]] = field(default_factory=list)
     last_run: int = 0

@@ -103,6 +103,25 @@ async def test_errors_args_and_lines_from_outside_harm_nothing(
     assert download.text.count("\n") == 30
 
 
+async def test_how_far_a_run_is_stands_in_a_live_region(
+    full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    runs = await sql.fetch("SELECT id FROM pgcron.run WHERE state = 'running' ORDER BY id LIMIT 2")
+    one, two = (row["id"] for row in runs)
+    await sql.execute(
+        "INSERT INTO pgcron.progress SELECT id, attempt, now(), 1250, CASE id WHEN $1 THEN 5000"
+        " END, '<b>rows</b>' FROM pgcron.run WHERE id IN ($1, $2)",
+        *(one, two),
+    )
+
+    text = (await full_site.get(f"/runs/{one}")).text
+
+    head = text.partition('id="head"')[2].partition("</section>")[0]
+    assert '<progress id="progress-bar" value="25" max="100">' in head
+    assert "25 % · 1,250 of 5,000 · <bdi>&lt;b&gt;rows&lt;/b&gt;</bdi>" in head
+    assert '<progress id="progress-bar">' in (await full_site.get(f"/runs/{two}")).text
+
+
 async def test_args_keep_every_digit_and_large_ones_are_cut(
     full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:

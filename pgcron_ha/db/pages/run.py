@@ -38,6 +38,11 @@ async def waits_for(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEM
     return await fetch_one(connection, "page_run_waits_for", schema, run_id=run_id)
 
 
+async def progress(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
+    """What the attempt under way last said of how far it is."""
+    return await fetch_one(connection, "page_run_progress", schema, run_id=run_id)
+
+
 async def letter(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
     """Its dead letter, if it has one."""
     return await fetch_one(connection, "page_run_letter", schema, run_id=run_id)

@@ -88,5 +88,7 @@ SELECT pgcron.forget_lane(:lane::text);
 SELECT w.decision, w.reason, w.run, w.outcome FROM pgcron.why(:schedule::text, :instant::timestamptz) w;
 
 -- name: run_status
-SELECT v.id, v.uuid::text, v.handler, v.schedule, v.state, v.attempt, v.due_at, v.started_at, v.finished_at, v.error, v.result::text
-FROM pgcron.runs v WHERE v.id = :run_id::bigint LIMIT 1;
+SELECT v.id, v.uuid::text, v.handler, v.schedule, v.state, v.attempt, v.due_at, v.started_at, v.finished_at, v.error, v.result::text,
+       p.done, p.total, p.note
+FROM pgcron.runs v LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
+WHERE v.id = :run_id::bigint LIMIT 1;

@@ -34,6 +34,11 @@ SELECT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
        (SELECT o.id FROM pgcron.run o WHERE r.overlap IS NOT NULL AND o.schedule_id = r.schedule_id AND o.overlap_slot IS NOT NULL AND o.id <> r.id LIMIT 1) AS slot_holder
 FROM pgcron.run r CROSS JOIN pgcron.cluster c LEFT JOIN pgcron.queue q ON q.name = r.queue AND q.paused_at IS NOT NULL WHERE r.id = :run_id::bigint;
 
+-- name: page_run_progress
+-- What the attempt under way last said of how far it is.
+SELECT p.at, p.done, p.total, p.note
+FROM pgcron.run r JOIN pgcron.progress p ON p.run_id = r.id AND p.attempt = r.attempt WHERE r.id = :run_id::bigint AND r.state = 'running';
+
 -- name: page_run_letter
 SELECT d.died_at, d.requeued_as, d.requeued_at, d.requeued_by, extract(epoch FROM d.timeout)::float8 AS timeout
 FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint;

@@ -49,6 +49,23 @@ JOIN pgcron.run r ON r.id = l.run_id AND r.token = l.token
 WHERE r.id = ANY(:run_ids)
   AND l.sequence > coalesce((SELECT max(seen.sequence) FROM pgcron.log seen WHERE seen.run_id = r.id AND seen.attempt = r.attempt), 0);
 
+-- name: put_progress
+-- The latest word of each run, in a narrow table of its own: the run's row is not touched. A late one, of a claim that is over,
+-- is refused by the token.
+INSERT INTO pgcron.progress AS told (run_id, attempt, at, done, total, note)
+SELECT r.id, r.attempt, p.at, p.done, p.total, p.note
+FROM unnest(:run_ids::bigint[], :tokens::uuid[], :times::timestamptz[], :dones::float8[], :totals::float8[], :notes::text[])
+     p(run_id, token, at, done, total, note)
+JOIN pgcron.run r ON r.id = p.run_id AND r.token = p.token
+WHERE r.id = ANY(:run_ids)
+ORDER BY r.id
+ON CONFLICT (run_id) DO UPDATE SET attempt = EXCLUDED.attempt, at = EXCLUDED.at, done = EXCLUDED.done, total = EXCLUDED.total, note = EXCLUDED.note;
+
+-- name: forget_progress
+-- Of runs that are over: whoever ends a run does not pay for looking.
+DELETE FROM pgcron.progress p WHERE p.run_id = ANY(ARRAY(
+  SELECT o.run_id FROM pgcron.progress o WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED));
+
 -- name: unaccounted
 -- The invariant of the ledger, as far as rows can tell: a decided fire whose run is neither alive nor in history, twice alive, or missing.
 SELECT o.schedule_id, o.fire_at, o.run_id FROM pgcron.occurrence o

@@ -16,7 +16,7 @@ from pgcron_ha.errors import NotFound
 from pgcron_ha.web.formats import duration, state_mark
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.pages.run_lines import LogPlace, log_place, log_view
-from pgcron_ha.web.run_contexts import AttemptLine, ChildRun, JsonText, RunView
+from pgcron_ha.web.run_contexts import AttemptLine, ChildRun, JsonText, ProgressBar, RunView
 from pgcron_ha.web.run_time import where_time_went
 from pgcron_ha.web.run_words import run_sentence, run_word
 from pgcron_ha.web.visit import Visit
@@ -45,6 +45,7 @@ class Found:
 
     run: dict[str, Any] | None
     waits: dict[str, Any] | None
+    progress: dict[str, Any] | None
     letter: dict[str, Any] | None
     attempts: list[dict[str, Any]]
     children: list[dict[str, Any]]
@@ -84,14 +85,16 @@ async def read_run(connection: Connection, schema: str, run_id: int, place: LogP
     run = await ask.run(connection, run_id, schema=schema)
     if run is None:
         near = await ask_runs.near_runs(connection, run_id, schema=schema)
-        return Found(None, None, None, [], [], [], near)
+        return Found(None, None, None, None, [], [], [], near)
     is_waiting = run["finished_at"] is None and run["state"] != "running"
+    is_running = run["state"] == "running"
     is_dead = run["state"] in ("dead", "lost")
     # One line and one attempt more than are shown tell that there are more.
     read_lines = ask.lines_before if place.side == "before" else ask.lines_after
     return Found(
         run=run,
         waits=await ask.waits_for(connection, run_id, schema=schema) if is_waiting else None,
+        progress=await ask.progress(connection, run_id, schema=schema) if is_running else None,
         letter=await ask.letter(connection, run_id, schema=schema) if is_dead else None,
         attempts=await ask.attempts(connection, run_id, limit=ask.ATTEMPTS + 1, schema=schema),
         children=await ask.children(connection, run_id, schema=schema)
@@ -119,6 +122,7 @@ def _view(
         else None,
         facts=_facts(visit, row),
         instants=_instants(row),
+        progress=_progress(found.progress),
         bar=where_time_went(row, shown, now),
         attempts=_attempts(row, shown, now),
         hidden_attempts=max(0, shown[-1]["attempt"] - 1) if len(found.attempts) > len(shown) else 0,
@@ -134,6 +138,16 @@ def _view(
         if row["place"] == _GONE
         else None,
     )
+
+
+def _progress(told: dict[str, Any] | None) -> ProgressBar | None:
+    if told is None:
+        return None
+    done, total = told["done"], told["total"]
+    if total is None:
+        return ProgressBar(f"{done:,.10g}", None, told["note"], told["at"])
+    share = min(100.0, 100 * done / total)
+    return ProgressBar(f"{done:,.10g} of {total:,.10g}", f"{share:.0f}", told["note"], told["at"])
 
 
 def _cancel_word(row: dict[str, Any], word: str) -> str | None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pgcron_ha.executors.base import SUCCEEDED, Failed, Interrupted, StopReason, Succeeded
-from tests.executors.http.calls import call, destination, executor
+from pgcron_ha.executors.progress import Progress
+from tests.executors.http.calls import call, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Route, Service, reset
 from tests.executors.running import context
 
@@ -35,9 +36,12 @@ async def test_work_is_asked_for_until_it_has_ended() -> None:
         ],
     }
     with Service(routes) as service:
-        outcome, lines = await call(service, args={"a": 1}, **POLL)
+        run = context(1, "http:d", {"a": 1})
+        async with executor(destination(service.url, **POLL)) as (running, record):
+            outcome = await outcome_of(running, record, run)
     assert isinstance(outcome, Succeeded)
     assert outcome.result == {"rows": 5}
+    assert record.reports == [Progress(40, 100, None)]
     asked, *questions = service.requests
     assert [each.method for each in questions] == ["GET"] * 5
     assert {each.headers["idempotency-key"] for each in service.requests} == {
@@ -45,7 +49,6 @@ async def test_work_is_asked_for_until_it_has_ended() -> None:
     }
     assert {each.headers["pgcron-fence"] for each in questions} == {asked.headers["pgcron-fence"]}
     assert [each.body for each in questions] == [b""] * 5
-    assert "progress: 40 of 100" in lines
 
 
 @pytest.mark.parametrize(
