@@ -49,10 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for ttl, seed in itertools.product(map(float, options.ttl.split(",")), seeds):
         settings = Settings(seed, options.minutes * 60, options.nodes, ttl, POINTS, None, only)
         play_and_add(settings, summary, keep=options.keep)
+        if options.report:  # after each: what was played is not lost with what comes later
+            Path(options.report).write_text(markdown(summary) + "\n")
     print(f"\nverdict: {summary.word}")
     _print_coverage(summary)
     if options.report:
-        Path(options.report).write_text(markdown(summary) + "\n")
         print(f"report: {options.report}")
     return EXIT_CODES[summary.word]
 
