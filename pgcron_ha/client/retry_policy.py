@@ -28,7 +28,7 @@ LONGEST_BASE: Final = timedelta(days=1)
 LONGEST_CAP: Final = timedelta(days=30)
 BACKOFFS: Final = ("exponential", "linear", "fixed")
 
-_CAUSE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:]{0,199}")
+_CAUSE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:]*")
 _CAUSE_RULE: Final = (
     "A cause is the name of an error's class, exit:N, signal:N, http:N, an SQLSTATE, failed, "
     f"timed_out or lease_lost; there may be {MOST_CAUSES}."

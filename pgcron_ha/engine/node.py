@@ -36,6 +36,7 @@ from pgcron_ha.engine.watch import Watch
 from pgcron_ha.engine.workforce import build_executors
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Executor, Interrupted, StopReason
+from pgcron_ha.executors.masking import remember_password
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.events import NodeLeft, ServiceFailed
 from pgcron_ha.telemetry.log import emit
@@ -60,6 +61,7 @@ class Node:
         """Raises ConfigError when no database is given or a capability can't be offered here."""
         self.settings = settings
         self._dsn = settings.required_dsn()
+        remember_password(self._dsn, os.environ.get("PGPASSWORD"))
         self._apps = list(apps)
         for app in apps:
             app.attach(self._dsn, settings.schema)

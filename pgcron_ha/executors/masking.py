@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 MASK: Final = "***"
 
@@ -63,6 +64,21 @@ def remember_secret(value: str | None) -> None:
     _secrets.add(value[:_LONGEST_SECRET])
     longest_first = sorted(_secrets, key=len, reverse=True)
     _known = re.compile("|".join(map(re.escape, longest_first)))
+
+
+def remember_password(dsn: str, *others: str | None) -> None:
+    """The password of a connection string (an address, or ``password=…``) is a secret from now on.
+
+    One that is also the name of the user or the database is none.
+    """
+    parts = urlsplit(dsn) if "://" in dsn else urlsplit("")
+    written = re.findall(r"(?:^|\s)(user|dbname|password)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)", dsn)
+    words = {name: re.sub(r"\\(.)", r"\1", value.strip("'")) for name, value in written}
+    names = {parts.username, parts.path.strip("/"), words.get("user"), words.get("dbname")}
+    raw = parts.password
+    for secret in (raw, None if raw is None else unquote(raw), words.get("password"), *others):
+        if secret not in names:
+            remember_secret(secret)
 
 
 def mask(text: str, limit: int | None = None) -> str:

@@ -159,9 +159,8 @@ END $$;
 CREATE FUNCTION pgcron.causes_are_fine(causes jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
-  SELECT CASE WHEN jsonb_typeof(causes) = 'array' THEN jsonb_array_length(causes) BETWEEN 1 AND 50
-    AND NOT EXISTS (SELECT FROM jsonb_array_elements(causes) cause WHERE jsonb_typeof(cause) <> 'string' OR (cause #>> '{}') !~ '^[A-Za-z0-9_][A-Za-z0-9_.:]{0,199}$')
-    ELSE false END $_$;
+  SELECT CASE WHEN jsonb_typeof(causes) = 'array' THEN
+    jsonb_array_length(causes) BETWEEN 1 AND 50 AND causes::text ~ '^\["[A-Za-z0-9_][A-Za-z0-9_.:]*"(, "[A-Za-z0-9_][A-Za-z0-9_.:]*")*\]$' ELSE false END $_$;
 
 CREATE FUNCTION pgcron.channel() RETURNS text
     LANGUAGE sql STABLE
@@ -527,6 +526,14 @@ BEGIN
                              (position - CASE kind WHEN 'weekday' THEN 1 ELSE 0 END)::text, 'g');
   END LOOP;
   RETURN result;
+END $$;
+
+CREATE FUNCTION pgcron.delays_are_fine(delays jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+  IF jsonb_typeof(delays) <> 'array' OR jsonb_array_length(delays) NOT BETWEEN 1 AND 100 THEN RETURN false; END IF;
+  RETURN NOT EXISTS (SELECT FROM jsonb_array_elements(delays) delay WHERE pgcron.policy_interval(delay) IS NULL);
 END $$;
 
 CREATE FUNCTION pgcron.delete_schedule(name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
@@ -908,6 +915,15 @@ EXCEPTION WHEN datetime_field_overflow THEN      -- a 13th month, a 30th of Febr
   RETURN false;
 END $_$;
 
+CREATE FUNCTION pgcron.interval_or_null(written text) RETURNS interval
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+  RETURN CASE WHEN written::interval BETWEEN '0' AND '366 days' THEN written::interval END;
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END $$;
+
 CREATE FUNCTION pgcron.judge_assertions() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1179,17 +1195,12 @@ END $$;
 CREATE FUNCTION pgcron.policy_interval(written jsonb) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE
     AS $$
-DECLARE
-  found interval;
 BEGIN
-  IF jsonb_typeof(written) = 'number' AND (written #>> '{}')::numeric BETWEEN 0 AND 31622400 THEN
-    found := make_interval(secs => (written #>> '{}')::float8);
-  ELSIF jsonb_typeof(written) = 'string' THEN
-    found := (written #>> '{}')::interval;
-  END IF;
-  RETURN CASE WHEN found BETWEEN '0' AND '366 days' THEN found END;
-EXCEPTION WHEN data_exception THEN
-  RETURN NULL;
+  CASE jsonb_typeof(written)
+    WHEN 'number' THEN RETURN CASE WHEN written::numeric BETWEEN 0 AND 31622400 THEN make_interval(secs => written::float8) END;
+    WHEN 'string' THEN RETURN pgcron.interval_or_null(written #>> '{}');
+    ELSE RETURN NULL;
+  END CASE;
 END $$;
 
 CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text) RETURNS bigint
@@ -1308,41 +1319,35 @@ CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean
 DECLARE
   known_keys text[] := '{backoff,base,cap,jitter,retry_for,retry_on,discard_on,snooze_on,snoozes}';
   a_cause text := 'A cause is the name of an error''s class, exit:N, signal:N, http:N, an SQLSTATE, failed, timed_out or lease_lost; there may be 50.';
-  key text;
-  given jsonb;
 BEGIN
   IF jsonb_typeof(policy) <> 'object' THEN
     RETURN pgcron.refuse_retry('it is a JSON ' || jsonb_typeof(policy), 'A retry policy is a JSON object.');
   ELSIF octet_length(policy::text) > 8192 THEN
     RETURN pgcron.refuse('PC004', format('retry has %s bytes', octet_length(policy::text)), 'A retry policy may have 8192 bytes as JSON text.', 'Name fewer causes.');
+  ELSIF policy - known_keys <> '{}' THEN
+    RETURN pgcron.refuse_retry(format('%L is no key of a policy', left((SELECT min(key) FROM jsonb_object_keys(policy - known_keys) key), 100)),
+      'The keys are ' || array_to_string(known_keys, ', ') || '.');
+  ELSIF policy ? 'backoff' AND NOT (policy -> 'backoff' IN ('"exponential"', '"linear"', '"fixed"') OR pgcron.delays_are_fine(policy -> 'backoff')) THEN
+    RETURN pgcron.refuse_retry(format('backoff %s is not known', left((policy -> 'backoff')::text, 100)),
+      'It is "exponential", "linear", "fixed" or a list of 1 to 100 delays: seconds or intervals of up to 366 days.');
+  ELSIF policy ? 'base' AND (pgcron.policy_interval(policy -> 'base') BETWEEN '1 microsecond' AND '1 day') IS NOT TRUE THEN
+    RETURN pgcron.refuse_retry(format('base %s is out of range', left((policy -> 'base')::text, 100)), 'The first retry waits up to this long: more than nothing, at most a day.');
+  ELSIF policy ? 'cap' AND (pgcron.policy_interval(policy -> 'cap') BETWEEN '1 microsecond' AND '30 days') IS NOT TRUE THEN
+    RETURN pgcron.refuse_retry(format('cap %s is out of range', left((policy -> 'cap')::text, 100)), 'No retry waits longer than this: more than nothing, at most 30 days.');
+  ELSIF policy ? 'jitter' AND jsonb_typeof(policy -> 'jitter') <> 'boolean' THEN
+    RETURN pgcron.refuse_retry(format('jitter is a JSON %s', jsonb_typeof(policy -> 'jitter')), 'It is true or false.');
+  ELSIF policy ? 'retry_for' AND (pgcron.policy_interval(policy -> 'retry_for') > '0') IS NOT TRUE THEN
+    RETURN pgcron.refuse_retry(format('retry_for %s is out of range', left((policy -> 'retry_for')::text, 100)),
+      'No retry begins later than this after the first attempt: more than nothing, at most 366 days.');
+  ELSIF policy ? 'retry_on' AND NOT pgcron.causes_are_fine(policy -> 'retry_on') THEN
+    RETURN pgcron.refuse_retry(format('retry_on %s is no list of causes', left((policy -> 'retry_on')::text, 100)), a_cause);
+  ELSIF policy ? 'discard_on' AND NOT pgcron.causes_are_fine(policy -> 'discard_on') THEN
+    RETURN pgcron.refuse_retry(format('discard_on %s is no list of causes', left((policy -> 'discard_on')::text, 100)), a_cause);
+  ELSIF policy ? 'snooze_on' AND NOT pgcron.snoozes_are_fine(policy -> 'snooze_on') THEN
+    RETURN pgcron.refuse_retry(format('snooze_on %s does not name causes and delays', left((policy -> 'snooze_on')::text, 100)), 'It is an object of causes and delays. ' || a_cause);
+  ELSIF policy ? 'snoozes' AND ((policy ->> 'snoozes') ~ '^\d{1,4}$' AND jsonb_typeof(policy -> 'snoozes') = 'number' AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN
+    RETURN pgcron.refuse_retry(format('snoozes %s is out of range', left((policy -> 'snoozes')::text, 100)), 'A run may be snoozed 0 to 1000 times.');
   END IF;
-  FOR key, given IN SELECT each.key, each.value FROM jsonb_each(policy) each LOOP
-    CASE
-      WHEN key <> ALL (known_keys) THEN
-        RETURN pgcron.refuse_retry(format('%L is no key of a policy', left(key, 100)), 'The keys are ' || array_to_string(known_keys, ', ') || '.');
-      WHEN key = 'backoff' AND (given IN ('"exponential"', '"linear"', '"fixed"') OR CASE WHEN jsonb_typeof(given) = 'array' THEN
-             jsonb_array_length(given) BETWEEN 1 AND 100 AND NOT EXISTS (SELECT FROM jsonb_array_elements(given) delay WHERE pgcron.policy_interval(delay) IS NULL) END) IS NOT TRUE THEN
-        RETURN pgcron.refuse_retry(format('backoff %s is not known', left(given::text, 100)),
-          'It is "exponential", "linear", "fixed" or a list of 1 to 100 delays: seconds or intervals of up to 366 days.');
-      WHEN key = 'base' AND (pgcron.policy_interval(given) > '0' AND pgcron.policy_interval(given) <= '1 day') IS NOT TRUE THEN
-        RETURN pgcron.refuse_retry(format('base %s is out of range', left(given::text, 100)), 'The first retry waits up to this long: more than nothing, at most a day.');
-      WHEN key = 'cap' AND (pgcron.policy_interval(given) > '0' AND pgcron.policy_interval(given) <= '30 days') IS NOT TRUE THEN
-        RETURN pgcron.refuse_retry(format('cap %s is out of range', left(given::text, 100)), 'No retry waits longer than this: more than nothing, at most 30 days.');
-      WHEN key = 'jitter' AND jsonb_typeof(given) <> 'boolean' THEN
-        RETURN pgcron.refuse_retry(format('jitter is a JSON %s', jsonb_typeof(given)), 'It is true or false.');
-      WHEN key = 'retry_for' AND (pgcron.policy_interval(given) > '0') IS NOT TRUE THEN
-        RETURN pgcron.refuse_retry(format('retry_for %s is out of range', left(given::text, 100)), 'No retry begins later than this after the first attempt: more than nothing, at most 366 days.');
-      WHEN key IN ('retry_on', 'discard_on') AND NOT pgcron.causes_are_fine(given) THEN
-        RETURN pgcron.refuse_retry(format('%s %s is no list of causes', key, left(given::text, 100)), a_cause);
-      WHEN key = 'snooze_on' AND (CASE WHEN jsonb_typeof(given) = 'object' THEN
-             pgcron.causes_are_fine((SELECT coalesce(jsonb_agg(pair.key), '[]') FROM jsonb_each(given) pair))
-             AND NOT EXISTS (SELECT FROM jsonb_each(given) pair WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE) END) IS NOT TRUE THEN
-        RETURN pgcron.refuse_retry(format('snooze_on %s does not name causes and delays', left(given::text, 100)), 'It is an object of causes and delays. ' || a_cause);
-      WHEN key = 'snoozes' AND (CASE WHEN jsonb_typeof(given) = 'number' THEN given::text ~ '^\d{1,4}$' AND (given #>> '{}')::numeric <= 1000 END) IS NOT TRUE THEN
-        RETURN pgcron.refuse_retry(format('snoozes %s is out of range', left(given::text, 100)), 'A run may be snoozed 0 to 1000 times.');
-      ELSE
-    END CASE;
-  END LOOP;
   RETURN true;
 END $_$;
 
@@ -1766,6 +1771,15 @@ CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::in
   SELECT pg_notify(pgcron.channel(), 'run') $$;
 
 COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, rate integer, per interval, actor text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
+
+CREATE FUNCTION pgcron.snoozes_are_fine(naps jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+  IF jsonb_typeof(naps) <> 'object' THEN RETURN false; END IF;
+  RETURN pgcron.causes_are_fine((SELECT coalesce(jsonb_agg(pair.key), '[]') FROM jsonb_each(naps) pair))
+     AND NOT EXISTS (SELECT FROM jsonb_each(naps) pair WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE);
+END $$;
 
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,

@@ -17,7 +17,7 @@ from pgcron_ha.executors.failures import (
     outcome_of_error,
 )
 from pgcron_ha.executors.fingerprints import fingerprint_of, normalized
-from pgcron_ha.executors.masking import MASK, mask, remember_secret
+from pgcron_ha.executors.masking import MASK, mask, remember_password, remember_secret
 from tests.executors.running import context
 
 
@@ -205,6 +205,29 @@ def test_a_known_secret_is_masked_wherever_it_stands() -> None:
         remember_secret(secret)
 
     assert mask("it said tr0ub4dor&3 and tr0ub4dor, abc") == f"it said {MASK} and {MASK}, abc"
+
+
+@pytest.mark.usefixtures("own_secrets")
+@pytest.mark.parametrize(
+    ("dsn", "said"),
+    [
+        ("postgresql://app:p%40ss-word@db:5432/shop", "it said p@ss-word or p%40ss-word"),
+        ("host=db password='p@ss word' user=app", "it said p@ss word"),
+        ("host=db password=p@ss-word", "it said p@ss-word"),
+    ],
+)
+def test_the_password_of_the_node_s_own_database_is_a_secret(dsn: str, said: str) -> None:
+    remember_password(dsn, None)
+
+    assert "ss" not in mask(said)
+
+
+@pytest.mark.usefixtures("own_secrets")
+@pytest.mark.parametrize("dsn", ["postgresql://postgres:postgres@db/x", "dbname=shop", "/run/x"])
+def test_what_is_a_name_too_is_no_secret(dsn: str) -> None:
+    remember_password(dsn)
+
+    assert mask("postgres of shop") == "postgres of shop"
 
 
 @pytest.mark.usefixtures("own_secrets")
