@@ -64,14 +64,15 @@ async def test_a_request_of_a_node_that_died_is_sent_again_with_its_key_and_a_hi
         offer(cluster, service, "call")
         first = cluster.start("a")
         [run] = await enqueue(connection, "http:call", args={"day": "monday"})
-        await until("it is called", lambda: len(service.requests) == 1)
+        await until("it is called", lambda: len(service.requests) == 1, deadline=30)
+        first.kill9()
         service.routes["/call/monday"] = Answer(204)
         cluster.start("b")
-        first.kill9()
-        [row] = await ended(connection, run)
+        [row] = await ended(connection, run, deadline=60)
 
     assert (row["outcome"], row["node"]) == ("succeeded", "b")
-    lost, again = (each.headers for each in service.requests)
+    # On a starved machine the second node, too, may lose its lease and be asked again.
+    lost, *_, again = (each.headers for each in service.requests)
     assert lost["idempotency-key"] == again["idempotency-key"]
     assert int(lost["pgcron-fence"]) < int(again["pgcron-fence"])
     assert lost["pgcron-token"] != again["pgcron-token"]
