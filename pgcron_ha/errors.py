@@ -13,7 +13,12 @@
     ├── Refused             a privilege, a mode or a policy forbids it                PC013
     ├── SchemaError         the schema is missing, too old or too new                 PC020
     ├── DatabaseUnavailable no connection, or a server that can't be used             PC021
-    └── ConfigError         a setting or the configuration file                       PC030
+    ├── ConfigError         a setting or the configuration file                       PC030
+    ├── RunNotSucceeded     a run that was waited for ended without success
+    │   ├── RunFailed       dead, lost, or what it depended on failed
+    │   ├── RunCancelled    by somebody or by its own handler
+    │   └── RunNotStarted   skipped, superseded or expired
+    └── WaitTimedOut        a run that was waited for goes on
 
 SQL functions and constraints raise the same SQLSTATEs (class ``PC``), so that Python, SQL and the
 command line say the same sentence. `from_sqlstate` is the way back from the database.
@@ -104,6 +109,36 @@ class ConfigError(PgcronError):
     """A setting, an environment variable or the configuration file."""
 
     sqlstate = "PC030"
+
+
+class RunNotSucceeded(PgcronError):
+    """A run that was waited for ended without success: `run_id`, its `outcome` and `error`."""
+
+    def __init__(self, run_id: int, outcome: str, error: str | None = None) -> None:
+        super().__init__(
+            f"run {run_id} ended {outcome}",
+            error,
+            f"`pgcron-ha runs show {run_id}` shows its attempts.",
+        )
+        self.run_id = run_id
+        self.outcome = outcome
+        self.error = error
+
+
+class RunFailed(RunNotSucceeded):
+    """It is dead or lost, or what it depended on failed."""
+
+
+class RunCancelled(RunNotSucceeded):
+    """Somebody, or its own handler, cancelled it."""
+
+
+class RunNotStarted(RunNotSucceeded):
+    """It was skipped, superseded, or did not start in time."""
+
+
+class WaitTimedOut(PgcronError, TimeoutError):
+    """A run that was waited for is not over; it goes on."""
 
 
 def from_sqlstate(

@@ -13,6 +13,7 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import json_option
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.cli.watching import follow, print_end
 from pgcron_ha.client.new_runs import request_new_run, send_runs
 from pgcron_ha.client.run_request import request_run
 from pgcron_ha.errors import InvalidInput, TooLarge
@@ -49,6 +50,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 )
 @arguments.retry_option()
 @click.option("--lane", help="A key: so many runs with it execute at once as the lane has slots.")
+@click.option("--wait", is_flag=True, help="Follow the run until it ends; prints its result.")
 @json_option
 def enqueue_command(
     handler: str | None,
@@ -57,6 +59,7 @@ def enqueue_command(
     due: str | None,
     key: str | None,
     timeout: str | None,
+    wait: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -73,8 +76,13 @@ def enqueue_command(
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
         request = request_run(handler, args, idempotency_key=key, **given)
-        print_run_id(on_database(lambda s: request.send(s.connection, s.schema, s.actor)), as_json)
+        run_id = on_database(lambda s: request.send(s.connection, s.schema, s.actor))
+        print_run_id(run_id, as_json)
+        if wait:
+            print_end(on_database(lambda s: follow(s, run_id)), as_json)
         return
+    if wait:
+        raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
     if key is not None:
         raise click.UsageError("--key names one run; in a file each line has an idempotency_key")
     requests = _requests(file, {"handler": handler, "args": args, **given})

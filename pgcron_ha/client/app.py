@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.enqueued_run import EnqueuedRun
 from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
 from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import request_run
-from pgcron_ha.client.run_status import RunStatus, read_status
+from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
+from pgcron_ha.client.waiting import Waiting, require_success
 from pgcron_ha.config import load_settings
 from pgcron_ha.db import doors
 from pgcron_ha.db.clients import ClientPools
@@ -66,6 +70,7 @@ class App:
         self._handlers: dict[str, PythonHandler] = {}
         self._schedules: dict[str, CodeSchedule] = {}
         self._pools = ClientPools()
+        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiting] = WeakKeyDictionary()
 
     @property
     def schema(self) -> str:
@@ -175,8 +180,8 @@ class App:
         retry: RetryPolicy | str | None = None,
         lane: str | None = None,
         conn: Any = None,
-    ) -> int:
-        """Ask for one run; its id.
+    ) -> EnqueuedRun:
+        """Ask for one run; its id, an int that can be waited for (``await run.result()``).
 
         The handler is a registered function, or a name: ``report``, ``shell:backup``. The args of
         a handler of this App are judged by its annotations, unless `check_args` is False: nodes
@@ -207,7 +212,7 @@ class App:
         if check_args:
             self._check_args(request.handler, request.args)
         async with self._connection(conn) as connection:
-            return await request.send(connection, self.schema)
+            return EnqueuedRun.of(await request.send(connection, self.schema), self)
 
     async def enqueue_many(
         self, runs: Iterable[NewRun], *, check_args: bool = True, conn: Any = None
@@ -228,6 +233,24 @@ class App:
         async with self._connection(conn) as connection:
             return await read_status(connection, run_id, self.schema)
 
+    async def wait(self, run_id: int, timeout: float | None = None) -> RunStatus:
+        """How a run ended, when it has. Raises NotFound, WaitTimedOut after `timeout` seconds.
+
+        It is looked for at once, then more and more rarely, twice a second in the end; all that an
+        event loop waits for is one question. While the database is away it is waited on.
+        """
+        status = await self.run(run_id)
+        if not status.is_ended:
+            await self._waiting_here().until_ended(run_id, timeout)
+            status = await self.run(run_id)
+        return status
+
+    async def result(self, run_id: int, timeout: float | None = None) -> Any:
+        """What its handler returned, when it has. Raises as `wait`, and RunFailed, RunCancelled or
+        RunNotStarted (each is RunNotSucceeded) for a run that ended otherwise.
+        """
+        return require_success(await self.wait(run_id, timeout)).result
+
     async def cancel_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
         async with self._connection(conn) as connection:
@@ -245,7 +268,10 @@ class App:
                 await schedule.put(connection, schema or self.schema)
 
     async def close(self) -> None:
-        """Close the connections that were opened in this event loop."""
+        """Close the connections that were opened in this event loop; who waits is told so."""
+        waiting = self._waiting.pop(asyncio.get_running_loop(), None)
+        if waiting is not None:
+            waiting.close()
         await self._pools.close()
 
     async def __aenter__(self) -> Self:
@@ -261,6 +287,13 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App handlers={len(self._handlers)} schedules={len(self._schedules)}>"
+
+    def _waiting_here(self) -> Waiting:
+        return self._waiting.setdefault(asyncio.get_running_loop(), Waiting(self._ended_among))
+
+    async def _ended_among(self, run_ids: list[int]) -> list[int]:
+        async with self._connection(None) as connection:
+            return await ended_among(connection, run_ids, self.schema)
 
     def _check_args(self, handler: str, args: str) -> None:
         """Raises InvalidInput for args that a handler of this App would refuse."""

@@ -46,6 +46,12 @@ class RunStatus:
         return self.outcome is not None
 
 
+async def ended_among(connection: Any, run_ids: list[int], schema: str) -> list[int]:
+    """Those of these runs that are not alive."""
+    (found,) = await fetch_row(connection, load(schema)["ended_runs"], {"run_ids": run_ids})
+    return list(found)
+
+
 async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
     """The run of that id, alive or ended. Raises NotFound."""
     row = await fetch_row(connection, load(schema)["run_status"], {"run_id": run_id})

@@ -136,6 +136,34 @@ def test_how_far_a_run_is_is_shown_while_it_executes(cli: Cli, execute: Execute)
     assert "progress       38 % (3 of 8) copying" in cli("runs", "show", run).out
 
 
+def test_a_run_is_watched_until_it_ends(cli: Cli, execute: Execute) -> None:
+    insert_ended(execute, 900, "succeeded")
+    insert_ended(execute, 901)
+
+    assert cli("runs", "watch", 900).out == "[1]\n"
+    (row,) = cli("runs", "watch", 900, "--json").rows
+    assert (row["state"], row["result"]) == ("succeeded", [1])
+    answer = cli("runs", "watch", 901)
+    assert (answer.code, answer.out) == (1, "")
+    assert "run 901 ended dead" in answer.err
+    assert "it broke" in answer.err
+
+    waiting = int(cli("enqueue", "py:x").out)
+    answer = cli("runs", "watch", waiting, "--timeout", "50ms")
+    assert answer.code == 1
+    assert f"run {waiting} ready, attempt 0" in answer.err
+    assert f"run {waiting} is not over after 0.05 s" in answer.err
+    assert cli("runs", "watch", waiting + 1).code == 1
+
+
+def test_an_enqueued_run_is_followed_to_its_result(cli: Cli, execute: Execute) -> None:
+    insert_ended(execute, 900, "succeeded")
+    execute("INSERT INTO pgcron.idempotency VALUES ('k', 900, now() + interval '1 day')")
+
+    assert cli("enqueue", "py:x", "--key", "k", "--wait").out == "900\n[1]\n"
+    assert cli("enqueue", "--file", "-", "--wait").code == 2
+
+
 def test_what_a_run_printed_comes_in_order(cli: Cli, execute: Execute) -> None:
     run_id = int(cli("enqueue", "py:x").out)
     execute(

@@ -87,6 +87,11 @@ SELECT pgcron.forget_lane(:lane::text);
 -- name: why
 SELECT w.decision, w.reason, w.run, w.outcome FROM pgcron.why(:schedule::text, :instant::timestamptz) w;
 
+-- name: ended_runs
+-- Those of these that are not alive: ended, or never there. One look for all that a process waits for.
+SELECT coalesce(array_agg(given.id), '{}') AS run_ids FROM unnest(:run_ids::bigint[]) given(id)
+WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = given.id);
+
 -- name: run_status
 SELECT v.id, v.uuid::text, v.handler, v.schedule, v.state, v.attempt, v.due_at, v.started_at, v.finished_at, v.error, v.result::text,
        p.done, p.total, p.note

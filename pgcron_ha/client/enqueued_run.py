@@ -1,0 +1,34 @@
+"""`EnqueuedRun`: the id of a run, and a way to wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgcron_ha.client.app import App
+    from pgcron_ha.client.run_status import RunStatus
+
+
+class EnqueuedRun(int):
+    """What `App.enqueue` gives: the run's id, an integer wherever one is wanted."""
+
+    _app: App
+
+    @classmethod
+    def of(cls, run_id: int, app: App) -> EnqueuedRun:
+        """The run of that id, behind the door of `app`."""
+        made = cls(run_id)
+        made._app = app
+        return made
+
+    async def status(self) -> RunStatus:
+        """How it stands. Raises NotFound before the transaction that enqueued it has committed."""
+        return await self._app.run(int(self))
+
+    async def wait(self, timeout: float | None = None) -> RunStatus:
+        """As `App.wait`."""
+        return await self._app.wait(int(self), timeout)
+
+    async def result(self, timeout: float | None = None) -> Any:
+        """As `App.result`."""
+        return await self._app.result(int(self), timeout)
