@@ -14,7 +14,7 @@ import asyncpg
 from pgcron_ha.db.connecting import CONNECTION_ERRORS, prepare_connection, unavailable
 
 _RESET_SECONDS: Final = 10.0
-_CONNECT_SECONDS: Final = 5.0
+_CONNECT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
 _UNUSED_SECONDS: Final = 60.0
 # SET after connecting, not start-up parameters, which a transaction pooler may refuse.
@@ -28,7 +28,7 @@ _SETTINGS: Final = "; ".join(
         "SET tcp_keepalives_count = 3",
     )
 )
-# What `Connection.reset` leaves as the handler made it.
+# What asyncpg's own reset leaves as the handler made it.
 _TIDY: Final = "SET SESSION AUTHORIZATION DEFAULT; DISCARD TEMP; "
 
 
@@ -104,8 +104,8 @@ class HandlerPool:
             await self._prepare_more(connection)
 
     async def _tidy(self, connection: Any) -> None:
-        await connection.reset(timeout=_RESET_SECONDS)
-        await connection.execute(_TIDY + self._settings)
+        # The pool has rolled back and forgotten listeners before. All of it in one round trip.
+        await connection.execute(f"{connection.get_reset_query()}\n{_TIDY}{self._settings}")
 
 
 def cut(connection: Any) -> None:

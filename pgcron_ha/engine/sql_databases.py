@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pgcron_ha.config import Settings
 from pgcron_ha.config.secret_reference import SecretReference
@@ -10,6 +11,7 @@ from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.sql_session import SqlDatabase
 from pgcron_ha.engine.recorder import Recorder
 from pgcron_ha.engine.runner import Runner
+from pgcron_ha.executors.masking import remember_secret
 from pgcron_ha.executors.sql import SqlExecutor
 from pgcron_ha.telemetry.events import ProfileIsRisky
 from pgcron_ha.telemetry.log import emit
@@ -33,7 +35,7 @@ def sql_executor(settings: Settings, runner: Runner, recorder: Recorder) -> SqlE
 def _database(profile: SqlProfile, settings: Settings) -> SqlDatabase:
     return SqlDatabase(
         _dsn_of(profile, settings),
-        None if profile.password is None else profile.password.read,
+        None if profile.password is None else partial(_read, profile.password),
         profile.connections,
         settings.schema,
         settings.node.name,
@@ -44,6 +46,13 @@ def _dsn_of(profile: SqlProfile, settings: Settings) -> Callable[[], str]:
     if profile.dsn is None:
         return settings.required_dsn
     if isinstance(profile.dsn, SecretReference):
-        return profile.dsn.read
+        return partial(_read, profile.dsn)
     written = profile.dsn
     return lambda: written
+
+
+def _read(secret: SecretReference) -> str:
+    """The secret, which is masked from now on wherever it would be stored or shown."""
+    found = secret.read()
+    remember_secret(found)
+    return found

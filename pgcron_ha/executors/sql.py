@@ -1,7 +1,9 @@
 """Executes ``sql:`` profiles: statements of the node's configuration in databases it names.
 
 One event loop in a thread of its own. A stop cancels the statement through another connection;
-what does not end then, and everything when the node's lease is over, loses its session.
+what does not end then, and everything when the node's lease is over, loses its session. A frozen
+node can do neither: what must not go on beside the next attempt is a transactional profile, or says
+`SELECT pgcron.assert_token(:pgcron_run_id, :pgcron_token)` in the product's database.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 from tests.benchmarks import (
     backlog,
     crash,
+    delivery,
     drain,
     enqueue,
     fire_times,
@@ -46,6 +47,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "enqueue": enqueue.one_by_one,
     "enqueue_bulk": enqueue.in_bulk,
     "drain": drain.benchmark,
+    "delivery": delivery.benchmark,
     "backlog": backlog.benchmark,
     "limits": limits.benchmark,
     "held_horizon": held_horizon.benchmark,

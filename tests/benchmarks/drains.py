@@ -6,7 +6,7 @@ import asyncio
 import json
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,18 +78,24 @@ async def drain_with_node(
     keeps_rows: bool = False,
     lane: str | None = None,
     queues: Sequence[str] = ("default",),
+    change: str | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Drain:
     """The runs wait behind a pause until the node has joined.
 
     `held`: a transaction holds the xmin horizon meanwhile. `keeps_rows`: other rows of the tables
     stay; else they are emptied. `lane`: that of run ``number``, in SQL. The node takes from
-    `queues`.
+    `queues`. `change` makes other runs of them before, `settings` another node.
     """
     await stage.fill_runs(place.observer, runs, keeps_rows=keeps_rows, lane=lane)
+    if change is not None:
+        await place.observer.execute(change)
+        await stage.settle(place.observer, "pgcron.run")
     async with AsyncExitStack() as stack:
         if held:
             await stack.enter_async_context(stage.held_horizon(place.dsn))
-        node = stack.enter_context(NodeProcess(place.dsn, {"NODE_QUEUES": ",".join(queues)}))
+        chosen = {"NODE_QUEUES": ",".join(queues), **(settings or {})}
+        node = stack.enter_context(NodeProcess(place.dsn, chosen))
         incarnation = await stage.joined(place.observer, node)
         claims = await place.observer.fetchval("SELECT last_value FROM pgcron.fence")
         worker, server = machine.cpu_seconds(node.pid), place.server_cpu()

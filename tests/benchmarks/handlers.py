@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from typing import Any
+
+import asyncpg
 
 from pgcron_ha import App
 from pgcron_ha.executors.context import Context
@@ -11,6 +15,8 @@ from tests.benchmarks.starts import StartRecorder
 app = App()
 calls = 0
 _starts = StartRecorder()
+_pool: Any = None
+_PAY = "UPDATE public.paid SET times = times + 1 WHERE id = $1"
 
 
 @app.handler()
@@ -36,3 +42,21 @@ async def hold(context: Context, seconds: float) -> None:
     """Record the start, and last."""
     _starts.record(context.run_id, context.attempt, 0.0)
     await asyncio.sleep(seconds)
+
+
+@app.handler()
+async def pay_together(context: Context, t: int, k: str) -> None:
+    """One effect in the transaction that completes the run."""
+    async with context.connection() as own:
+        await own.execute(_PAY, context.run_id % 10_000)
+
+
+@app.handler()
+async def pay_apart(context: Context, t: int, k: str) -> None:
+    """The same effect in a transaction of its own."""
+    global _pool
+    if _pool is None:
+        _pool = asyncpg.create_pool(os.environ["PGCRON_HA_DSN"], min_size=0, max_size=16)
+    pool = await _pool
+    async with pool.acquire() as own, own.transaction():
+        await own.execute(_PAY, context.run_id % 10_000)

@@ -12,6 +12,8 @@ class Sizes:
 
     drain_runs: int = 50_000
     drain_rounds: int = 3
+    delivery_runs: int = 10_000
+    delivery_rounds: int = 3
     enqueue_blocks: int = 30
     enqueue_block: int = 100
     bulk_blocks: int = 10
@@ -55,6 +57,8 @@ FULL: Final = Sizes()
 QUICK: Final = Sizes(
     drain_runs=20_000,
     drain_rounds=2,
+    delivery_runs=3_000,
+    delivery_rounds=2,
     enqueue_blocks=10,
     bulk_blocks=4,
     bulk_rows=2_000,
@@ -84,6 +88,8 @@ QUICK: Final = Sizes(
 TINY: Final = Sizes(
     drain_runs=300,
     drain_rounds=1,
+    delivery_runs=100,
+    delivery_rounds=1,
     enqueue_blocks=1,
     enqueue_block=5,
     bulk_blocks=1,

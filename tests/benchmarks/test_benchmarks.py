@@ -12,7 +12,7 @@ from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import Result, percentile, table
 
 _ROOT = Path(__file__).resolve().parents[2]
-_OF_RUNS = "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,hourly,first_run"
+_OF_RUNS = "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,delivery,hourly,first_run"
 _OF_SCHEDULES = (
     "backlog,limits,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip,"
     "crash"

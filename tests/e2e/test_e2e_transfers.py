@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster
 from tests.e2e.transfers import play
 
 
+@pytest.mark.timeout(240)  # it has no deadline of its own: what is judged is what happened
 async def test_each_transfer_is_applied_once_whatever_is_killed(
     cluster: Cluster, connection: Connection
 ) -> None:
-    report = await play(cluster, connection, 600, seconds=8, pause=0.7)
+    report = await play(cluster, connection, 400, seconds=8, pause=0.7, most_kills=8)
 
     print("\n".join(report.lines()))
     assert report.broken == []
-    assert report.kills >= 5
+    assert report.kills >= 3

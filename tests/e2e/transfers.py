@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -91,10 +91,11 @@ async def play(
     *,
     seconds: float,
     pause: float = 1.0,
+    most_kills: int | None = None,
     seed: int = 1,
 ) -> Report:
     """So many transfers fall due within `seconds`; a node is killed each `pause` and begins again
-    under its name, until everything has ended.
+    under its name, until everything has ended, or `most_kills` times.
     """
     chance = random.Random(seed)
     await connection.execute(_TABLES)
@@ -112,22 +113,24 @@ async def play(
         due = began + pause * turns
         await until("the next kill", partial(_is_past, due), deadline=pause + 60)
         name = chance.choice(NODES)
-        if nodes[name].has_joined():  # else it has not even begun; its turn comes
+        may_kill = most_kills is None or kills < most_kills
+        if may_kill and nodes[name].has_joined():  # else it has not even begun; its turn comes
             nodes[name].kill9()
             nodes[name] = cluster.spawn(name, app=APP)
             kills += 1
-        assert boottime() < began + 20 * seconds + 60, "it does not end"
+        assert boottime() < began + 20 * seconds + 120, "it does not end"
     return await _judge(cluster, connection, count, others, kills, boottime() - began)
 
 
 async def _ask(
     connection: Connection, handler: str, ahead: timedelta, args: Any, **columns: Any
 ) -> None:
-    now = await connection.fetchval("SELECT clock_timestamp()")
     if columns["delivery"] != "at_most_once":  # kills and conflicts alone must not end it
         columns |= {"max_attempts": 100}
     policy = {"retry_base": timedelta(seconds=0.05), "retry_cap": timedelta(seconds=1)}
-    await enqueue(connection, handler, args=args, due_at=now + ahead, **policy, **columns)
+    await enqueue(
+        connection, handler, args=args, due_at=datetime.now(UTC) + ahead, **policy, **columns
+    )
 
 
 async def _enqueue(
