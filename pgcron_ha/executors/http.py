@@ -25,7 +25,7 @@ from pgcron_ha.executors.context import Context, StopReason
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.http_address import AddressRefused
 from pgcron_ha.executors.http_answer import outcome_of_answer
-from pgcron_ha.executors.http_client import HttpClient, TooManyRedirects, tls_context
+from pgcron_ha.executors.http_client import HttpClient, Origin, TooManyRedirects, tls_context
 from pgcron_ha.executors.http_operation import Operation
 from pgcron_ha.executors.http_request import authorization_header, render_request
 from pgcron_ha.executors.masking import remember_secret
@@ -122,7 +122,8 @@ def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> 
         limit = destination.request_timeout
         return Failed("RequestTimeout", f"no whole answer within {limit:g} s")
     name = type(error).__name__ if isinstance(error, httpx.HTTPError) else "ResolveError"
-    return Failed(name, bounded_text(masker.mask(str(error) or name)))
+    message = f"{Origin.of(destination.url).header}: {str(error) or name}"
+    return Failed(name, bounded_text(masker.mask(message)))
 
 
 def _tls_contexts(

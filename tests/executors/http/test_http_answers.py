@@ -59,12 +59,14 @@ async def test_a_service_that_is_not_there_is_tried_again() -> None:
     outcome, _ = await call(service)
     assert isinstance(outcome, Failed)
     assert (outcome.error_class, outcome.retry) == ("ConnectError", True)
+    assert outcome.message.startswith(f"127.0.0.1:{service.port}: ")
 
 
 async def test_a_name_nobody_knows_is_tried_again() -> None:
     outcome, _ = await call_url("http://no-such-name.invalid/")
     assert isinstance(outcome, Failed)
     assert (outcome.error_class, outcome.retry) == ("ResolveError", True)
+    assert outcome.message.startswith("no-such-name.invalid: ")
 
 
 async def test_an_exchange_that_takes_too_long_is_tried_again() -> None:
