@@ -59,7 +59,7 @@ def node_command(
 
 def run_node(settings: Settings, *, with_web: bool = False) -> int:
     """Runs a node with these settings in this process; returns the exit code."""
-    log.set_up(settings.log.format, settings.log.level)
+    log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
     apps = [load_app(place) for place in settings.node.apps]
     run(live(settings, apps, with_web=with_web))

@@ -48,6 +48,7 @@ class Home:
             raise ConfigError(
                 f"{_MAX_TWINS} nodes named {node!r} run here", None, "Give each its own node.name."
             )
+        _held.add(self.descriptor)
         if self.is_twin:
             emit(NodeHasATwin(node, str(self.directory)))
         os.ftruncate(self.descriptor, 0)
@@ -57,6 +58,7 @@ class Home:
 
     def release(self) -> None:
         """Gives the lock back, unless a child still holds it."""
+        _held.discard(self.descriptor)
         os.close(self.descriptor)
 
     def _open_lock(self) -> int:
@@ -81,6 +83,19 @@ class Home:
             mark = uuid4().hex
             path.write_text(mark, encoding="ascii")
             return mark
+
+
+_held: Final[set[int]] = set()
+
+
+def _let_go_after_fork() -> None:
+    """A process that a handler forked, and that may outlive the node, does not hold its lock."""
+    for descriptor in _held:
+        os.close(descriptor)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_after_fork)
 
 
 def _lock(descriptor: int) -> bool:

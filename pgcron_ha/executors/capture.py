@@ -86,6 +86,10 @@ class _CapturedStream:
         for line in lines:
             self.write(line)
 
+    def close(self) -> None:
+        """Only what is written is pushed on: all runs and the process itself share the stream."""
+        self.original.flush()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.original, name)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
+import os
 import sys
 from typing import Any, TextIO
 
@@ -11,6 +13,8 @@ from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import Event
 
 LOGGER = "pgcron_ha"
+
+_ABOVE_USUAL = 100  # where nobody looks who closes "all the pipes"
 
 
 def emit(event: Event) -> None:
@@ -21,6 +25,18 @@ def emit(event: Event) -> None:
     COUNTERS.saw(event)
     sentence = event.sentence().encode("utf-8", "backslashreplace").decode("utf-8")
     logging.getLogger(LOGGER).log(event.level, "%s", sentence, extra={"event": event})
+
+
+def lasting_stderr() -> TextIO:
+    """This process's stderr under a number of its own: a handler that closes 1 and 2 ends neither
+    the log, nor makes it write into whatever gets those numbers next.
+    """
+    try:
+        number = fcntl.fcntl(sys.stderr.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE_USUAL)
+    except (AttributeError, OSError, ValueError):  # none, or none with a number
+        return sys.stderr
+    return os.fdopen(number, "w", encoding=sys.stderr.encoding, errors="backslashreplace",
+                     buffering=1)  # fmt: skip
 
 
 def set_up(style: str = "text", level: str = "info", stream: TextIO | None = None) -> None:
