@@ -336,11 +336,11 @@ BEGIN
            array_agg(picked.id) FILTER (WHERE picked.position > claim_limited.free AND picked.delivery <> 'at_least_once')
       INTO chosen, slots, left_waiting FROM (
       WITH held AS MATERIALIZED (
-        SELECT l.lane, l.slots, h.runs, quota.room AS quota, CASE WHEN h.runs > 0 THEN
+        SELECT l.lane, l.slots, h.runs, quota.starts AS quota, CASE WHEN h.runs > 0 THEN
                  ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
           FROM pgcron.lane_slots(lanes) l
          CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h
-          LEFT JOIN LATERAL (SELECT w.room FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w WHERE l.rate IS NOT NULL) quota ON true),
+          LEFT JOIN LATERAL (SELECT w.room AS starts FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w WHERE l.rate IS NOT NULL) quota ON true),
       head AS MATERIALIZED (
         SELECT d.*, l.slots, l.runs, l.quota, l.open
           FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room) d

@@ -424,6 +424,17 @@ async def test_no_more_runs_start_in_any_span_of_time_than_the_rate_allows(
     assert starts[-1] - starts[0] >= 3 * seconds * 0.99
 
 
+async def test_a_high_rate_costs_no_more_than_a_low_one(connection: Connection) -> None:
+    """Beside a run that holds a slot: the free ones are counted up to what is asked for."""
+    node = await join(connection)
+    await connection.execute("SELECT pgcron.set_lane('a', NULL, 1000000, '1 second')")
+    await enqueue(connection, 30, lane="a")
+    await claim_limited(connection, node, 5)
+
+    await connection.execute("SET statement_timeout = '600ms'")
+    assert len(await claim_limited(connection, node, 20)) == 20
+
+
 async def test_a_lane_that_may_not_start_yet_says_when(connection: Connection) -> None:
     node = await join(connection)
     await connection.execute("SELECT pgcron.set_lane('a', NULL, 2, '1 hour')")
