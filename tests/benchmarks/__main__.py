@@ -71,6 +71,8 @@ async def main(arguments: argparse.Namespace) -> int:
         sizes = replace(sizes, page_history=arguments.history)
     if arguments.kills is not None:
         sizes = replace(sizes, crash_kills=arguments.kills)
+    if arguments.lease is not None:
+        sizes = replace(sizes, crash_lease=f"{arguments.lease}s")
     document: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
     failed: list[str] = []
     async with own_ground() as ground:
@@ -107,6 +109,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--schedules", type=int, help="how many the benchmark 'hourly' has")
     parser.add_argument("--history", type=int, help="how many ended runs the benchmark 'pages' has")
     parser.add_argument("--kills", type=int, help="how often 'crash' ends a node in each way")
+    parser.add_argument("--lease", type=int, help="of 'crash', in seconds")
     extent = parser.add_mutually_exclusive_group()
     for flag, sizes, words in (
         ("--quick", QUICK, "smaller sizes: some minutes for all"),
