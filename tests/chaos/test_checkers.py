@@ -287,6 +287,13 @@ def leaves_a_dead_node_s_run(history: History, chance: random.Random) -> bool:
     return True
 
 
+def hoards_runs(history: History, chance: random.Random) -> bool:
+    looks = list(history.of("look"))
+    for look in looks:
+        look["hoarders"] = ["n"] if look["at"] - looks[0]["at"] <= history.ttl else []
+    return len(looks) > history.ttl
+
+
 LIES: tuple[tuple[str, Lie], ...] = (
     ("C1", loses_a_fire),
     ("C1", decides_a_fire_twice),
@@ -314,6 +321,7 @@ LIES: tuple[tuple[str, Lie], ...] = (
     ("C13", crowds_a_lane),
     ("C13", lets_a_run_wait),
     ("C13", leaves_a_dead_node_s_run),
+    ("C13", hoards_runs),
 )
 
 CASES = 8
@@ -377,3 +385,20 @@ def test_the_server_s_log_is_read(query: str, message: str, is_broken: bool) -> 
     history.server_log = entries(log)
 
     assert bool(check(history).broken) is is_broken
+
+
+def test_a_backlog_while_every_slot_is_taken_is_no_fault() -> None:
+    history = valid_history(1)
+    look = list(history.of("look"))[-1]
+    look["waiting"], look["nodes_with_room"] = 20.0, 0
+    assert check(history).broken == []
+
+    look["nodes_with_room"] = 1
+    assert [problem[:3] for problem in check(history).broken] == ["C13"]
+
+
+def test_runs_whose_claim_was_not_answered_may_be_too_many_for_a_moment() -> None:
+    history = valid_history(1)
+    list(history.of("look"))[1]["hoarders"] = ["n"]
+
+    assert check(history).broken == []

@@ -26,6 +26,9 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS now,
        (SELECT count(*) FROM (SELECT 1 FROM pgcron.run r WHERE r.overlap IS NOT NULL
          AND r.state = 'running' GROUP BY r.schedule_id HAVING count(*) > 1) x) AS crowded_lanes,
        (SELECT count(*) FROM pgcron.run WHERE hold IS NOT NULL) AS parked,
+       (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND n.slots >
+         (SELECT count(*) FROM pgcron.run r WHERE r.state = 'running' AND r.owner = n.incarnation))
+         AS nodes_with_room,
        (SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()) AS deadlocks
 """
 
