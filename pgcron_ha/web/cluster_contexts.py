@@ -99,6 +99,10 @@ class QueueRow:
     paused_note: str | None
     max_running: int | None
     """So many of its runs execute at once; None is no limit."""
+    rate: str | None
+    """So many start in a time, such as ``10 in 1 m``; None is no limit."""
+    next_at: datetime | None
+    """When the next run may start, if as many as may have started."""
 
     @property
     def waiting(self) -> int:

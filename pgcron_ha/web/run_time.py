@@ -20,10 +20,15 @@ KINDS: Final[dict[str, str]] = {
     "waiting": "due, and not yet claimed by a node",
     "claimed": "held by a node that had not begun",
     "executing": "the handler at work",
-    "backing off": "between a failed attempt and the next claim",
+    "backing off": "between an attempt and the next claim",
 }
 _TONES: Final = {"waiting": "idle", "claimed": "late", "backing off": "retry"}
-_ATTEMPT_TONES: Final = {"succeeded": "ok", "running": "run", "cancelled": "idle"}
+_ATTEMPT_TONES: Final = {
+    "succeeded": "ok",
+    "running": "run",
+    "cancelled": "idle",
+    "snoozed": "idle",
+}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -9,14 +10,17 @@ from pgcron_ha.web.formats import duration, short
 
 
 def run_word(run: dict[str, Any], now: datetime) -> str:
-    """Its state or outcome; a waiting run is parked, retrying, scheduled or ready."""
+    """Its state or outcome; a waiting run is parked, snoozed, retrying, scheduled or ready.
+
+    Snoozed only where ``is_snoozed`` was found out.
+    """
     state: str = run["state"]
     if state != "ready":
         return state
     if run["hold"]:
         return "parked"
     if run["attempt"]:
-        return "retrying"
+        return "snoozed" if run.get("is_snoozed") else "retrying"
     return "scheduled" if run["due_at"] > now else "ready"
 
 
@@ -30,6 +34,30 @@ def run_sentence(
     if run["finished_at"] is None:
         return _waiting(run, waits or {}, word, now)
     return _ended(run, letter)
+
+
+def retry_words(policy: str | None) -> str | None:
+    """A retry policy (JSON text) in a line: ``backoff linear · base 30s · discard on KeyError``."""
+    if policy is None:
+        return None
+    return short(" · ".join(_rule(*rule) for rule in json.loads(policy).items()), 300)
+
+
+def _rule(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        said = ", ".join(f"{cause} {_delay(delay)}" for cause, delay in value.items())
+    elif isinstance(value, list):
+        said = ", ".join(map(_delay, value))
+    elif isinstance(value, bool):
+        said = "on" if value else "off"
+    else:
+        said = str(value) if name == "snoozes" else _delay(value)
+    return f"{name.replace('_', ' ')} {said}"
+
+
+def _delay(value: Any) -> str:
+    """Words stand as they are; a number is seconds."""
+    return value if isinstance(value, str) else duration(value)
 
 
 def _running(run: dict[str, Any], now: datetime) -> str:
@@ -55,8 +83,11 @@ def _waiting(run: dict[str, Any], waits: dict[str, Any], word: str, now: datetim
     if word == "retrying":
         error = short(run["error"] or "it did not succeed", 90)
         tried = f"Attempt {run['attempt']} of {run['max_attempts']} failed: {error}. "
+    elif word == "snoozed":
+        said = short(run["error"] or "it gave no reason", 90)
+        tried = f"Attempt {run['attempt']} put itself off, which uses up none: {said}. "
     if due_in > 0:
-        what = "The next begins" if word == "retrying" else "It is due"
+        what = "The next begins" if tried else "It is due"
         return f"{tried}{what} in {duration(due_in)}, if nothing holds it up."
     return f"{tried}It has been due for {duration(due_in)}: {_obstacle(run, waits, word, now)}."
 
@@ -77,7 +108,24 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
         return f"run {waits['slot_holder']} of the same schedule is not over (overlap: skip)"
     if word == "blocked":
         return "what it depends on is not over"
-    return "it waits for a free slot"
+    return _limit(run, waits, now) or "it waits for a free slot"
+
+
+def _limit(run: dict[str, Any], waits: dict[str, Any], now: datetime) -> str | None:
+    """What a lane or a queue allows no more of."""
+    lane = f"lane {short(waits['lane'], 60)}" if waits.get("lane") else ""
+    if waits.get("is_lane_full"):
+        return f"every slot of its {lane} is taken"
+    if waits.get("lane_next_at"):
+        return (
+            f"{lane} has used up its rate; the next starts in {_until(waits['lane_next_at'], now)}"
+        )
+    if waits.get("is_queue_full"):
+        return f"queue {run['queue']} executes {waits['max_running']} already, as many as it may"
+    if waits.get("queue_next_at"):
+        left = _until(waits["queue_next_at"], now)
+        return f"queue {run['queue']} has used up its rate; the next starts in {left}"
+    return None
 
 
 def _ended(run: dict[str, Any], letter: dict[str, Any] | None) -> str:
@@ -103,6 +151,10 @@ def _redriven(letter: dict[str, Any] | None) -> str:
     if letter is None or letter["requeued_as"] is None:
         return ""
     return f" Redriven as run {letter['requeued_as']}."
+
+
+def _until(instant: datetime, now: datetime) -> str:
+    return duration(max(0.0, (instant - now).total_seconds()))
 
 
 def _since(instant: datetime, now: datetime) -> str:

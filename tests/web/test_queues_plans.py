@@ -21,6 +21,7 @@ VALUES: dict[str, Any] = {
     "decision": "expired",
     "due": False,
     "error_class": None,
+    "fingerprint": None,
     "handler": "py:rare",
     "is_dead": False,
     "limit": 50,

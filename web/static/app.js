@@ -35,6 +35,7 @@
     const focused = document.activeElement;
     if (focused && focused !== document.body && region.contains(focused)) return true;
     if (region.querySelector("input:checked, details[open], dialog[open]")) return true;
+    if ([...region.querySelectorAll("select")].some((field) => field.selectedIndex > 0 && !field.selectedOptions[0].defaultSelected)) return true;
     const selected = getSelection();
     return !selected.isCollapsed && region.contains(selected.anchorNode);
   }

@@ -18,8 +18,9 @@ HEAD_ROWS: Final = 15
 
 
 async def settings(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """Queues that were ever paused or limited: since when, by whom and why they are paused, and
-    `max_running`; the paused first.
+    """Queues that were ever paused or limited: since when, by whom and why they are paused,
+    `max_running`, `rate` starts in `per` seconds, and when the next may start if that many have
+    (`next_at`); the paused first.
     """
     return await fetch(connection, "page_queue_settings", schema, limit=QUEUES)
 
@@ -62,7 +63,7 @@ async def head(
     """The first runs of a queue in the order of the claim: those that are due, or those to come.
 
     `is_offered`: a living node that takes from the queue offers the handler; `waits_for`: the run
-    of the same schedule that has to end first.
+    of the same schedule that has to end first; `lane_next_at`: when its lane's rate allows a start.
     """
     return await fetch(
         connection, "page_queue_head", schema, queue=queue, due=is_due, limit=HEAD_ROWS

@@ -25,7 +25,8 @@ HIGHEST: Final = 2**31 - 1
 
 async def run(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
     """Everything about one run; `args` and `result` are JSON text of at most `MOST_JSON`
-    characters, `args_bytes` and `result_bytes` their whole size, `timeout` is in seconds.
+    characters, `args_bytes` and `result_bytes` their whole size, `timeout` is in seconds, `retry`
+    is its policy's JSON text or None.
 
     ``place`` is 1 for a live run, 2 or 3 for an ended one, 4 for a dead letter whose history is
     gone; then `due_at`, `created_at` and `max_attempts` may be None.
@@ -34,7 +35,9 @@ async def run(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> 
 
 
 async def waits_for(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
-    """What may keep a waiting run from starting: pauses, nodes, the holder of its slot."""
+    """What may keep a waiting run from starting: pauses, nodes, the holder of its slot, and the
+    limits of its lane and queue (``*_next_at``: when a rate lets the next one start).
+    """
     return await fetch_one(connection, "page_run_waits_for", schema, run_id=run_id)
 
 

@@ -1,5 +1,7 @@
 -- name: page_queue_settings
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.rate, extract(epoch FROM q.per)::float8 AS per,
+       (SELECT w.next_at FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w WHERE q.rate IS NOT NULL AND w.room = 0) AS next_at
+FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
 
 -- name: page_queue_depths
 -- What waits in each queue, along the four ways of the claim, the oldest first (of runs with a key one lane after the other): one index descent for each queue and priority,
@@ -78,7 +80,8 @@ GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 
 -- name: page_queue_head
 -- What is next in one queue in the order of the claim, and what stands in its way: nobody offers the handler, or the schedule's
--- last run is not over, or its lane has no free slot. :due chooses what is due or what is to come.
+-- last run is not over, or its lane has no free slot or
+-- has used up its rate. :due chooses what is due or what is to come.
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
        left(r.last_error, 300) AS error,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
@@ -86,7 +89,10 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, coalesce(r.
        CASE WHEN r.overlap IS NOT NULL THEN
          (SELECT b.id FROM pgcron.run b WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id LIMIT 1) END AS waits_for,
        r.lane, CASE WHEN r.lane IS NOT NULL THEN
-         (SELECT s.slots <= (SELECT count(*) FROM pgcron.run b WHERE b.lane = r.lane AND b.lane_slot IS NOT NULL) FROM pgcron.lane_slots(ARRAY[r.lane]) s) END AS is_lane_full
+         (SELECT s.slots <= (SELECT count(*) FROM pgcron.run b WHERE b.lane = r.lane AND b.lane_slot IS NOT NULL) FROM pgcron.lane_slots(ARRAY[r.lane]) s) END AS is_lane_full,
+       CASE WHEN r.lane IS NOT NULL THEN
+         (SELECT w.next_at FROM pgcron.lane_slots(ARRAY[r.lane]) s CROSS JOIN LATERAL pgcron.rate_room('lane', r.lane, s.rate, s.per, clock_timestamp()) w
+          WHERE s.rate IS NOT NULL AND w.room = 0) END AS lane_next_at
 FROM (SELECT w.* FROM (
       SELECT p.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
         (SELECT e.* FROM pgcron.run e

@@ -16,7 +16,7 @@ from pgcron_ha.db.pages import schedules as ask_schedules
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.cluster_contexts import HeadRun, Parked, QueueRow, QueuesView, QueueView
-from pgcron_ha.web.formats import Mark, duration, plural, short
+from pgcron_ha.web.formats import Mark, duration, number, plural, short
 from pgcron_ha.web.visit import Visit
 
 # The oldest due run of a served queue waits longer than this: work comes faster than it goes.
@@ -89,7 +89,10 @@ async def show_queue(visit: Visit) -> Response:
     paused = _cluster_pause(facts)
     view = QueueView(
         row=row,
-        head=tuple(_head_run(run, row, is_all_paused=paused is not None) for run in detail.head),
+        head=tuple(
+            _head_run(run, row, snapshot.now, is_all_paused=paused is not None)
+            for run in detail.head
+        ),
         later=detail.later,
         running=detail.running,
         cluster_pause=paused,
@@ -178,6 +181,12 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
             Mark("▮", "full", mark.tone),
             f"It executes {plural(running, 'run')}, as many as it may.",
         )
+    elif mark.word in ("lagging", "flowing") and pause.get("next_at") is not None:
+        left = _left(pause["next_at"], now)
+        mark, why = (
+            Mark("▮", "at its rate", mark.tone),
+            f"As many have started as may, {_rate(pause)}; the next starts in {left}.",
+        )
     return QueueRow(
         name=name,
         href=visit.link("queue", name=name),
@@ -197,7 +206,19 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
         paused_at=pause.get("paused_at"),
         paused_note=pause.get("paused_note"),
         max_running=pause.get("max_running"),
+        rate=_rate(pause),
+        next_at=pause.get("next_at"),
     )
+
+
+def _rate(settings: dict[str, Any]) -> str | None:
+    if settings.get("rate") is None:
+        return None
+    return f"{number(settings['rate'])} in {duration(settings['per'])}"
+
+
+def _left(instant: datetime, now: datetime) -> str:
+    return duration(max(0.0, (instant - now).total_seconds()))
 
 
 def _judge(
@@ -232,7 +253,7 @@ def _judge(
     return Mark("✓", "ready", "ok"), "Nothing that is due waits."
 
 
-def _head_run(run: dict[str, Any], row: QueueRow, *, is_all_paused: bool) -> HeadRun:
+def _head_run(run: dict[str, Any], row: QueueRow, now: datetime, *, is_all_paused: bool) -> HeadRun:
     """What stands between a due run and a node."""
     if is_all_paused:
         return HeadRun(run, "everything is paused", "late", None)
@@ -242,14 +263,20 @@ def _head_run(run: dict[str, Any], row: QueueRow, *, is_all_paused: bool) -> Hea
         return HeadRun(run, "no living node offers its handler here", "late", None)
     if run["waits_for"] is not None:
         return HeadRun(run, "its schedule's last run is not over", "idle", run["waits_for"])
+    lane = short(run["lane"] or "", 60)
     if run["is_lane_full"]:
-        return HeadRun(
-            run, f"every slot of its lane {short(run['lane'], 60)} is taken", "idle", None
-        )
+        return HeadRun(run, f"every slot of its lane {lane} is taken", "idle", None)
+    if run["lane_next_at"] is not None:
+        left = _left(run["lane_next_at"], now)
+        why = f"the rate of its lane {lane} is used up; the next starts in {left}"
+        return HeadRun(run, why, "idle", None)
     if row.max_running is not None and row.running >= row.max_running:
         return HeadRun(
             run, f"the queue executes {plural(row.running, 'run')} already", "idle", None
         )
+    if row.next_at is not None:
+        left = _left(row.next_at, now)
+        return HeadRun(run, f"the queue's rate is used up; the next starts in {left}", "idle", None)
     if not row.free_slots:
         return HeadRun(run, f"all {row.slots} slots are busy", "idle", None)
     return HeadRun(run, "a node takes it at its next look", "idle", None)

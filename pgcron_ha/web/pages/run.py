@@ -18,7 +18,7 @@ from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.pages.run_lines import LogPlace, log_place, log_view
 from pgcron_ha.web.run_contexts import AttemptLine, ChildRun, JsonText, ProgressBar, RunView
 from pgcron_ha.web.run_time import where_time_went
-from pgcron_ha.web.run_words import run_sentence, run_word
+from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 from pgcron_ha.web.visit import Visit
 
 # Characters of a laid-out args or result.
@@ -108,6 +108,8 @@ async def read_run(connection: Connection, schema: str, run_id: int, place: LogP
 def _view(
     visit: Visit, found: Found, row: dict[str, Any], place: LogPlace, now: datetime
 ) -> RunView:
+    newest = found.attempts[0]["outcome"] if found.attempts else None
+    row = {**row, "is_snoozed": newest == "snoozed"}
     word = run_word(row, now)
     shown = found.attempts[: ask.ATTEMPTS]
     is_open_letter = found.letter is not None and found.letter["requeued_as"] is None
@@ -120,7 +122,7 @@ def _view(
         schedule_href=visit.link("schedule", name=row["schedule_now"])
         if row["schedule_now"]
         else None,
-        facts=_facts(visit, row),
+        facts=_facts(visit, row, found.letter),
         instants=_instants(row),
         progress=_progress(found.progress),
         bar=where_time_went(row, shown, now),
@@ -162,7 +164,9 @@ def _retry_word(row: dict[str, Any], word: str, redrive_href: str | None) -> str
     return None if word in ("running", "blocked", "ready", "parked") else "Run it now"
 
 
-def _facts(visit: Visit, row: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+def _facts(
+    visit: Visit, row: dict[str, Any], letter: dict[str, Any] | None
+) -> list[tuple[str, str, str | None]]:
     def runs(**filters: str) -> str:
         return visit.link("runs", filters)
 
@@ -171,8 +175,15 @@ def _facts(visit: Visit, row: dict[str, Any]) -> list[tuple[str, str, str | None
         ("Handler", row["handler"], runs(handler=row["handler"])),
         ("Queue", row["queue"], runs(queue=row["queue"])),
         ("Priority", f"{row['priority']}" + (" (0 is first)" if row["priority"] else ""), None),
-        ("Attempt", f"{row['attempt']} of {row['max_attempts']}", None),
+        ("Attempt", f"{row['attempt']} of {row['max_attempts']}{_naps(row)}", None),
     ]
+    if row["lane"]:
+        facts.append(("Lane", row["lane"], None))
+    if (policy := retry_words(row["retry"])) is not None:
+        facts.append(("Retries", policy, None))
+    if letter is not None and letter["fingerprint"]:
+        same = {"state": "all", "group": letter["fingerprint"]}
+        facts.append(("Died as", f"all of {letter['fingerprint']}", visit.link("dead", same)))
     if row["node"]:
         facts.append(("Node", row["node"], runs(node=row["node"])))
     if row["schedule"] and not row["schedule_now"]:
@@ -186,6 +197,10 @@ def _facts(visit: Visit, row: dict[str, Any]) -> list[tuple[str, str, str | None
         facts.append(("Timeout", duration(row["timeout"]), None))
     facts.append(("Id", str(row["uuid"]), None))
     return facts
+
+
+def _naps(row: dict[str, Any]) -> str:
+    return f", of which {row['snoozes']} snoozed" if row["snoozes"] else ""
 
 
 def _instants(row: dict[str, Any]) -> list[tuple[str, datetime | None]]:

@@ -21,7 +21,7 @@ from pgcron_ha.web.formats import duration, offset
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.plots import trend
-from pgcron_ha.web.run_words import run_word
+from pgcron_ha.web.run_words import retry_words, run_word
 from pgcron_ha.web.visit import Visit
 
 NEXT_FIRES: Final = 10
@@ -187,17 +187,18 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
     attempts = row["max_attempts"] or (1 if row["delivery"] == "at_most_once" else 5)
     deadline = row["start_deadline"]
     catchup = f"{row['catchup']}, window {duration(row['catchup_window'])}"
+    policy = retry_words(row["retry"])
+    waits = f"{attempts}, waits {duration(row['retry_base'])} to {duration(row['retry_cap'])}"
     return [
         ("Handler", row["handler"]),
         ("Queue, priority", f"{row['queue']}, {row['priority']}"),
+        *([("Lane", row["lane"])] if row["lane"] else []),
         ("Overlap", row["overlap"]),
         ("Catch-up", "none" if row["catchup"] == "none" else catchup),
         ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
         ("Timeout", duration(row["timeout"])),
-        (
-            "Attempts",
-            f"{attempts}, waits {duration(row['retry_base'])} to {duration(row['retry_cap'])}",
-        ),
+        ("Attempts", waits if policy is None else str(attempts)),
+        *([("Retries", policy)] if policy is not None else []),
         ("Delivery", row["delivery"].replace("_", " ")),
         ("DST policy", row["dst"]),
         ("Managed by", row["managed_by"]),

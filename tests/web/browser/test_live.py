@@ -109,6 +109,22 @@ async def test_what_somebody_uses_is_not_replaced(
         assert held == 1
 
 
+async def test_a_rate_that_was_chosen_stays_chosen(
+    full_site: Site, full_database: str, windows: Windows
+) -> None:
+    async with windows.tab(full_site.url) as tab:
+        await tab.open("/dead")
+        rate = tab.page.get_by_label("How fast").first
+        await rate.select_option("10")
+        await tab.page.evaluate("document.activeElement.blur()")
+        await execute(full_database, "DELETE FROM pgcron.dead_letter WHERE schedule IS NULL")
+        async with tab.page.expect_response(lambda answer: answer.url.endswith("/dead")):
+            await tab.page.keyboard.press("r")
+        await tab.page.locator("#letters", has_text="py:image.resize").wait_for(state="detached")
+
+        assert await rate.input_value() == "10"
+
+
 async def test_a_form_that_stays_open_stays_one_operation(
     full_site: Site, windows: Windows
 ) -> None:

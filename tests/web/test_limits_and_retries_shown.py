@@ -1,0 +1,165 @@
+"""What holds a run back, how it is retried and how it died are told in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from typing import TypeAlias
+
+import asyncpg
+import pytest
+
+from tests.web.conftest import Site
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+POLICY = '{"backoff": [5, "1m"], "jitter": false, "snooze_on": {"http:503": 90}, "snoozes": 7}'
+# As jsonb orders its keys.
+POLICY_WORDS = "jitter off · backoff 5.0 s, 1m · snoozes 7 · snooze on http:503 1 m 30 s"
+# Takes a run as a node would, in the first slot of its lane.
+CLAIM = """UPDATE pgcron.run r SET state = 'running', attempt = attempt + 1, claimed_at = now(),
+             started_at = now(), token = gen_random_uuid(), fence = 7, lane_slot =
+             CASE WHEN lane IS NOT NULL THEN 1 END,
+             owner = (SELECT incarnation FROM pgcron.node WHERE name = 'berlin-1')
+           WHERE id = $1 RETURNING token"""
+
+
+@pytest.fixture
+async def sql(full_database: str) -> AsyncIterator[Connection]:
+    connection = await asyncpg.connect(full_database)
+    yield connection
+    await connection.close()
+
+
+async def text_of(site: Site, path: str, region: str) -> str:
+    """The words of a region of a page."""
+    page = (await site.get(path)).text
+    part = page.partition(f'id="{region}"')[2].partition("</section>")[0].partition(">")[2]
+    words = " ".join(unescape(re.sub(r"<[^>]+>", " ", part)).split())
+    return words.replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+async def enqueue(sql: Connection, queue: str = "etl", lane: str | None = None) -> int:
+    run: int = await sql.fetchval(
+        "SELECT pgcron.enqueue('py:etl.orders', queue => $1, lane => $2)", queue, lane
+    )
+    return run
+
+
+async def test_a_snoozed_run_has_not_failed(full_site: Site, sql: Connection) -> None:
+    run = await enqueue(sql)
+    token = await sql.fetchval(CLAIM, run)
+    ended = await sql.fetchval(
+        """SELECT verdict FROM pgcron.fail_runs($1, $2, '{snoozed}', '{t}', '{600}', '{NULL}',
+             '{Snooze}', '{the file is not there}', '{NULL}', '{""}', '{NULL}', 'berlin-1')""",
+        [run],
+        [token],
+    )
+
+    head = await text_of(full_site, f"/runs/{run}", "head")
+
+    assert ended == "snooze"
+    assert "◷ snoozed" in head
+    assert "Attempt 1 put itself off, which uses up none: the file is not there." in head
+    assert "The next begins in 10 m, if nothing holds it up." in head.replace("9 m 59 s", "10 m")
+    assert "failed" not in head
+    facts = await text_of(full_site, f"/runs/{run}", "facts")
+    assert "Attempt 1 of 6, of which 1 snoozed" in facts
+
+
+async def test_a_run_says_which_limit_it_waits_for(full_site: Site, sql: Connection) -> None:
+    await sql.execute(
+        """SELECT pgcron.set_queue('one', 1);
+           SELECT pgcron.set_queue('slow', NULL, 2, '1 minute');
+           SELECT pgcron.set_lane('rated:*', 5, 1, '1 hour');
+           SELECT pgcron.count_starts('queue', 'slow', '1 minute', clock_timestamp(), 2);
+           SELECT pgcron.count_starts('lane', 'rated:eu', '1 hour', clock_timestamp(), 1);
+           UPDATE pgcron.node SET queues = queues || '{one,slow}'"""
+    )
+    await sql.fetchval(CLAIM, await enqueue(sql, "one"))
+    await sql.fetchval(CLAIM, await enqueue(sql, lane="customer <7>"))
+
+    said = {
+        case: await text_of(full_site, f"/runs/{await enqueue(sql, *case)}", "head")
+        for case in (("one",), ("slow",), ("etl", "rated:eu"), ("etl", "customer <7>"), ("etl",))
+    }
+
+    assert "queue one executes 1 already, as many as it may" in said["one",]
+    assert re.search(r"queue slow has used up its rate; the next starts in \d", said["slow",])
+    assert re.search(
+        r"lane rated:eu has used up its rate; the next starts in (59 m|1 h)",
+        said["etl", "rated:eu"],
+    )
+    assert "every slot of its lane customer <7> is taken" in said["etl", "customer <7>"]
+    assert "it waits for a free slot" in said["etl",]
+
+
+async def test_a_queue_says_its_rate_and_when_the_next_starts(
+    full_site: Site, sql: Connection
+) -> None:
+    await sql.execute(
+        """SELECT pgcron.set_queue('etl', NULL, 2, '1 minute');
+           SELECT pgcron.set_queue('ops', NULL, 1500, '1 hour');
+           SELECT pgcron.set_lane('rated:*', 5, 1, '1 hour');
+           SELECT pgcron.count_starts('lane', 'rated:eu', '1 hour', clock_timestamp(), 1);
+           SELECT pgcron.count_starts('queue', 'ops', '1 hour', clock_timestamp(), 1500)"""
+    )
+    for queue, lane in (("etl", None), ("etl", "rated:eu"), ("ops", None)):
+        await enqueue(sql, queue, lane)
+
+    free = await text_of(full_site, "/queues/etl", "next")
+    used_up = await text_of(full_site, "/queues/ops", "next")
+
+    assert "a node takes it at its next look" in free
+    assert re.search(r"rate of its lane rated:eu is used up; the next starts in (59 m|1 h)", free)
+    assert "▶ flowing" in await text_of(full_site, "/queues/etl", "head")
+    assert "free; starts at most 2 in 1 m" in await text_of(full_site, "/queues/etl", "numbers")
+    assert re.search(r"the queue's rate is used up; the next starts in (59 m|1 h)", used_up)
+    assert re.search(
+        r"▮ at its rate As many have started as may, 1 500 in 1 h; the next starts in (59|1 h)",
+        await text_of(full_site, "/queues/ops", "head"),
+    )
+
+
+async def test_lanes_and_retry_policies_are_facts_of_runs_and_schedules(
+    full_site: Site, sql: Connection
+) -> None:
+    run = await sql.fetchval(
+        """INSERT INTO pgcron.run (handler, lane, retry) VALUES ('py:x', 'a <b>', $1::text::jsonb)
+           RETURNING id""",
+        POLICY,
+    )
+    await sql.execute(
+        "UPDATE pgcron.schedule SET lane = 'eu', retry = $1::text::jsonb WHERE name = 'brand-new'",
+        POLICY,
+    )
+
+    facts = await text_of(full_site, f"/runs/{run}", "facts")
+    defined = await text_of(full_site, "/schedules/brand-new", "settings-title")
+
+    assert "Lane a <b>" in facts
+    assert f"Retries {POLICY_WORDS}" in facts
+    assert "Lane eu" in defined
+    assert f"Attempts 5 Retries {POLICY_WORDS}" in defined
+    assert "Attempts 5, waits 2.0 s to 1 h" in await text_of(
+        full_site, "/schedules/etl%2Forders", "settings-title"
+    )
+
+
+async def test_a_dead_run_leads_to_all_that_died_as_it_did(
+    full_site: Site, sql: Connection
+) -> None:
+    letters = await sql.fetch(
+        "UPDATE pgcron.dead_letter SET fingerprint = 'abc123' WHERE handler = 'py:etl.products'"
+        " RETURNING run_id"
+    )
+
+    page = await full_site.get(f"/runs/{letters[0]['run_id']}")
+    same = re.search(r'href="(/dead\?[^"]+)"><bdi>all of abc123<', page.text)
+
+    assert same is not None
+    shown = (await full_site.get(unescape(same[1]))).text.partition('id="letters"')[2]
+    for letter in letters:
+        assert f'<a href="/runs/{letter["run_id"]}">' in shown
+    assert shown.count('scope="row"') == len(letters)
