@@ -98,7 +98,7 @@ def list_command(also_redriven: bool, limit: int, as_json: bool, **given: Any) -
 @limit_option()
 @json_option
 def groups_command(also_redriven: bool, limit: int, as_json: bool) -> None:
-    """List what dead letters died of: one line for those that died in the same way."""
+    """List what they died of, one line for each cause."""
     rows = on_database(
         lambda s: overview.error_groups(
             s.connection, also_redriven=also_redriven, limit=limit, schema=s.schema

@@ -61,7 +61,7 @@ class Node:
         """Raises ConfigError when no database is given or a capability can't be offered here."""
         self.settings = settings
         self._dsn = settings.required_dsn()
-        remember_password(self._dsn, os.environ.get("PGPASSWORD"))
+        remember_password(self._dsn)
         self._apps = list(apps)
         for app in apps:
             app.attach(self._dsn, settings.schema)

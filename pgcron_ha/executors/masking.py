@@ -6,6 +6,7 @@ what is written as one: ``password=…``, ``postgresql://name:…@host``, ``Bear
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -66,8 +67,9 @@ def remember_secret(value: str | None) -> None:
     _known = re.compile("|".join(map(re.escape, longest_first)))
 
 
-def remember_password(dsn: str, *others: str | None) -> None:
-    """The password of a connection string (an address, or ``password=…``) is a secret from now on.
+def remember_password(dsn: str) -> None:
+    """The password of a connection string (an address, or ``password=…``), or that of the
+    environment (``PGPASSWORD``), is a secret from now on.
 
     One that is also the name of the user or the database is none.
     """
@@ -75,8 +77,8 @@ def remember_password(dsn: str, *others: str | None) -> None:
     written = re.findall(r"(?:^|\s)(user|dbname|password)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)", dsn)
     words = {name: re.sub(r"\\(.)", r"\1", value.strip("'")) for name, value in written}
     names = {parts.username, parts.path.strip("/"), words.get("user"), words.get("dbname")}
-    raw = parts.password
-    for secret in (raw, None if raw is None else unquote(raw), words.get("password"), *others):
+    raw, given = parts.password, os.environ.get("PGPASSWORD")
+    for secret in (raw, None if raw is None else unquote(raw), words.get("password"), given):
         if secret not in names:
             remember_secret(secret)
 

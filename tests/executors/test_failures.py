@@ -217,7 +217,7 @@ def test_a_known_secret_is_masked_wherever_it_stands() -> None:
     ],
 )
 def test_the_password_of_the_node_s_own_database_is_a_secret(dsn: str, said: str) -> None:
-    remember_password(dsn, None)
+    remember_password(dsn)
 
     assert "ss" not in mask(said)
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pgcron_ha.engine import completer, lease, node, reconcile, runner
 from pgcron_ha.executors.base import Interrupted, StopReason
+from tests.simulation import retries
 from tests.simulation.simulate import simulate
 from tests.simulation.store import Store
 from tests.simulation.tables import Cursor, NodeRow, Run
@@ -69,7 +70,7 @@ def _any_lane(self: Store, lane: int, first: Run) -> bool:
     return True
 
 
-def _always_retry(self: Store, run: Run, kind: str, retryable: bool) -> str:
+def _always_retry(run: Run, failure: retries.Failure) -> str:
     return "retry"
 
 
@@ -104,7 +105,7 @@ MUTANTS: Final = (
         "no compare-and-set of the cursor", Store, "is_undecided", _any_generation, shows_soon=False
     ),
     Mutant("a lane is not looked at", Store, "may_take_lane", _any_lane),
-    Mutant("a retry without end", Store, "_verdict", _always_retry),
+    Mutant("a retry without end", retries, "_verdict", _always_retry),
     Mutant("a node does not fence itself", node.Node, "_on_phase", _no_phase),
     Mutant("no comparison with the beat", node, "reconcile", _no_reconciliation),
     Mutant("unknown claims are released at once", node, "reconcile", _release_at_once),
