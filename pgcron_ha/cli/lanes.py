@@ -44,6 +44,14 @@ def rate_option(text: str | None) -> tuple[int | None, timedelta | None]:
     return int(starts), arguments.duration("--rate", per)
 
 
+def rate_in_words(text: str | None) -> str:
+    """What a confirmation adds for a rate as `rate_option` read it."""
+    if text is None:
+        return ""
+    starts, _, per = text.partition("/")
+    return f", and at most {starts} start in any {per}"
+
+
 @click.group("lanes")
 def lanes_group() -> None:
     """Say how many runs of a lane execute at once."""
@@ -79,7 +87,8 @@ def set_command(lane: str, slots: str, rate: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"lane": lane, "slots": count})
     else:
-        click.echo(f"lane '{lane}' has {'no limit' if count is None else f'{count} slots'}")
+        slots_now = {None: "any number of slots", 1: "1 slot"}.get(count, f"{count} slots")
+        click.echo(f"lane '{lane}' has {slots_now}{rate_in_words(rate)}")
 
 
 @lanes_group.command("forget")

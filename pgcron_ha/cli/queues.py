@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pgcron_ha.cli.lanes import rate_option, slots_option
+from pgcron_ha.cli.lanes import rate_in_words, rate_option, slots_option
 from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.client import checks
@@ -16,6 +16,8 @@ COLUMNS = (
     Column("DUE", "due"),
     Column("RUNNING", "running"),
     Column("MOST", "max_running"),
+    Column("RATE", "rate"),
+    Column("PER", "per"),
     Column("PARKED", "held"),
     Column("OLDEST DUE", "oldest_due"),
     Column("PAUSED", "paused_at"),
@@ -84,7 +86,7 @@ def set_command(queue: str, max_running: str, rate: str | None, as_json: bool) -
         print_json({"queue": name, "max_running": most})
     else:
         limit = "as many runs as there are slots" if most is None else f"at most {most} runs"
-        click.echo(f"queue '{name}' executes {limit} at once")
+        click.echo(f"queue '{name}' executes {limit} at once{rate_in_words(rate)}")
 
 
 def _say(name: str, done: str, as_json: bool) -> None:

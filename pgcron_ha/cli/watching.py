@@ -20,6 +20,7 @@ from pgcron_ha.client.waiting import (
     require_success,
     timed_out,
 )
+from pgcron_ha.db.overview import why_parked
 
 _CLEAR: Final = "\r\x1b[K"
 
@@ -34,8 +35,12 @@ async def follow(session: Session, run_id: int, timeout: float | None = None) ->
             status = await read_status(session.connection, run_id, session.schema)
             if status.is_ended:
                 return status
-            screen.show(status)
-            if end is not None and time.monotonic() >= end:
+            is_over = end is not None and time.monotonic() >= end
+            waits_for = None
+            if status.state == "ready" and (is_over or pause == LONGEST_PAUSE_SECONDS):
+                waits_for = await why_parked(session.connection, run_id, schema=session.schema)
+            screen.show(status, waits_for)
+            if is_over:
                 raise timed_out(run_id, timeout)
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE_SECONDS, pause * 1.5)
@@ -69,8 +74,12 @@ class _Screen:
         self._is_terminal = sys.stderr.isatty()
         self._shown = ""
 
-    def show(self, status: RunStatus) -> None:
-        line = f"run {status.id} {status.state}, attempt {status.attempt}"
+    def show(self, status: RunStatus, waits_for: str | None = None) -> None:
+        line = f"run {status.id} {status.state}"
+        if status.attempt:
+            line += f", attempt {status.attempt}"
+        if waits_for is not None:
+            line += f": {waits_for}"
         if self._is_terminal and status.progress is not None:
             line = f"run {status.id} {bar(status.progress)}"
         if line != self._shown:

@@ -224,8 +224,20 @@ async def parked(
     """Due runs that no live node can take: handler, queue, runs, oldest_due and the reason."""
     found = await fetch_rows(connection, "list_parked", schema, limit=limit, look=LOOK)
     for row in found:
-        row["reason"] = f"no live node offers '{row['handler']}' for queue '{row['queue']}'"
+        row["reason"] = _nobody_offers(row)
     return found
+
+
+async def why_parked(
+    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
+) -> str | None:
+    """Why no live node can take this run, which is due; None when one can."""
+    found = await fetch_rows(connection, "read_parked", schema, run_id=run_id)
+    return _nobody_offers(found[0]) if found else None
+
+
+def _nobody_offers(row: Row) -> str:
+    return f"no live node offers '{row['handler']}' for queue '{row['queue']}'"
 
 
 async def invalid_schedules(

@@ -122,7 +122,11 @@ class Context:
 
     @property
     def idempotency_key(self) -> str:
-        """``<schedule uuid>/<fire time>`` of an occurrence, else the run's uuid."""
+        """The run's uuid: the same for each attempt, whichever node executes it.
+
+        That of an occurrence is made of its schedule and fire time. Who retries or redrives an
+        ended run by hand makes another run, with another key.
+        """
         return self._idempotency_key or str(self.run_uuid)
 
     def check(self) -> None:

@@ -244,13 +244,19 @@ def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> Non
     ]
     assert cli("lanes", "list").out == "no lanes\n"
     assert cli("lanes", "set", "customer-*", "3").out == "lane 'customer-*' has 3 slots\n"
-    cli("lanes", "set", "bulk", "none", "--rate", "10/1m")
+    said = cli("lanes", "set", "bulk", "none", "--rate", "10/1m").out
+    assert said == "lane 'bulk' has any number of slots, and at most 10 start in any 1m\n"
     rows = cli("lanes", "list", "--json").rows
     assert [(row["lane"], row["slots"], row["rate"], row["per"]) for row in rows] == [
         ("bulk", None, 10, 60.0),
         ("customer-*", 3, None, None),
     ]
-    assert cli("queues", "set", "slow", "--rate", "5/2s").code == 0
+    assert cli("queues", "set", "slow", "--rate", "5/2s").out == (
+        "queue 'slow' executes as many runs as there are slots at once, "
+        "and at most 5 start in any 2s\n"
+    )
+    (row,) = cli("queues", "list", "--json").rows
+    assert (row["max_running"], row["rate"], row["per"]) == (None, 5, 2.0)
     assert execute("SELECT rate, per::text FROM pgcron.queue") == [(5, "00:00:02")]
     assert "COUNT/DURATION" in cli("lanes", "set", "bulk", "1", "--rate", "10").err
     cli("lanes", "forget", "bulk")

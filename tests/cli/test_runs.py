@@ -151,9 +151,27 @@ def test_a_run_is_watched_until_it_ends(cli: Cli, execute: Execute) -> None:
     waiting = int(cli("enqueue", "py:x").out)
     answer = cli("runs", "watch", waiting, "--timeout", "50ms")
     assert answer.code == 1
-    assert f"run {waiting} ready, attempt 0" in answer.err
+    reason = "no live node offers 'py:x' for queue 'default'"
+    assert f"run {waiting} ready: {reason}" in answer.err
     assert f"run {waiting} is not over after 0.05 s" in answer.err
     assert cli("runs", "watch", waiting + 1).code == 1
+
+
+def test_a_watched_run_that_a_node_can_take_or_that_is_not_due_has_no_complaint(
+    cli: Cli, execute: Execute
+) -> None:
+    offered, later = int(cli("enqueue", "py:x").out), int(cli("enqueue", "py:y").out)
+    execute("UPDATE pgcron.run SET due_at = now() + interval '1 hour' WHERE handler = 'py:y'")
+    execute(
+        "WITH joined AS (INSERT INTO pgcron.node (incarnation, name, host, process_id, version, "
+        "lease_until, lease_ttl, slots, queues) VALUES (gen_random_uuid(), 'n', 'h', 1, '1', "
+        "now() + interval '1 hour', '15 s', 1, '{default}') RETURNING incarnation) "
+        "INSERT INTO pgcron.offer (incarnation, handler) SELECT incarnation, 'py:x' FROM joined"
+    )
+    for waiting in (offered, later):
+        answer = cli("runs", "watch", waiting, "--timeout", "50ms")
+        assert f"run {waiting} ready\n" in answer.err
+        assert "no live node" not in answer.err
 
 
 def test_an_enqueued_run_is_followed_to_its_result(cli: Cli, execute: Execute) -> None:

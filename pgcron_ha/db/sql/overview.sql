@@ -79,8 +79,9 @@ FROM pgcron.error_groups g WHERE :also_redriven::boolean OR g.open > 0
 ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.waiting, q.due, q.running, q.held, q.oldest_due
-FROM pgcron.queues q ORDER BY q.name LIMIT :limit::int;
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, extract(epoch FROM s.per)::float8 AS per, q.waiting, q.due, q.running, q.held,
+       q.oldest_due
+FROM pgcron.queues q LEFT JOIN pgcron.queue s ON s.name = q.name ORDER BY q.name LIMIT :limit::int;
 
 -- name: list_lanes
 -- Settings, and lanes of which something runs.
@@ -117,6 +118,13 @@ FROM ((SELECT h.handler, h.queue, h.due_at FROM pgcron.run h WHERE h.hold IS NOT
 WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                   WHERE o.handler = p.handler AND n.state = 'alive' AND n.lease_until > now() AND p.queue = ANY(n.queues))
 GROUP BY p.handler, p.queue ORDER BY min(p.due_at) LIMIT :limit::int;
+
+-- name: read_parked
+-- Of one due run, why no live node can take it; no row when one can, and when it is not due.
+SELECT r.handler, r.queue FROM pgcron.run r
+WHERE r.id = :run_id::bigint AND r.state = 'ready' AND (r.hold IS NOT NULL OR r.due_at <= now())
+  AND NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+                  WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues));
 
 -- name: list_invalid_schedules
 SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
