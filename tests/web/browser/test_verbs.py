@@ -193,6 +193,33 @@ async def test_dead_letters_are_redriven_from_each_place(hands: Hands, cluster: 
     assert [await outcome(cluster, run) for run in again] == ["succeeded"] * 3
 
 
+async def test_all_that_died_of_one_cause_are_redriven_at_once(
+    hands: Hands, cluster: Cluster
+) -> None:
+    async def shows_them() -> bool:
+        await hands.open("/dead")  # a read may be shared for a second
+        return "Redrive 2" in await hands.text()
+
+    await cluster.execute("DELETE FROM pgcron.dead_letter")
+    for fingerprint in ("another", "0123456789abcdef", "0123456789abcdef"):
+        await cluster.execute(
+            """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler,
+                 args, delivery, timeout, retry_base, retry_cap, attempts, error_class, error,
+                 fingerprint)
+               VALUES (nextval('pgcron.run_id_seq'), gen_random_uuid(), 'dead', 'clicked', 5,
+                 'py:quick', '{}', 'at_least_once', '1 h', '2 s', '1 h', 5, 'OSError', 'no', $1)""",
+            fingerprint,
+        )
+    await until("the page shows them", shows_them)
+    assert await hands.press("Redrive 2") == "/dead"
+
+    letters = await cluster.execute(
+        "SELECT requeued_as, requeued_by FROM pgcron.dead_letter ORDER BY run_id"
+    )
+    assert [row["requeued_by"] for row in letters] == [None, ACTOR, ACTOR]
+    assert [await outcome(cluster, row["requeued_as"]) for row in letters[1:]] == ["succeeded"] * 2
+
+
 async def test_a_queue_is_paused_noted_and_resumed(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
@@ -232,6 +259,6 @@ async def test_no_verb_is_left_out() -> None:
     verbs = {route.name for route in ROUTES if route.method == "POST"}
 
     assert verbs == {
-        *("run_now", "pause", "resume", "cancel", "retry", "redrive"),
+        *("run_now", "pause", "resume", "cancel", "retry", "redrive", "redrive_cause"),
         *("pause_queue", "resume_queue"),
     }
