@@ -38,7 +38,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 _INSTANT = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII | re.IGNORECASE,
 )
 _NOT_YET = ("not", "at", "rrule")
 _EXAMPLES = 'for example "0 9 * * mon-fri" or "every 90m"'

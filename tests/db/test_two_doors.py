@@ -37,6 +37,7 @@ every 999999999d|every 1h since 2026-01-01T00:10Z|every 1h from|every 1h from 20
 every 1h from 2026-01-01T00:10|every 1h from 2026-01-01 00:10Z|every 1h from 2026-13-01T00:10Z
 every 1h from 2026-02-30T00:10Z|every 1h from 2026-01-01T25:10Z|every 1h from 2026-01-01T00:60Z
 every 1h from 2026-01-01T00:10+1:00|every 1h from 2026-01-01T00:10+0100|every1h
+every 1h from 2026-01-01T08:00-18:68|every 1h from 2026-01-01T08:00+24:00
 every 1h from 0000-01-01T00:10Z|every 1h from 1900-01-01T00:00+01:00|every 1h from 9999-01-01T00:00Z
 every 1h from 2026-01-01T00:10Z until|not 0 3 * * *|at 2026-12-24T18:00|rrule FREQ=DAILY|not|at
 01234 * * * *|1/2/3 * * * *|* * * * mon-|1..5 * * * *|* * * * 1#1#1|* * * jan# *

@@ -24,7 +24,7 @@ from tests.engine.proxy import Proxy
 from tests.waiting import until
 
 # Two polls and beats a second are the aim; a pass of the janitor may fall into the window.
-IDLE_STATEMENTS_A_SECOND = 2.5
+IDLE_STATEMENTS_A_SECOND = 3.0
 IDLE_WINDOW_SECONDS = 6.0
 
 Start = Callable[..., Any]
