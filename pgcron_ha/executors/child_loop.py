@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import selectors
-import socket
 import threading
 import time
 from collections import deque
@@ -21,9 +19,10 @@ from pgcron_ha.executors.child_watch import ChildWatch, files_of
 from pgcron_ha.executors.context import Context, Lease, StopReason
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.isolation import Isolation
-from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
 from pgcron_ha.executors.shell_loop import FLOOD_SECONDS
 from pgcron_ha.executors.shell_run import OutputPipe
+from pgcron_ha.executors.waker import Waker
 
 MOST_STARTING: Final = 4
 """Processes that import at the same time; more would only slow each other down."""
@@ -80,22 +79,19 @@ class ChildLoop:
         self._is_closing = False
         self._is_serving = True
         self._watch = ChildWatch()
-        self._woken, self._waker = socket.socketpair()
-        self._woken.setblocking(False)
-        self._waker.setblocking(False)
-        self._watch.selector.register(self._woken, selectors.EVENT_READ)
+        self._waker = Waker(self._watch.selector)
         self._supervisor = ChildSupervisor(self._watch.selector, inherit)
 
     def tell(self, what: Wish, context: Context | None = None) -> None:
         """Thread-safe and without waiting: what the thread shall do next."""
         self._requests.append((what, context))
         if threading.get_ident() != self._thread:  # else it looks at them before it waits
-            self._wake()
+            self._waker.wake()
 
     def renew_lease(self, deadline: float) -> None:
         """Thread-safe and without waiting: only the last deadline counts."""
         self._lease.deadline = deadline
-        self._wake()
+        self._waker.wake()
 
     def serve(self) -> None:
         """Work until told to end. One process gets warm before the first run needs it."""
@@ -112,7 +108,7 @@ class ChildLoop:
                 elif watched is self._supervisor:
                     has_supervisor_said = True
                 else:
-                    self._drain_woken()
+                    self._waker.drain()
             if has_supervisor_said:  # after the output: the end of a process closes its pipes
                 self._listen()
             self._watch.resume()
@@ -123,14 +119,6 @@ class ChildLoop:
             self._end_orphans()
             self._assign()
         self._close()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):  # full: it is awake already; closed: nothing to do
-            self._waker.send(b"\0")
-
-    def _drain_woken(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            self._woken.recv(4096)
 
     def _pause(self) -> float | None:
         if self._orphans:
@@ -186,7 +174,7 @@ class ChildLoop:
 
     def _refuse(self, context: Context) -> None:
         context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-        self._finish(context, Interrupted(context.stop_reason, "stopped before it began"))
+        self._finish(context, stopped_early(context.stop_reason))
 
     def _finish(self, context: Context, outcome: Outcome) -> None:
         context._work = None
@@ -392,5 +380,4 @@ class ChildLoop:
         while self._waiting:
             self._refuse(self._waiting.popleft())
         self._watch.selector.close()
-        self._woken.close()
         self._waker.close()

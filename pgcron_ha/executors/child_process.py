@@ -24,7 +24,7 @@ from pgcron_ha.executors.exit_status import how_it_ended
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.isolation import Isolation
 from pgcron_ha.executors.operating_system import kill_group
-from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
 from pgcron_ha.executors.shell_run import READ_BYTES, OutputPipe
 
 MOST_RUNS: Final = 1_000
@@ -230,7 +230,7 @@ class ChildProcess:
         if ended is None:
             return Failed("SupervisorLost", "the supervisor of this node's processes was killed")
         if ended["cause"] == "lease":
-            return Interrupted(StopReason.LEASE_LOST, "stopped before it began")
+            return stopped_early(StopReason.LEASE_LOST)
         status = ended["status"]
         how = ended["error"] or ("" if status is None else f"its process {how_it_ended(status)}")
         message = f"no process for the handler could be started: {self.fault or how}"

@@ -66,6 +66,11 @@ class Doubtful(Failed):
     """
 
 
+def stopped_early(reason: StopReason) -> Interrupted:
+    """Of a run that was stopped before its handler was called."""
+    return Interrupted(reason, "stopped before it began")
+
+
 Outcome: TypeAlias = Succeeded | Failed | Interrupted
 
 SUCCEEDED = Succeeded()

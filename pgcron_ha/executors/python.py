@@ -23,10 +23,11 @@ from pgcron_ha.executors.capture import capture, current_run
 from pgcron_ha.executors.child_pool import ChildPool, ChildProgram, isolations_of
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
 from pgcron_ha.executors.coroutines import go_on
+from pgcron_ha.executors.event_loops import new_event_loop
 from pgcron_ha.executors.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.handler_threads import HandlerThreads
 from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Interrupted, Outcome
+from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Outcome, stopped_early
 from pgcron_ha.executors.python_handler import PythonHandler
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class PythonExecutor:
         self._loop_ended: Future[None] = Future()
         self._variables = contextvars.copy_context()
         self._threads = HandlerThreads(self._execute_plain, max_threads)
-        self._loop = _new_event_loop()
+        self._loop = new_event_loop()
         self._loop_thread = threading.Thread(
             target=self._run_loop, name="pgcron-handlers", daemon=True
         )
@@ -172,7 +173,7 @@ class PythonExecutor:
         context._work = self._handlers.get(context.handler)
         if self._closing:
             context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-            self._finish(context, _stopped_early(context.stop_reason))
+            self._finish(context, stopped_early(context.stop_reason))
         elif context._work is None:
             message = f"this node does not offer the handler {context.handler!r}"
             self._finish(context, Failed("NotFound", message))
@@ -306,7 +307,7 @@ class PythonExecutor:
                 coroutine.close()
         for context in list(self._live):
             if _is_on_the_loop(context):  # it had not begun
-                self._finish(context, _stopped_early(StopReason.SHUTDOWN))
+                self._finish(context, stopped_early(StopReason.SHUTDOWN))
 
     # The threads' side.
 
@@ -376,19 +377,7 @@ def _call_plain(context: Context, handler: PythonHandler) -> Outcome:
 def _refusal(context: Context, handler: PythonHandler) -> Outcome | None:
     """Why the handler is not even begun; None in the usual case."""
     if context.stop_reason is not None:
-        return _stopped_early(context.stop_reason)
+        return stopped_early(context.stop_reason)
     if context._lease is not None and boottime() >= context._lease.deadline:
-        return _stopped_early(StopReason.LEASE_LOST)
+        return stopped_early(StopReason.LEASE_LOST)
     return handler.refusal(context)
-
-
-def _stopped_early(reason: StopReason) -> Interrupted:
-    return Interrupted(reason, "stopped before it began")
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

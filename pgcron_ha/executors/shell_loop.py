@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import selectors
-import socket
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
 from pgcron_ha.executors.failures import bounded_text
-from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
 from pgcron_ha.executors.shell_command import (
     Account,
     render_argv,
@@ -27,6 +26,7 @@ from pgcron_ha.executors.shell_command import (
 )
 from pgcron_ha.executors.shell_run import OutputPipe, ShellRun
 from pgcron_ha.executors.supervisor_client import SupervisorClient
+from pgcron_ha.executors.waker import Waker
 
 Request: TypeAlias = tuple[
     Literal["start", "stop", "kill", "close", "kill all", "end"], Sequence[Context]
@@ -72,22 +72,19 @@ class ShellLoop:
         self._closing = False
         self._serving = True
         self._selector = selectors.DefaultSelector()
-        self._woken, self._waker = socket.socketpair()
-        self._woken.setblocking(False)
-        self._waker.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._waker = Waker(self._selector)
         self._supervisor: SupervisorClient | None = None
         self._open_supervisor()
 
     def tell(self, request: Request) -> None:
         """Thread-safe and without waiting: what the thread shall do next."""
         self._requests.append(request)
-        self._wake()
+        self._waker.wake()
 
     def renew_lease(self, deadline: float) -> None:
         """Thread-safe and without waiting: only the last deadline counts."""
         self._lease.deadline = deadline
-        self._wake()
+        self._waker.wake()
 
     def refuse_waiting(self) -> None:
         """Thread-safe, once `serve` has ended: what came too late is not begun."""
@@ -97,8 +94,7 @@ class ShellLoop:
                 if what == "start":
                     for context in contexts:
                         context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-                        message = "stopped before it began"
-                        self._done(context, Interrupted(context.stop_reason, message))
+                        self._done(context, stopped_early(context.stop_reason))
 
     def serve(self) -> None:
         """Work until told to end."""
@@ -107,7 +103,7 @@ class ShellLoop:
                 if isinstance(key.data, OutputPipe):
                     self._read(key.data)
             # After the output: the end of a run closes its pipes.
-            self._drain_woken()
+            self._waker.drain()
             self._listen()
             self._resume_paused()
             self._send_lease()
@@ -116,14 +112,6 @@ class ShellLoop:
             self._end_orphans()
             self._flush()
         self._close()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):  # full: it is awake already; closed: nothing to do
-            self._waker.send(b"\0")
-
-    def _drain_woken(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            self._woken.recv(4096)
 
     def _pause(self) -> float | None:
         if self._orphans:
@@ -164,7 +152,7 @@ class ShellLoop:
         if self._closing and context.stop_reason is None:
             context.stop_reason = StopReason.SHUTDOWN
         if context.stop_reason is not None:
-            return Interrupted(context.stop_reason, "stopped before it began")
+            return stopped_early(context.stop_reason)
         if context.handler not in self._offered:
             message = f"this node does not offer the handler {context.handler!r}"
             return Failed("NotFound", message)
@@ -320,5 +308,4 @@ class ShellLoop:
                 self._finish(run, Interrupted(reason, "killed at the end of the node"))
         self.refuse_waiting()
         self._selector.close()
-        self._woken.close()
         self._waker.close()

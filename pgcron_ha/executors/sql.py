@@ -21,7 +21,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
 from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.outcome import Failed, Outcome, stopped_early
 from pgcron_ha.executors.sql_run import SqlRun
 from pgcron_ha.executors.transaction import FlushLines
 
@@ -78,7 +78,7 @@ class SqlExecutor:
             self._loop.call_soon_threadsafe(self._start_all, tuple(contexts))
         except RuntimeError:  # closed: nothing begins any more
             for context in contexts:
-                self._done(context, _stopped_early(context))
+                self._done(context, stopped_early(context.stop_reason or StopReason.SHUTDOWN))
 
     def stop(self, context: Context, reason: StopReason) -> None:
         """Cancel the statement under way; when the profile's grace is over, end the session."""
@@ -158,7 +158,7 @@ class SqlExecutor:
         if context.stop_reason is None and boottime() >= self._lease.deadline:
             context.stop_reason = StopReason.LEASE_LOST
         if context.stop_reason is not None:
-            outcome = _stopped_early(context)
+            outcome = stopped_early(context.stop_reason or StopReason.SHUTDOWN)
         elif (outcome := run.refusal()) is None:
             context.started_monotonic = monotonic()
             limit = run.profile.timeout
@@ -246,8 +246,3 @@ class SqlExecutor:
             self._loop.run_forever()
         finally:
             self._loop.close()
-
-
-def _stopped_early(context: Context) -> Interrupted:
-    reason = context.stop_reason or StopReason.SHUTDOWN
-    return Interrupted(reason, "stopped before it began")

@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any
 
 from pgcron_ha.executors.context import Context, Lease, StopReason
+from pgcron_ha.executors.event_loops import new_event_loop
 from pgcron_ha.executors.failures import (
     MAX_TRACEBACK_CHARACTERS,
     bounded_text,
@@ -24,7 +25,14 @@ from pgcron_ha.executors.failures import (
     outcome_of_result,
 )
 from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Interrupted, Outcome, Succeeded
+from pgcron_ha.executors.outcome import (
+    SUCCEEDED,
+    Failed,
+    Interrupted,
+    Outcome,
+    Succeeded,
+    stopped_early,
+)
 from pgcron_ha.executors.workplace import Workplace
 
 KILL_SECONDS = 1.0
@@ -57,7 +65,7 @@ class TaskExecutor:
         self._nothing_left: Future[None] = Future()
         self._ended: Future[None] = Future()
         self._look: asyncio.TimerHandle | None = None
-        self._loop = _new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=f"pgcron-{kind}", daemon=True)
         self._thread.start()
 
@@ -138,7 +146,7 @@ class TaskExecutor:
             with contextlib.suppress(IndexError):  # another thread was quicker
                 context = self._inbox.popleft()
                 context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-                self._done(context, _stopped_early(context.stop_reason))
+                self._done(context, stopped_early(context.stop_reason))
 
     # The loop's side.
 
@@ -177,7 +185,7 @@ class TaskExecutor:
         elif context.stop_reason is None and boottime() >= self._lease.deadline:
             context.stop_reason = StopReason.LEASE_LOST
         if context.stop_reason is not None:
-            return _stopped_early(context.stop_reason)
+            return stopped_early(context.stop_reason)
         if context.handler not in self._handlers:
             return Failed("NotFound", f"this node does not offer the handler {context.handler!r}")
         return None
@@ -276,15 +284,3 @@ def _bounded(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Interrupted):
         return replace(outcome, message=bounded_text(outcome.message))
     raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")
-
-
-def _stopped_early(reason: StopReason) -> Interrupted:
-    return Interrupted(reason, "stopped before it began")
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
