@@ -1,6 +1,15 @@
 -- Claims of runs whose schedule must not overlap with itself: the schedule is the lane, with one slot. Runs that have a key besides,
 -- or wait in a limited queue, are claimed by claim_limited.
 
+CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    PERFORM pgcron.refuse('PC001', what || ' are not decided under ' || current_setting('transaction_isolation'),
+                          'Each step must see what was committed before it.', 'Use READ COMMITTED.');
+  END IF;
+END $$;
+
 -- ready -> running
 -- ready -> skipped
 -- One round of decisions. Each statement in here sees a snapshot of its own (a VOLATILE function under READ COMMITTED), and correctness
@@ -24,10 +33,7 @@ DECLARE
   left_waiting bigint[];
   skipped bigint[];
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    PERFORM pgcron.refuse('PC001', 'lanes are not decided under ' || current_setting('transaction_isolation'),
-                          'Each step must see what was committed before it.', 'Use READ COMMITTED.');
-  END IF;
+  PERFORM pgcron.require_read_committed('lanes');
   lanes := ARRAY(
     WITH due AS MATERIALIZED (
       SELECT DISTINCT heads.schedule_id FROM (

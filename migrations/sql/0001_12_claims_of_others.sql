@@ -58,29 +58,12 @@ BEGIN
     PERFORM pgcron.refuse('PC004', format('the result has %s bytes', octet_length(finish_run.result::text)), 'A result may have 262144 bytes (256 KiB) as JSON text.',
                           'Store it in a table of yours and give its key.');
   END IF;
-  DELETE FROM pgcron.run r WHERE r.id = finish_run.run AND r.token = finish_run.token RETURNING r.* INTO ending;
+  SELECT r.* INTO ending FROM pgcron.run r WHERE r.id = finish_run.run AND r.token = finish_run.token FOR UPDATE;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run); END IF;
   -- It held until here, and nobody can take it away from here on.
   DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run;
-  BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
-                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
-                            finished_at)
-    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
-            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
-            coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
-            ending.cancel_reason, finish_run.result, clock_timestamp());
-  EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
-                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
-                            finished_at)
-    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
-            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
-            coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
-            ending.cancel_reason, finish_run.result, clock_timestamp());
-  END;
+  ending.started_at := coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second');
+  PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, finish_run.node, finish_run.result, clock_timestamp());
 END $$;
 COMMENT ON FUNCTION pgcron.finish_run(bigint, uuid, float8, jsonb, text) IS
   'Completes a run inside the caller''s transaction: its effects and the completion are committed together or not at all. Raises PC012 if the token does not hold the run.';

@@ -155,10 +155,7 @@ DECLARE
   granted_at timestamptz;
   skipped bigint[];
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    PERFORM pgcron.refuse('PC001', 'limits are not decided under ' || current_setting('transaction_isolation'),
-                          'Each step must see what was committed before it.', 'Use READ COMMITTED.');
-  END IF;
+  PERFORM pgcron.require_read_committed('limits');
   limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(claim_limited.queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
   limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
   IF limited <> '{}' THEN

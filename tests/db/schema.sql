@@ -196,10 +196,7 @@ DECLARE
   left_waiting bigint[];
   skipped bigint[];
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    PERFORM pgcron.refuse('PC001', 'lanes are not decided under ' || current_setting('transaction_isolation'),
-                          'Each step must see what was committed before it.', 'Use READ COMMITTED.');
-  END IF;
+  PERFORM pgcron.require_read_committed('lanes');
   lanes := ARRAY(
     WITH due AS MATERIALIZED (
       SELECT DISTINCT heads.schedule_id FROM (
@@ -284,10 +281,7 @@ DECLARE
   granted_at timestamptz;
   skipped bigint[];
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    PERFORM pgcron.refuse('PC001', 'limits are not decided under ' || current_setting('transaction_isolation'),
-                          'Each step must see what was committed before it.', 'Use READ COMMITTED.');
-  END IF;
+  PERFORM pgcron.require_read_committed('limits');
   limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(claim_limited.queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
   limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
   IF limited <> '{}' THEN
@@ -603,7 +597,7 @@ BEGIN
   END LOOP;
 END $$;
 
-CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text) RETURNS void
+CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text, result jsonb DEFAULT NULL::jsonb, finished_at timestamp with time zone DEFAULT now()) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
@@ -617,18 +611,22 @@ BEGIN
   END IF;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
+                                result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
             ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
-            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
-  EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
+            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
+            end_run.result, end_run.finished_at);
+  EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error)
+                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
+                                result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
             ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
-            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error);
+            ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
+            end_run.result, end_run.finished_at);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;
 END $$;
@@ -862,29 +860,12 @@ BEGIN
     PERFORM pgcron.refuse('PC004', format('the result has %s bytes', octet_length(finish_run.result::text)), 'A result may have 262144 bytes (256 KiB) as JSON text.',
                           'Store it in a table of yours and give its key.');
   END IF;
-  DELETE FROM pgcron.run r WHERE r.id = finish_run.run AND r.token = finish_run.token RETURNING r.* INTO ending;
+  SELECT r.* INTO ending FROM pgcron.run r WHERE r.id = finish_run.run AND r.token = finish_run.token FOR UPDATE;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run); END IF;
   -- It held until here, and nobody can take it away from here on.
   DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run;
-  BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
-                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
-                            finished_at)
-    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
-            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
-            coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
-            ending.cancel_reason, finish_run.result, clock_timestamp());
-  EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
-                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result,
-                            finished_at)
-    VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, 'succeeded', ending.attempt, ending.max_attempts, nullif(ending.timeout, '1 hour'),
-            nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at, ending.created_by, ending.claimed_at,
-            coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second'), ending.owner, finish_run.node, ending.fence,
-            ending.cancel_reason, finish_run.result, clock_timestamp());
-  END;
+  ending.started_at := coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second');
+  PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, finish_run.node, finish_run.result, clock_timestamp());
 END $$;
 
 COMMENT ON FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double precision, result jsonb, node text) IS 'Completes a run inside the caller''s transaction: its effects and the completion are committed together or not at all. Raises PC012 if the token does not hold the run.';
@@ -1574,6 +1555,16 @@ EXCEPTION WHEN OTHERS THEN
   PERFORM pgcron.refuse(CASE WHEN code LIKE 'PC%' THEN code ELSE 'PC001' END, format('run %s of %s: %s', position, jsonb_array_length(runs), fact),
     coalesce(nullif(rule, ''), 'A key takes what the argument of pgcron.enqueue of that name takes.'),
     coalesce(nullif(remedy, ''), 'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers stand without quotes.'));
+END $$;
+
+CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    PERFORM pgcron.refuse('PC001', what || ' are not decided under ' || current_setting('transaction_isolation'),
+                          'Each step must see what was committed before it.', 'Use READ COMMITTED.');
+  END IF;
 END $$;
 
 CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL::text) RETURNS void
