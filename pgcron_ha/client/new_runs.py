@@ -97,7 +97,7 @@ def _judged_args(
         if check_args is not None:
             check_args(handler, text)
     except PgcronError as error:
-        raise type(error)(f"{which}: {error.message}", error.detail, error.hint) from None
+        raise _named(which, error) from None
     return text
 
 
@@ -123,7 +123,12 @@ def request_new_run(
             check_args(request.handler, request.args)
         return request
     except PgcronError as error:
-        raise type(error)(f"{which}: {error.message}", error.detail, error.hint) from None
+        raise _named(which, error) from None
+
+
+def _named(which: str, error: PgcronError) -> PgcronError:
+    """The same error, saying of which run it is."""
+    return type(error)(f"{which}: {error.message}", error.detail, error.hint)
 
 
 async def send_runs(

@@ -12,6 +12,10 @@ from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 OLDEST_SERVER: Final = 140000
 STATEMENT_TIMEOUT_MS: Final = 5_000
 LOCK_TIMEOUT_MS: Final = 2_000
+# So that a dead client's row locks go away soon, and its statement with them.
+KEEPALIVES: Final = (
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
+)
 # SET after connecting, not start-up parameters, which a transaction pooler may refuse.
 _CONTROL_SETTINGS: Final = "; ".join(
     (
@@ -27,10 +31,7 @@ _CONTROL_SETTINGS: Final = "; ".join(
         "SET plan_cache_mode = force_generic_plan",
         "SET enable_seqscan = off",
         "SET jit = off",
-        # So that a dead client's row locks go away soon.
-        "SET tcp_keepalives_idle = 5",
-        "SET tcp_keepalives_interval = 2",
-        "SET tcp_keepalives_count = 3",
+        KEEPALIVES,
     )
 )
 

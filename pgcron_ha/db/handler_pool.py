@@ -11,23 +11,14 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.connecting import CONNECTION_ERRORS, prepare_connection, unavailable
+from pgcron_ha.db.connecting import CONNECTION_ERRORS, KEEPALIVES, prepare_connection, unavailable
 
 _RESET_SECONDS: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
 _UNUSED_SECONDS: Final = 60.0
 # SET after connecting, not start-up parameters, which a transaction pooler may refuse.
-_SETTINGS: Final = "; ".join(
-    (
-        "SET application_name = 'pgcron_ha handler'",
-        "SET timezone = 'UTC'",
-        # So that a dead client's row locks go away soon, and its statement with them.
-        "SET tcp_keepalives_idle = 5",
-        "SET tcp_keepalives_interval = 2",
-        "SET tcp_keepalives_count = 3",
-    )
-)
+_SETTINGS: Final = f"SET application_name = 'pgcron_ha handler'; SET timezone = 'UTC'; {KEEPALIVES}"
 # What asyncpg's own reset leaves as the handler made it.
 _TIDY: Final = "SET SESSION AUTHORIZATION DEFAULT; DISCARD TEMP; "
 
