@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -47,7 +48,7 @@ _SHUT_SECONDS = 2.0
 _END_SECONDS = 5.0
 
 
-class TaskExecutor:
+class TaskExecutor(ABC):
     """An `Executor` whose runs are coroutines. Subclasses implement `execute`, and may `open` and
     `shut` what they share. ``handlers`` are full names, all of this ``kind``.
     """
@@ -71,15 +72,15 @@ class TaskExecutor:
 
     # What a subclass says.
 
+    @abstractmethod
     async def execute(self, context: Context) -> Outcome:
         """Execute one run, on the executor's loop; an exception is an outcome, too. The text of a
         `Succeeded` is made of its result here.
 
         It is cancelled to stop it, and must let that pass: its end says that the work has ended.
         """
-        raise NotImplementedError
 
-    async def shut(self) -> None:
+    async def shut(self) -> None:  # noqa: B027 - a subclass may share nothing
         """Close what the runs have shared; called on the loop after the last of them."""
 
     # The contract.

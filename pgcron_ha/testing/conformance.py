@@ -91,14 +91,14 @@ class ExecutorConformance:
 
     def make(self, workplace: Any) -> Executor:
         """The executor under test, made with a `Workplace`."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not say how its executor is made: define make")
 
     def is_at_work(self, context: Context) -> bool:
         """Whether anything of the run's handler still works: a process, a connection, a thread.
 
         Asked at the moment of `done`, too, from the executor's thread.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not say what is at work: define is_at_work")
 
     # Names and refusals.
 

@@ -20,14 +20,14 @@ def state(status: str, code: int = 200, **more: Any) -> Answer:
     return Answer(code, json.dumps({"status": status, **more}).encode(), {"Content-Type": JSON})
 
 
-def accepted(location: str = "/work/1", header: str = "Operation-Location") -> Answer:
+def accepted(location: str = "/jobs/1", header: str = "Operation-Location") -> Answer:
     return Answer(202, b"", {header: location})
 
 
 async def test_work_is_asked_for_until_it_has_ended() -> None:
     routes: dict[str, Route] = {
         "/": accepted(),
-        "/work/1": [
+        "/jobs/1": [
             Answer(202),
             state("notStarted"),
             state("In Progress", percentComplete=40),
@@ -62,7 +62,7 @@ async def test_work_is_asked_for_until_it_has_ended() -> None:
     ],
 )
 async def test_work_that_failed_fails_the_run(end: Answer, message: str, retry: bool) -> None:
-    with Service({"/": accepted(), "/work/1": [state("queued"), end]}) as service:
+    with Service({"/": accepted(), "/jobs/1": [state("queued"), end]}) as service:
         outcome, _ = await call(service, **POLL)
     assert isinstance(outcome, Failed)
     assert outcome.retry is retry
@@ -75,7 +75,7 @@ async def test_work_that_failed_fails_the_run(end: Answer, message: str, retry: 
 )
 async def test_any_other_good_answer_is_the_result_itself(end: Answer) -> None:
     result = Answer(200, b'{"rows": 5}', {"Content-Type": JSON})
-    routes: dict[str, Route] = {"/": accepted(header="Location"), "/work/1": end, "/r": result}
+    routes: dict[str, Route] = {"/": accepted(header="Location"), "/jobs/1": end, "/r": result}
     with Service(routes) as service:
         outcome, _ = await call(service, **POLL)
     assert isinstance(outcome, Succeeded)
@@ -83,7 +83,7 @@ async def test_any_other_good_answer_is_the_result_itself(end: Answer) -> None:
 
 
 async def test_a_status_that_can_not_be_told_for_a_while_is_asked_for_again() -> None:
-    routes: dict[str, Route] = {"/": accepted(), "/work/1": [Answer(503)] * 5 + [state("done")]}
+    routes: dict[str, Route] = {"/": accepted(), "/jobs/1": [Answer(503)] * 5 + [state("done")]}
     with Service(routes) as service:
         outcome, _ = await call(service, **POLL)
     assert outcome is SUCCEEDED
@@ -91,7 +91,7 @@ async def test_a_status_that_can_not_be_told_for_a_while_is_asked_for_again() ->
 
 @pytest.mark.parametrize("route", [Answer(503), reset])
 async def test_a_status_that_is_never_told_ends_the_attempt(route: Route) -> None:
-    with Service({"/": accepted(), "/work/1": route}) as service:
+    with Service({"/": accepted(), "/jobs/1": route}) as service:
         outcome, _ = await call(service, **POLL)
     assert isinstance(outcome, Failed)
     assert outcome.retry
@@ -117,14 +117,14 @@ async def test_without_poll_an_accepted_request_is_a_success() -> None:
 
 
 async def test_work_that_goes_on_for_ever_ends_at_the_time_limit() -> None:
-    with Service({"/": accepted(), "/work/1": state("running")}) as service:
+    with Service({"/": accepted(), "/jobs/1": state("running")}) as service:
         outcome, _ = await call(service, timeout="300ms", **POLL)
     assert outcome == Interrupted(StopReason.TIMED_OUT, "stopped: no end after 0.3 s")
     assert 2 < len(service.requests) < 17
 
 
 async def test_nobody_asks_any_more_when_the_run_was_stopped() -> None:
-    with Service({"/": accepted(), "/work/1": state("running")}) as service:
+    with Service({"/": accepted(), "/jobs/1": state("running")}) as service:
         async with executor(destination(service.url, **POLL)) as (running, record):
             run = context(1, "http:d")
             running.start([run])
