@@ -36,6 +36,10 @@ _MEANINGS: Final[tuple[tuple[str, type[PgcronError], str], ...]] = (
     ("08", DatabaseUnavailable, "Check that PostgreSQL runs, and try again."),
     ("57P", DatabaseUnavailable, "The server is stopping or starting; try again."),
     ("53", DatabaseUnavailable, "The server is short of connections, memory or disk."),
+    # No value of the caller's is at fault: a disk quota and a file that is too large are told as
+    # XX000, a read error as 58030.
+    ("58", DatabaseUnavailable, "The server can't use its disk; its log says more."),
+    ("XX", DatabaseUnavailable, "The server failed by itself; its log says more."),
     ("22", InvalidInput, "Check the values; `--help` and the README say what each may be."),
 )
 

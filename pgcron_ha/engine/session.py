@@ -249,7 +249,10 @@ class Session(threading.Thread):
             emit(ServiceFailed("session", error.message, pause))
         self._has_failed = True
         COUNTERS.renewals["failed"] += 1
-        self._link.drop()
+        if self.incarnation is None:  # before the next join the schema is looked at again
+            self._link.drop()
+        # Else the link drops what is broken by itself. A connection that works is kept: while others
+        # have taken all the server's connections there would be no new one.
         await self._pause(pause)
 
     async def _leave(self) -> None:

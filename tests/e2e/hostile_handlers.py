@@ -45,6 +45,19 @@ def bystander() -> None:
     """Does nothing, but in time: the database notes when it began."""
 
 
+@app.handler("holds_a_connection")
+async def holds_a_connection(ctx: Context, seconds: float) -> None:
+    async with ctx.connection() as own:
+        await own.execute("SELECT 1")
+        await asyncio.sleep(seconds)
+
+
+@app.handler("holds_a_connection_in_a_thread")
+def holds_a_connection_in_a_thread(ctx: Context, seconds: float) -> None:
+    with ctx.connection() as own:
+        own.execute("SELECT pg_sleep($1)", seconds)
+
+
 @in_every_way
 def returns_no_json(ctx: Context) -> object:
     return object()

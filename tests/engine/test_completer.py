@@ -7,6 +7,7 @@ import pytest
 
 from pgcron_ha.db.link import Link, Unanswered
 from pgcron_ha.engine.completer import BATCH, TOLD_SINGLY
+from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.base import (
     Failed,
     Interrupted,
@@ -15,10 +16,12 @@ from pgcron_ha.executors.base import (
     Succeeded,
 )
 from pgcron_ha.telemetry.events import Event, MoreRunsFailed, RunFailed, RunFenced, RunsReleased
+from tests.chaos.proxy import Proxy as NetworkOfANode
 from tests.db.control import Connection, history_row, kill, reap, run_row
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
 from tests.engine.proxy import Proxy
+from tests.servers import ThrowAwayServer
 
 STOPPED = Interrupted(StopReason.SHUTDOWN, "the node stops")
 
@@ -367,3 +370,59 @@ async def test_a_database_that_is_away_leaves_everything_pending(
 
     assert len(lost.runner.held()) == 2
     assert not lost.completer.is_empty
+
+
+async def test_ten_thousand_ends_are_kept_while_the_database_is_away_and_told_once(
+    make_link: MakeLink, server: ThrowAwayServer, database: str, connection: Connection
+) -> None:
+    count = 10 * BATCH
+    async with NetworkOfANode(server.folder / f".s.PGSQL.{server.port}") as network:
+        name = database.partition("?")[0].rpartition("/")[2]
+        dsn = f"postgresql://postgres:any@127.0.0.1:{network.port}/{name}?sslmode=disable"
+        link = make_link(dsn, joins_by_hash=True)
+        await link.rows("channel")
+        far = await begin(link, connection)
+        runs = await far.claim(count)
+        network.is_refusing = True
+        network.reset()
+        await far.end(runs)
+
+        for _ in range(3):
+            with pytest.raises(DatabaseUnavailable):
+                await far.completer.run_once()
+        assert len(far.runner.held()) == count
+        network.heal()
+        await far.completer.run_once()
+        network.lose_answers(1)
+        with pytest.raises(Unanswered):
+            await far.tell()
+        await far.tell()
+
+    ended = await connection.fetch("SELECT id, attempt, outcome FROM pgcron.history ORDER BY id")
+    assert [tuple(row) for row in ended] == [(run, 1, "succeeded") for run in runs]
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 0
+    assert (far.completer.completed, len(far.runner.held())) == (count, 0)
+
+
+@pytest.mark.parametrize("state", ["53100", "53200", "58030", "XX000"])
+async def test_a_server_that_can_not_store_an_end_is_waited_for_and_costs_no_run(
+    state: str, ending: Ending, connection: Connection, events: list[Event]
+) -> None:
+    await connection.execute(
+        "CREATE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE 'no room for it' USING ERRCODE = '{state}'; END $$;"
+        "CREATE TRIGGER full_disk BEFORE INSERT ON pgcron.history"
+        " FOR EACH ROW EXECUTE FUNCTION public.full_disk()"
+    )
+    runs = await ending.claim(3)
+    await ending.end(runs)
+
+    with pytest.raises(DatabaseUnavailable, match="no room for it"):
+        await ending.completer.run_once()
+    assert len(ending.runner.held()) == 3
+    await connection.execute("DROP TRIGGER full_disk ON pgcron.history")
+    await ending.tell()
+
+    outcomes = await connection.fetch("SELECT outcome FROM pgcron.history")
+    assert [row["outcome"] for row in outcomes] == ["succeeded"] * 3
+    assert of(RunFailed, events) == []

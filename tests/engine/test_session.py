@@ -6,6 +6,7 @@ import pytest
 
 from pgcron_ha.engine.lease import LeasePhase
 from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import Event, NodeFenced, NodeJoined
 from tests.db import control
 from tests.db.control import Connection, Row
@@ -157,6 +158,29 @@ async def test_a_broken_connection_does_not_cost_the_lease(
 
     assert workshop.session.incarnation == incarnation
     assert set(workshop.phases) == {LeasePhase.HELD}
+    await workshop.leave()
+
+
+async def test_a_beat_that_can_not_be_stored_does_not_cost_the_connection(
+    proxy: Proxy, database: str, connection: Connection
+) -> None:
+    workshop = Workshop(proxy.dsn(database))
+    await workshop.join()
+    opened = proxy.connections
+    await connection.execute(
+        "CREATE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE 'no room for it' USING ERRCODE = '53100'; END $$;"
+        "CREATE TRIGGER full_disk BEFORE UPDATE ON pgcron.node"
+        " FOR EACH ROW EXECUTE FUNCTION public.full_disk()"
+    )
+    failed = COUNTERS.renewals["failed"]
+    workshop.session.beat_now()
+    await until("a beat failed", lambda: COUNTERS.renewals["failed"] > failed)
+    await connection.execute("DROP TRIGGER full_disk ON pgcron.node")
+    await workshop.beat()
+
+    assert proxy.connections == opened
+    assert workshop.session.may_claim()
     await workshop.leave()
 
 
