@@ -251,8 +251,8 @@ class Session(threading.Thread):
         COUNTERS.renewals["failed"] += 1
         if self.incarnation is None:  # before the next join the schema is looked at again
             self._link.drop()
-        # Else the link drops what is broken by itself. A connection that works is kept: while others
-        # have taken all the server's connections there would be no new one.
+        # Else the link drops what is broken by itself. A connection that works is kept: there is no
+        # new one while others have taken all of the server's.
         await self._pause(pause)
 
     async def _leave(self) -> None:
