@@ -27,6 +27,7 @@ CREATE TABLE pgcron.node (
   slots int NOT NULL,
   slots_used int NOT NULL DEFAULT 0,
   queues text[] NOT NULL,
+  labels jsonb NOT NULL DEFAULT '{}' CONSTRAINT node_labels_are_words CHECK (pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)),
   is_idle boolean NOT NULL DEFAULT false,
   started_at timestamptz NOT NULL DEFAULT now(),
   ended_at timestamptz,

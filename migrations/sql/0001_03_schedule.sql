@@ -39,6 +39,7 @@ CREATE TABLE pgcron.schedule (
   delivery text NOT NULL DEFAULT 'at_least_once' CONSTRAINT a_schedule_delivery_is_known CHECK (delivery IN ('at_least_once', 'at_most_once', 'transactional') OR pgcron.refuse('PC001',
     format('delivery %L is not known', left(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.', 'Leave it out for at_least_once.')),
   lane text CONSTRAINT a_schedule_names_a_lane CHECK (lane IS NULL OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane)),
+  requires text[] CONSTRAINT a_schedule_requires_labels CHECK (requires IS NULL OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires)),
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')),
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),

@@ -32,6 +32,7 @@ CREATE TABLE pgcron.run (
   snoozes smallint,
   lane text COLLATE "C",
   lane_slot int,
+  requires text[] COLLATE "C",
   owner uuid,
   token uuid,
   fence bigint,
@@ -45,9 +46,10 @@ CREATE TABLE pgcron.run (
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
-COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node offers the handler for this queue; a node that joins with it lets the run go.';
+COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go.';
 COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that have it no more execute at once than the lane has slots (pgcron.lane_limit).';
 COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
+COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
@@ -93,6 +95,7 @@ DECLARE
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
     WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
+    WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE THEN 'a_run_requires_labels'
   END;
 BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
@@ -124,6 +127,7 @@ BEGIN
     WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),
       'No retry waits longer than this.', 'Write for example ''1 hour''.');
     WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
+    WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse_requires(r.requires);
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
         DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')), HINT = 'Change runs with the functions of this schema.',
@@ -134,7 +138,7 @@ END $$;
 -- In front of the rules stands what is true of a first attempt without a lane, and breaks none of them: the claim, which
 -- writes it, must not pay for a call.
 ALTER TABLE pgcron.run ADD CONSTRAINT a_run_keeps_its_rules CHECK (
-  (attempt = 1 AND num_nonnulls(owner, token, fence, claimed_at) = 4 AND hold IS NULL AND lane IS NULL AND overlap IS NULL AND overlap_slot IS NULL AND state = 'running')
+  (attempt = 1 AND num_nonnulls(owner, token, fence, claimed_at) = 4 AND hold IS NULL AND lane IS NULL AND requires IS NULL AND overlap IS NULL AND overlap_slot IS NULL AND state = 'running')
   OR pgcron.judge_run(run));
 
 -- The nets under the claims: one live run of a fire, one holder of a schedule's overlap slot, one of each slot of a lane.
@@ -142,14 +146,16 @@ CREATE UNIQUE INDEX run_fire ON pgcron.run (schedule_id, scheduled_for) WHERE sc
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run (schedule_id, overlap_slot) WHERE overlap_slot IS NOT NULL;
 CREATE UNIQUE INDEX run_lane_slot ON pgcron.run (lane, lane_slot) WHERE lane_slot IS NOT NULL;
 -- The ways of the claim: one index descent for each queue and priority, so future rows of a high priority are never walked.
-CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND overlap IS NULL AND delivery = 'at_least_once';
+CREATE INDEX run_claim ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NULL AND overlap IS NULL AND delivery = 'at_least_once';
 -- Apart: runs whose lane must be decided, and runs that may start only once, which are never claimed ahead of a free slot.
-CREATE INDEX run_claim_lane ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND overlap IS NOT NULL;
-CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND overlap IS NULL AND delivery <> 'at_least_once';
+CREATE INDEX run_claim_lane ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NULL AND overlap IS NOT NULL;
+CREATE INDEX run_claim_once ON pgcron.run (queue, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NULL AND overlap IS NULL AND delivery <> 'at_least_once';
 -- Runs with a key: its lanes are walked, not their runs, so that a lane's backlog is no burden to the others.
 CREATE INDEX run_claim_key ON pgcron.run (queue, lane, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NOT NULL;
+-- Runs that require labels: the requirements are walked, not the runs, so that what only other nodes may take is no burden.
+CREATE INDEX run_claim_placed ON pgcron.run (queue, requires, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NOT NULL;
 CREATE INDEX run_owner ON pgcron.run (owner) WHERE state = 'running';
-CREATE INDEX run_held ON pgcron.run (handler, queue) WHERE hold IS NOT NULL;
+CREATE INDEX run_held ON pgcron.run (handler, queue, coalesce(requires, '{}')) WHERE hold IS NOT NULL;
 -- With the time, so that a lane's due runs are found without walking those to come.
 CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, due_at) WHERE schedule_id IS NOT NULL;
 CREATE INDEX run_expiring ON pgcron.run (expire_at) WHERE state = 'ready' AND expire_at IS NOT NULL;

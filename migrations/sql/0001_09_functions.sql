@@ -5,7 +5,7 @@ CREATE FUNCTION pgcron.enqueue(
   handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default', priority int DEFAULT 5, due_at timestamptz DEFAULT NULL,
   idempotency_key text DEFAULT NULL, key_lifetime interval DEFAULT '1 day', timeout interval DEFAULT '1 hour', max_attempts int DEFAULT NULL,
   delivery text DEFAULT 'at_least_once', retry jsonb DEFAULT NULL, actor text DEFAULT NULL,
-  lane text DEFAULT NULL) RETURNS bigint
+  lane text DEFAULT NULL, requires text[] DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
@@ -22,25 +22,25 @@ BEGIN
     IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane)
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
     VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane);
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'));
   ELSE
-    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane)
+    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
     VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane)
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'))
     RETURNING id INTO new_id;
   END IF;
   RETURN new_id;
 END $$;
-COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval, int, text, jsonb, text, text) IS
-  'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says.';
+COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval, int, text, jsonb, text, text, text[]) IS
+  'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it.';
 
 -- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key.
 CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane}';
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -98,7 +98,8 @@ BEGIN
     position := position + 1;
     PERFORM pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
                            wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
-                           wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane');
+                           wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane',
+                           requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish -> 'requires', 'null'))));
   END LOOP;
 EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, remedy = PG_EXCEPTION_HINT;
@@ -118,13 +119,13 @@ DECLARE
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids) ELSE new_ids END;
-  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane)
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
   SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
          coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
-         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), wish.lane
+         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), wish.lane, nullif(wish.requires, '{}')
     FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int, due_at timestamptz, timeout interval, max_attempts int,
-                                                 delivery text, retry jsonb, lane text), unnest(new_ids), unnest(ids))
-         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, new_id, id)
+                                                 delivery text, retry jsonb, lane text, requires text[]), unnest(new_ids), unnest(ids))
+         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, requires, new_id, id)
    WHERE wish.new_id = wish.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
@@ -146,23 +147,24 @@ BEGIN
   RETURN found_id;
 END $$;
 
--- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. An empty lane is none.
+-- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. An empty lane is none, and so are empty requirements.
 CREATE FUNCTION pgcron.put_schedule(
   name text, spec text, handler text, args jsonb DEFAULT NULL, timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
   priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL, catchup text DEFAULT NULL, catchup_window interval DEFAULT NULL,
   start_deadline interval DEFAULT NULL, timeout interval DEFAULT NULL, max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
   retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL, managed_by text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL,
-  lane text DEFAULT NULL) RETURNS bigint
+  lane text DEFAULT NULL, requires text[] DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
-                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane)
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
           coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
           put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
-          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''))
+          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''),
+          nullif(put_schedule.requires, '{}'))
   ON CONFLICT (name) DO UPDATE SET
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
     timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
@@ -172,7 +174,8 @@ LANGUAGE sql AS $$
     start_deadline = coalesce(put_schedule.start_deadline, existing.start_deadline), timeout = coalesce(put_schedule.timeout, existing.timeout),
     max_attempts = coalesce(put_schedule.max_attempts, existing.max_attempts), retry_base = coalesce(put_schedule.retry_base, existing.retry_base),
     retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'), delivery = coalesce(put_schedule.delivery, existing.delivery),
-    managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END
+    managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END,
+    requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires ELSE nullif(put_schedule.requires, '{}') END
   RETURNING id $$;
 
 CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
@@ -204,9 +207,9 @@ DECLARE
   new_id bigint;
 BEGIN
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                                  overlap, lane, created_by)
+                                  overlap, lane, requires, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), s.lane, coalesce(run_now.actor, session_user)
+         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), s.lane, s.requires, coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
@@ -267,10 +270,10 @@ BEGIN
   END IF;
   ended := pgcron.ended_run(run);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, lane, created_by)
+                          retry, lane, requires, created_by)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
           ended.args, ended.delivery, ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
-          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, coalesce(actor, session_user)) RETURNING id INTO new_id;
+          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires, coalesce(actor, session_user)) RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
 

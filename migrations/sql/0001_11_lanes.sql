@@ -42,7 +42,7 @@ BEGIN
           ORDER BY EXISTS (SELECT FROM pgcron.queue q WHERE q.name = asked.queue AND NOT q.is_plain), asked.position) path
         CROSS JOIN LATERAL (
           SELECT c.schedule_id FROM pgcron.run c
-          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
+          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
             AND c.due_at <= now() AND c.handler = ANY(claim_lanes.handlers)
           ORDER BY c.due_at, c.id LIMIT claim_lanes.look) head
         LIMIT claim_lanes.look) heads)
@@ -57,7 +57,7 @@ BEGIN
           FROM unnest(lanes) AS lane(schedule_id)
          CROSS JOIN LATERAL (
            SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
-            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
+            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
               AND w.queue = ANY(claim_lanes.queues) AND w.handler = ANY(claim_lanes.handlers) AND (w.expire_at IS NULL OR w.expire_at > now())
               AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
             ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
@@ -72,7 +72,7 @@ BEGIN
              attempt = r.attempt + 1, claimed_at = now(), overlap_slot = 1
        WHERE r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
-          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
+          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL AND l.requires IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
             AND l.queue = ANY(claim_lanes.queues) AND l.handler = ANY(claim_lanes.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
@@ -82,7 +82,7 @@ BEGIN
 
   skipped := ARRAY(
     SELECT w.id FROM unnest(lanes) AS lane(schedule_id) JOIN pgcron.run w ON w.schedule_id = lane.schedule_id
-     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
        AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
      ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN

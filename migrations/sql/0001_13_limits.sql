@@ -1,9 +1,11 @@
--- Limits: lanes by a user's key (so many of its runs at once) and queues that are limited (so many of theirs). What has none of
--- either is claimed by other statements and pays nothing.
+-- Limits: lanes by a user's key (so many of its runs at once) and queues that are limited (so many of theirs); and labels, which some
+-- nodes have. What has none of these is claimed by other statements and pays nothing.
 
--- Where runs that need a look at what runs could be claimed now: in lanes (pairs of lane and priority of a queue), and in limited queues.
+-- Where runs that need a look could be claimed now: in lanes (pairs of lane and priority of a queue), in limited queues, and where what is required
+-- are labels that this node has.
 -- Of each at most so many as there seems to be room for. STABLE: it sees what the statement sees that calls it.
-CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int)
+CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
+                                     labels text[], placed_queues text[])
 RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, delivery text, schedule_id bigint, overlap_slot smallint)
 LANGUAGE sql STABLE ROWS 100 AS $$
   SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
@@ -13,24 +15,34 @@ LANGUAGE sql STABLE ROWS 100 AS $$
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
          AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT least(pair.room, limited_heads.room)) w
+     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) AND (h.requires IS NULL OR h.requires <@ limited_heads.labels)
+     LIMIT least(pair.room, limited_heads.room)) w
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
     (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
     (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
     (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w $$;
+      ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w
+  UNION ALL
+  SELECT w.* FROM unnest(placed_queues) asked(queue) CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
+  CROSS JOIN LATERAL (
+    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
+      SELECT r.* FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = asked.queue AND r.requires = place.requires
+         AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
+     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
+   WHERE place.due_at <= now() $$;
 
 -- A rate holds in every span of its time, wherever it begins. Starts are counted by slices of a 256th of that time, and a start counts
 -- until its whole slice is older than the time: never one too many, and less than half a hundredth too few.
@@ -125,7 +137,7 @@ END $$;
 -- One round. As in claim_lanes each statement in here sees a snapshot of its own, and what is known of a limit is read after its lock was
 -- had: so no two nodes take the same slot, and a unique index stands under it. Nothing waits for anybody.
 --   1. The limited queues among those asked, as far as their advisory lock can be had, and how many of their runs execute.
---   2. A walk over the lanes of all queues that are open, from where the last one ended.
+--   2. A walk over the lanes of all queues that are open, from where the last one ended, and over the requirements that this node satisfies.
 --   3. The locks of those lanes, and of schedules whose runs must not overlap: always queues, then schedules, then lanes, and try-locks only.
 --   4. The choice: in each lane by priority and due time up to its free slots, of each schedule one, of each queue as many as it may have.
 --      Of one priority the lane with the fewest running runs goes first, so that nobody's backlog keeps the others from a shared queue.
@@ -154,6 +166,9 @@ DECLARE
   left_waiting bigint[];
   granted_at timestamptz;
   skipped bigint[];
+  labels text[] := (SELECT pgcron.label_words(n.labels) FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation);
+  placed_queues text[] := '{}';
+  placed record;
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
   limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(claim_limited.queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
@@ -177,6 +192,10 @@ BEGIN
   FOR asked IN SELECT a.queue, a.beyond FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
                 WHERE a.queue = ANY(limited) OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain) LOOP
     SELECT * INTO walked FROM pgcron.walk_lanes(asked.queue, asked.beyond, claim_limited.look);
+    SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due, min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
+      INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
+    IF placed.is_due THEN placed_queues := placed_queues || asked.queue; END IF;
+    walked.next_due := least(walked.next_due, placed.next_due);
     IF walked.ended_at IS NOT NULL OR walked.lanes <> '{}' OR walked.next_due IS NOT NULL THEN
       pair_queues := pair_queues || array_fill(asked.queue, ARRAY[cardinality(walked.lanes)]);
       pair_lanes := pair_lanes || walked.lanes;
@@ -186,11 +205,12 @@ BEGIN
       RETURN NEXT;
     END IF;
   END LOOP;
-  IF pair_lanes = '{}' AND limited = '{}' THEN RETURN; END IF;
+  IF pair_lanes = '{}' AND limited = '{}' AND placed_queues = '{}' THEN RETURN; END IF;
 
   schedules := ARRAY(
     SELECT s.schedule_id FROM (
-      SELECT DISTINCT h.schedule_id FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, greatest(room, 1)) h
+      SELECT DISTINCT h.schedule_id FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, greatest(room, 1),
+                                                                      labels, placed_queues) h
        WHERE h.schedule_id IS NOT NULL) s
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.schedule_id)));
   lanes := ARRAY(
@@ -211,7 +231,7 @@ BEGIN
           LEFT JOIN LATERAL (SELECT w.room AS starts FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w WHERE l.rate IS NOT NULL) quota ON true),
       head AS MATERIALIZED (
         SELECT d.*, l.slots, l.runs, l.quota, l.open
-          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room) d
+          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room, labels, placed_queues) d
           LEFT JOIN held l ON l.lane = d.lane
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL)
            AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR
@@ -240,7 +260,7 @@ BEGIN
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
           WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.due_at <= now()
-            AND l.handler = ANY(claim_limited.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
+            AND l.handler = ANY(claim_limited.handlers) AND (l.expire_at IS NULL OR l.expire_at > now()) AND (l.requires IS NULL OR l.requires <@ labels)
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
@@ -275,7 +295,7 @@ BEGIN
            NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(left_waiting) s(id);
 END $$;
 COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int, int) IS
-  'Claims up to free + ahead due runs that have a lane or wait in a limited queue, never more than their lane has slots or their queue may run.';
+  'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require labels that the node has, never more than their lane has slots or their queue may run.';
 
 -- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs already goes on, and counts; a claim that
 -- was under way may still end as it began.

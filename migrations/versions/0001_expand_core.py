@@ -21,6 +21,7 @@ SCRIPTS = (
     "0001_10_views",
     "0001_11_lanes",
     "0001_12_claims_of_others",
+    "0001_12_placement",
     "0001_13_limits",
     "0001_14_dead_letters",
 )

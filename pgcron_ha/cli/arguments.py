@@ -80,6 +80,24 @@ def retry_option() -> Callable[[Command], Command]:
     )
 
 
+def requires_option() -> Callable[[Command], Command]:
+    """``--requires LABEL``, once for each."""
+    return click.option(
+        "--requires",
+        multiple=True,
+        metavar="LABEL",
+        callback=_requires,
+        help="Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
+    )
+
+
+def _requires(
+    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
+) -> list[str] | None:
+    """None: not given; an empty one alone is a list of none."""
+    return [word for word in words if word] if words else None
+
+
 def _args(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
     if text is None or not text.startswith("@"):
         return text

@@ -50,6 +50,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 )
 @arguments.retry_option()
 @click.option("--lane", help="A key: so many runs with it execute at once as the lane has slots.")
+@arguments.requires_option()
 @click.option("--wait", is_flag=True, help="Follow the run until it ends; prints its result.")
 @json_option
 def enqueue_command(
@@ -67,8 +68,8 @@ def enqueue_command(
 
     With --file a run for each line: all of them, or none when one is refused. A line has the keys
     handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
-    delivery, retry and lane; what it leaves out is as HANDLER and the options say. Prints the ids
-    in order.
+    delivery, retry, lane and requires; what it leaves out is as HANDLER and the options say. Prints
+    the ids in order.
     """
     given["due_at"] = arguments.instant("--due", due)
     given["timeout"] = arguments.duration("--timeout", timeout)

@@ -17,7 +17,7 @@ PARTS = ("producer", "scheduler", "operator", "viewer", "service")
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
     "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, "
-    "created_by"
+    "requires, created_by"
 )
 _RUN_OF_SCHEDULE = (
     f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
@@ -26,7 +26,7 @@ _RUN_OF_SCHEDULE = (
 _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, overlap, "
     "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
-    "retry, delivery, lane, managed_by"
+    "retry, delivery, lane, requires, managed_by"
 )
 _VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters, error_groups"
 _READABLE = (

@@ -27,6 +27,7 @@ own 5 ms are a part of every start and claim that follows a burst of short runs.
 @click.option("--name", "name", metavar="NAME", help="A label; the host's name by default.")
 @click.option("--app", "apps", multiple=True, metavar="MODULE:ATTRIBUTE", help="An App to offer.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to take runs from.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label it announces.")
 @click.option("--slots", type=int, help="How many runs may execute at once.")
 @click.option("--lease-ttl", metavar="DURATION", help="The lease's time to live, such as 15s.")
 @click.option("--state-directory", metavar="DIRECTORY", help="Where the node keeps its lock.")
@@ -35,6 +36,7 @@ def node_command(
     name: str | None,
     apps: tuple[str, ...],
     queues: tuple[str, ...],
+    labels: tuple[str, ...],
     slots: int | None,
     lease_ttl: str | None,
     state_directory: str | None,
@@ -49,6 +51,7 @@ def node_command(
         "node.name": name,
         "node.apps": list(apps) or None,
         "node.queues": list(queues) or None,
+        "node.labels": list(labels) or None,
         "node.slots": slots,
         "node.lease_ttl": lease_ttl,
         "node.state_directory": state_directory,

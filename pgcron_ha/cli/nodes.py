@@ -16,6 +16,7 @@ COLUMNS = (
     Column("SLOTS", "shown_slots"),
     Column("QUEUES", "queues", 14),
     Column("HANDLERS", "handlers", 40),
+    Column("LABELS", "shown_labels", 30),
 )
 
 
@@ -39,4 +40,5 @@ def _with_shown_columns(row: overview.Row) -> overview.Row:
         **row,
         "shown_state": f"{row['state']}, silent" if is_silent else row["state"],
         "shown_slots": f"{row['slots_used']}/{row['slots']}",
+        "shown_labels": [f"{key}={value}" for key, value in row["labels"].items()],
     }

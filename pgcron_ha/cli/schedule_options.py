@@ -31,6 +31,7 @@ _OPTIONS = (
     arguments.retry_option(),
     click.option("--delivery", metavar="HOW", help="at_least_once, at_most_once or transactional."),
     click.option("--lane", help="A key: so many runs with it execute at once; empty: none."),
+    arguments.requires_option(),
 )
 
 

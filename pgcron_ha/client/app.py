@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from pgcron_ha.client import checks
 from pgcron_ha.client.enqueued_run import EnqueuedRun
 from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
+from pgcron_ha.client.requirements import Requirements
 from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import request_run
 from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
@@ -52,6 +53,7 @@ class Policies(TypedDict, total=False):
     retry: RetryPolicy | None
     delivery: str
     lane: str | None
+    requires: Requirements | None
 
 
 class App:
@@ -179,6 +181,7 @@ class App:
         check_args: bool = True,
         retry: RetryPolicy | str | None = None,
         lane: str | None = None,
+        requires: Requirements | None = None,
         conn: Any = None,
     ) -> EnqueuedRun:
         """Ask for one run; its id, an int that can be waited for (``await run.result()``).
@@ -192,8 +195,9 @@ class App:
         `idempotency_key` (a day by default) returns the run it already named. Numbers of
         `key_lifetime` and `timeout` are seconds. Of the runs of one `lane` (any text, such as
         ``customer-7``) no more execute at once than it has slots: one, or what
-        ``pgcron.set_lane`` says. Raises errors of `pgcron_ha.errors` only; bad values are refused
-        before anything is sent.
+        ``pgcron.set_lane`` says. Only nodes that announce all labels that it `requires`
+        (``{"gpu": "a100", "ssd": True}``) take it. Raises errors of `pgcron_ha.errors` only; bad
+        values are refused before anything is sent.
         """
         request = request_run(
             self._name_of(handler),
@@ -208,6 +212,7 @@ class App:
             delivery=delivery,
             retry=retry,
             lane=lane,
+            requires=requires,
         )
         if check_args:
             self._check_args(request.handler, request.args)

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final, Required, TypedDict
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.requirements import Requirements
 from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.db import doors
@@ -35,6 +36,7 @@ class NewRun(TypedDict, total=False):
     delivery: str
     retry: RetryPolicy | str | None
     lane: str | None
+    requires: Requirements | None
 
 
 _KEYS: Final = NewRun.__annotations__.keys()

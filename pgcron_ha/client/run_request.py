@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.db import doors
 from pgcron_ha.errors import InvalidInput
@@ -28,6 +29,7 @@ class RunRequest(NamedTuple):
     delivery: str
     retry: str | None
     lane: str | None
+    requires: tuple[str, ...] | None
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
@@ -45,6 +47,7 @@ class RunRequest(NamedTuple):
             delivery=self.delivery,
             retry=self.retry,
             lane=self.lane,
+            requires=self.requires,
             actor=actor,
             schema=schema,
         )
@@ -75,6 +78,8 @@ class RunRequest(NamedTuple):
             members.append(f'"retry":{self.retry}')
         if self.lane is not None:
             members.append(f'"lane":{json.dumps(self.lane)}')
+        if self.requires is not None:
+            members.append(f'"requires":{json.dumps(self.requires)}')
         return ",".join(members)
 
 
@@ -92,6 +97,7 @@ def request_run(
     delivery: str = "at_least_once",
     retry: RetryPolicy | str | None = None,
     lane: str | None = None,
+    requires: Requirements | None = None,
 ) -> RunRequest:
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
@@ -119,6 +125,7 @@ def request_run(
         max_attempts=checks.max_attempts(max_attempts, delivery),
         retry=retry_text(retry),
         lane=checks.lane_name(lane),
+        requires=requirement_words(requires),
     )
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, cast
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.requirements import requirement_words
 from pgcron_ha.client.retry_policy import retry_text
 from pgcron_ha.db import doors
 from pgcron_ha.db.doors import SchedulePolicies
@@ -45,6 +46,7 @@ class CodeSchedule:
     retry: str = "{}"
     delivery: str = "at_least_once"
     lane: str | None = None
+    requires: tuple[str, ...] = ()
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""
@@ -124,6 +126,8 @@ def _check_choices(policies: SchedulePolicies) -> None:
         checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
     if policies.get("lane"):
         checks.lane_name(policies["lane"])
+    if policies.get("requires") is not None:
+        policies["requires"] = requirement_words(policies["requires"]) or ()
     checks.max_attempts(policies.get("max_attempts"), policies.get("delivery"))
 
 

@@ -17,6 +17,7 @@ from pgcron_ha.config.values import (
     Choice,
     Duration,
     Integer,
+    Labels,
     Reader,
     Text,
     TextList,
@@ -34,6 +35,7 @@ class NodeSettings:
 
     name: str
     queues: tuple[str, ...]
+    labels: Mapping[str, str]
     slots: int
     lease_ttl: float
     apps: tuple[str, ...]
@@ -109,7 +111,7 @@ class Setting:
         The flag of a list is given once for each of its values, so its name is singular.
         """
         name = self.key.rpartition(".")[2].replace("_", "-")
-        return "--" + (name.removesuffix("s") if isinstance(self.read, TextList) else name)
+        return "--" + (name.removesuffix("s") if isinstance(self.read, TextList | Labels) else name)
 
     def raw_default(self) -> object:
         """The default on this machine."""
@@ -158,6 +160,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("node.name", _NODE, _host_name, "A label for people; the host's name by default."),
     Setting(
         "node.queues", TextList(_QUEUE, False), ["default"], "The queues this node takes runs from."
+    ),
+    Setting(
+        "node.labels",
+        Labels(),
+        {},
+        "What the node says of itself, such as gpu=a100: runs may require it.",
     ),
     Setting("node.slots", Integer(1, 10_000), 16, "How many runs may execute here at once."),
     Setting(

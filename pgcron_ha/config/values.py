@@ -6,7 +6,7 @@ A reader raises `ValueError` with what was expected, worded to follow "expected 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)")
 LAST_PORT = 65_535
 # A list comes from one line of a file or one variable; beyond this it is a mistake.
 MAX_LIST_ITEMS = 200
+MOST_LABELS = 64
 
 Reader = Callable[[object], Any]
 
@@ -125,6 +126,38 @@ class TextList:
         if not items and not self.may_be_empty:
             raise ValueError(f"at least one item: {self.item.expected}")
         return items
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names and values, which the database allows in the same form."""
+
+    def __call__(self, raw: object) -> Mapping[str, str]:
+        """Read a table of the file, ``gpu=a100,zone=eu``, or a list of ``gpu=a100``."""
+        if isinstance(raw, str):
+            raw = [part.strip() for part in raw.split(",") if part.strip()]
+        if isinstance(raw, list | tuple):
+            pairs = [str(part).partition("=") for part in raw]
+            labels: dict[object, object] = {name: value for name, _, value in pairs}
+            is_fine = len(labels) == len(pairs)
+        else:
+            labels, is_fine = (dict(raw), True) if isinstance(raw, dict) else ({}, False)
+        if not is_fine or len(labels) > MOST_LABELS or not all(map(_is_label, labels.items())):
+            raise ValueError(
+                f"at most {MOST_LABELS} labels, none twice, such as gpu=a100: letters, digits and"
+                " _ . / - in a name, : + @ too in a value, up to 100 of them"
+            )
+        return {str(name): str(value) for name, value in labels.items()}
+
+
+def _is_label(label: tuple[object, object]) -> bool:
+    name, value = label
+    return (
+        isinstance(name, str)
+        and isinstance(value, str)
+        and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}", name) is not None
+        and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}", value) is not None
+    )
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class SchedulePolicies(TypedDict, total=False):
     retry: str | None
     delivery: str | None
     lane: str | None
+    requires: Sequence[str] | None
     managed_by: str | None
 
 
@@ -76,6 +77,7 @@ async def enqueue(
     delivery: str = "at_least_once",
     retry: str | None = None,
     lane: str | None = None,
+    requires: Sequence[str] | None = None,
     actor: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
@@ -97,6 +99,7 @@ async def enqueue(
         retry=retry,
         actor=actor,
         lane=lane,
+        requires=None if requires is None else list(requires),
     )
     return found
 

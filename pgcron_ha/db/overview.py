@@ -237,7 +237,11 @@ async def why_parked(
 
 
 def _nobody_offers(row: Row) -> str:
-    return f"no live node offers '{row['handler']}' for queue '{row['queue']}'"
+    what = f"offers '{row['handler']}' for queue '{row['queue']}'"
+    if not row["requires"]:
+        return f"no live node {what}"
+    needed = ", ".join(row["requires"])
+    return f"needs {needed}: no live node that {what} announces it"
 
 
 async def invalid_schedules(

@@ -315,6 +315,8 @@ class Dispatcher(Service):
         COUNTERS.claimed(len(found.claimed), room, self._answered_after)
         COUNTERS.occurrences["skipped"] += found.skipped
         await self._take(sorted(found.claimed, key=_URGENCY), incarnation)
+        if free and not found.claimed:
+            await self._limited.park()
         return len(found.claimed) + found.skipped
 
     async def _claim_with_care(self) -> float | None:

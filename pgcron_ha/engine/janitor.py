@@ -39,7 +39,8 @@ class Janitor(Service):
         """The duties that are due."""
         if self._is_due("partitions", PARTITIONS_EVERY):
             await self._link.rows("ensure_partitions")
-        if await self._link.rows("unpark_served", at_most=BATCH):
+        unparked = await self._link.rows("unpark_served", at_most=BATCH)
+        if unparked:
             await self._link.rows("wake_idle_nodes")
         await self._expire()
         await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
@@ -49,7 +50,7 @@ class Janitor(Service):
             await self._link.rows("recheck_invalid")
         if self._is_due("retention", RETENTION_EVERY):
             await self._drop_outlived()
-        return None
+        return 0 if len(unparked) >= BATCH else None  # the rest of them waits for it
 
     async def _expire(self) -> None:
         expired = [row[0] for row in await self._link.rows("expired_runs", at_most=BATCH)]

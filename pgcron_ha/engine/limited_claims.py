@@ -1,4 +1,4 @@
-"""Claims of runs that have limits: a lane by a key, or a limited queue.
+"""Claims of runs that have limits: a lane by a key, a limited queue, or labels that they require.
 
 Whether one of them may run is the database's decision; this says how far to look, and when it is
 worth another look. They are claimed ahead of the slots as far as short runs are: a quarter second
@@ -15,9 +15,14 @@ from typing import Final
 
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.session import Session
+from pgcron_ha.telemetry.events import RunsParked
+from pgcron_ha.telemetry.log import emit
 
 _LOOK_BEYOND: Final = 16
 """Lanes looked at beyond the room there is: some are being decided by other nodes."""
+
+_PARKED_AT_ONCE: Final = 500
+"""Runs put aside by one look."""
 
 _SHORTEST_REST: Final = 0.005
 """Before a run whose time is known to be near."""
@@ -105,6 +110,12 @@ class LimitedClaims:
         self._lap_found |= bool(claimed)
         self._plan(verdicts, is_full=self._yields)
         return Limited(claimed, skipped)
+
+    async def park(self) -> None:
+        """Puts aside runs that require labels and that no living node may take."""
+        rows = await self._link.rows("park_unplaced", queues=self._queues, look=_PARKED_AT_ONCE)
+        if rows:
+            emit(RunsParked(len(rows)))
 
     def _plan(self, verdicts: Sequence[Row], is_full: bool) -> None:
         """Where the next walk begins, and when."""

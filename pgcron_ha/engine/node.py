@@ -190,6 +190,7 @@ class Node:
             node.queues,
             tuple(handlers),
             tuple(_known_zones()),
+            node.labels,
         )
 
     def _hooks(self) -> SessionHooks:

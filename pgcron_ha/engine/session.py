@@ -8,10 +8,11 @@ engine that no longer turns: a node that can't control its work must not keep a 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -43,6 +44,7 @@ class Identity:
     queues: tuple[str, ...]
     handlers: tuple[str, ...]
     zones: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class Session(threading.Thread):
             lease_ttl=self.lease.ttl,
             slots=mine.slots,
             queues=list(mine.queues),
+            labels=json.dumps(dict(mine.labels)),
         )
         await self._link.rows(
             "offer_handlers", incarnation=incarnation, handlers=list(mine.handlers)

@@ -64,7 +64,7 @@ class NodeView:
 
 @dataclass(frozen=True)
 class Parked:
-    """Runs of one handler that no living node can take."""
+    """Runs of one handler (with the labels they require) that no living node can take."""
 
     handler: str
     runs: int

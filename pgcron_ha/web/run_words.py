@@ -103,12 +103,18 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
     if waits.get("paused_at"):
         return f"queue {run['queue']} is paused" + _by(waits["paused_by"], waits["paused_note"])
     if word == "parked" or not waits.get("is_served", True):
-        return f"no live node offers {run['handler']} for queue {run['queue']}"
+        return f"{needs(run)}no live node offers {run['handler']} for queue {run['queue']}"
     if waits.get("slot_holder"):
         return f"run {waits['slot_holder']} of the same schedule is not over (overlap: skip)"
     if word == "blocked":
         return "what it depends on is not over"
     return _limit(run, waits, now) or "it waits for a free slot"
+
+
+def needs(row: dict[str, Any]) -> str:
+    """The labels it requires, before words about nodes without them; empty when there are none."""
+    words = short(", ".join(row["requires"] or ()), 90)
+    return f"it needs {words}, and with that " if words else ""
 
 
 def _limit(run: dict[str, Any], waits: dict[str, Any], now: datetime) -> str | None:

@@ -89,9 +89,12 @@ def test_nodes_are_listed_with_their_leases(cli: Cli, execute: Execute) -> None:
         "WHERE name = 'dead'"
     )
 
+    execute("UPDATE pgcron.node SET labels = '{\"gpu\": \"a100\"}' WHERE name = 'n1'")
+
     header, *lines = cli("nodes").out.splitlines()
-    assert header.split() == ["NODE", "STATE", "HOST", "PID", "SLOTS", "QUEUES", "HANDLERS"]
-    assert lines[0].split() == ["n1", "alive", "h", "7", "2/8", "default", "py:known"]
+    columns = ["NODE", "STATE", "HOST", "PID", "SLOTS", "QUEUES", "HANDLERS", "LABELS"]
+    assert header.split() == columns
+    assert lines[0].split() == ["n1", "alive", "h", "7", "2/8", "default", "py:known", "gpu=a100"]
     assert "alive, silent" in lines[1]
     rows = cli("nodes", "--all", "--json").rows
     assert [(row["name"], row["has_lease"]) for row in rows] == [

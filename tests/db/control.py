@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ async def join(
     handlers: Sequence[str] = (HANDLER,),
     queues: Sequence[str] = ("default",),
     lease_ttl: float = 60,
+    labels: dict[str, str] | None = None,
 ) -> Node:
     """A node with a living lease."""
     node = Node(uuid.uuid4(), handlers, queues)
@@ -61,6 +63,7 @@ async def join(
         lease_ttl=lease_ttl,
         slots=16,
         queues=queues,
+        labels=json.dumps(labels or {}),
     )
     await call(connection, "offer_handlers", incarnation=node.incarnation, handlers=handlers)
     return node

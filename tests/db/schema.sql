@@ -101,6 +101,7 @@ CREATE TABLE pgcron.run (
     snoozes smallint,
     lane text COLLATE pg_catalog."C",
     lane_slot integer,
+    requires text[] COLLATE pg_catalog."C",
     owner uuid,
     token uuid,
     fence bigint,
@@ -116,7 +117,7 @@ WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
 
-COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node offers the handler for this queue; a node that joins with it lets the run go.';
+COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go.';
 
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 
@@ -127,6 +128,8 @@ COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back with
 COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that have it no more execute at once than the lane has slots (pgcron.lane_limit).';
 
 COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
+
+COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
 
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -205,7 +208,7 @@ BEGIN
           ORDER BY EXISTS (SELECT FROM pgcron.queue q WHERE q.name = asked.queue AND NOT q.is_plain), asked.position) path
         CROSS JOIN LATERAL (
           SELECT c.schedule_id FROM pgcron.run c
-          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
+          WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
             AND c.due_at <= now() AND c.handler = ANY(claim_lanes.handlers)
           ORDER BY c.due_at, c.id LIMIT claim_lanes.look) head
         LIMIT claim_lanes.look) heads)
@@ -220,7 +223,7 @@ BEGIN
           FROM unnest(lanes) AS lane(schedule_id)
          CROSS JOIN LATERAL (
            SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
-            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
+            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
               AND w.queue = ANY(claim_lanes.queues) AND w.handler = ANY(claim_lanes.handlers) AND (w.expire_at IS NULL OR w.expire_at > now())
               AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
             ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
@@ -235,7 +238,7 @@ BEGIN
              attempt = r.attempt + 1, claimed_at = now(), overlap_slot = 1
        WHERE r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
-          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
+          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL AND l.requires IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
             AND l.queue = ANY(claim_lanes.queues) AND l.handler = ANY(claim_lanes.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
@@ -245,7 +248,7 @@ BEGIN
 
   skipped := ARRAY(
     SELECT w.id FROM unnest(lanes) AS lane(schedule_id) JOIN pgcron.run w ON w.schedule_id = lane.schedule_id
-     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
        AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
      ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN
@@ -280,6 +283,9 @@ DECLARE
   left_waiting bigint[];
   granted_at timestamptz;
   skipped bigint[];
+  labels text[] := (SELECT pgcron.label_words(n.labels) FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation);
+  placed_queues text[] := '{}';
+  placed record;
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
   limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(claim_limited.queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
@@ -303,6 +309,10 @@ BEGIN
   FOR asked IN SELECT a.queue, a.beyond FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
                 WHERE a.queue = ANY(limited) OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain) LOOP
     SELECT * INTO walked FROM pgcron.walk_lanes(asked.queue, asked.beyond, claim_limited.look);
+    SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due, min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
+      INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
+    IF placed.is_due THEN placed_queues := placed_queues || asked.queue; END IF;
+    walked.next_due := least(walked.next_due, placed.next_due);
     IF walked.ended_at IS NOT NULL OR walked.lanes <> '{}' OR walked.next_due IS NOT NULL THEN
       pair_queues := pair_queues || array_fill(asked.queue, ARRAY[cardinality(walked.lanes)]);
       pair_lanes := pair_lanes || walked.lanes;
@@ -312,11 +322,12 @@ BEGIN
       RETURN NEXT;
     END IF;
   END LOOP;
-  IF pair_lanes = '{}' AND limited = '{}' THEN RETURN; END IF;
+  IF pair_lanes = '{}' AND limited = '{}' AND placed_queues = '{}' THEN RETURN; END IF;
 
   schedules := ARRAY(
     SELECT s.schedule_id FROM (
-      SELECT DISTINCT h.schedule_id FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, greatest(room, 1)) h
+      SELECT DISTINCT h.schedule_id FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, greatest(room, 1),
+                                                                      labels, placed_queues) h
        WHERE h.schedule_id IS NOT NULL) s
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(s.schedule_id)));
   lanes := ARRAY(
@@ -337,7 +348,7 @@ BEGIN
           LEFT JOIN LATERAL (SELECT w.room AS starts FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w WHERE l.rate IS NOT NULL) quota ON true),
       head AS MATERIALIZED (
         SELECT d.*, l.slots, l.runs, l.quota, l.open
-          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room) d
+          FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room, labels, placed_queues) d
           LEFT JOIN held l ON l.lane = d.lane
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL)
            AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR
@@ -366,7 +377,7 @@ BEGIN
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
           WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.due_at <= now()
-            AND l.handler = ANY(claim_limited.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
+            AND l.handler = ANY(claim_limited.handlers) AND (l.expire_at IS NULL OR l.expire_at > now()) AND (l.requires IS NULL OR l.requires <@ labels)
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
@@ -401,7 +412,7 @@ BEGIN
            NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(left_waiting) s(id);
 END $$;
 
-COMMENT ON FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer) IS 'Claims up to free + ahead due runs that have a lane or wait in a limited queue, never more than their lane has slots or their queue may run.';
+COMMENT ON FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer) IS 'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require labels that the node has, never more than their lane has slots or their queue may run.';
 
 CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamp with time zone, starts integer) RETURNS void
     LANGUAGE sql
@@ -597,36 +608,36 @@ BEGIN
   END LOOP;
 END $$;
 
-CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text, result jsonb DEFAULT NULL::jsonb, finished_at timestamp with time zone DEFAULT now()) RETURNS void
+CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text, result jsonb DEFAULT NULL::jsonb, finished_at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
-    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, lane, priority, handler, args, delivery, max_attempts,
+    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, lane, requires, priority, handler, args, delivery, max_attempts,
                                     timeout, retry_base, retry_cap, retry, attempts, error_class, error, fingerprint)
-    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.lane, ending.priority, ending.handler,
+    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.lane, ending.requires, ending.priority, ending.handler,
             ending.args, ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout, ending.retry_base, ending.retry_cap, ending.retry,
             ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
     ON CONFLICT DO NOTHING;
   END IF;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args, delivery, outcome,
                                 attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
                                 result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            ending.lane, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
-            end_run.result, end_run.finished_at);
+            end_run.result, coalesce(end_run.finished_at, now()));
   EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args, delivery, outcome,
                                 attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
                                 result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            ending.lane, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
-            end_run.result, end_run.finished_at);
+            end_run.result, coalesce(end_run.finished_at, now()));
   END;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;
 END $$;
@@ -645,16 +656,16 @@ BEGIN
     FROM pgcron.run r
    WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args,
                                 delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.priority, r.handler, r.args,
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.requires, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args,
                                          delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.priority, r.handler, r.args,
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.requires, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
@@ -676,6 +687,7 @@ CREATE TABLE pgcron.history (
     parent_run bigint,
     queue text NOT NULL,
     lane text,
+    requires text[],
     priority smallint NOT NULL,
     handler text NOT NULL,
     args jsonb NOT NULL,
@@ -723,7 +735,7 @@ BEGIN
   RETURN ended;
 END $$;
 
-CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[]) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -741,19 +753,19 @@ BEGIN
     IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane)
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
     VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane);
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'));
   ELSE
-    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane)
+    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
     VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane)
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'))
     RETURNING id INTO new_id;
   END IF;
   RETURN new_id;
 END $$;
 
-COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text) IS 'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says.';
+COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[]) IS 'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it.';
 
 CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL::text) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -765,13 +777,13 @@ DECLARE
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids) ELSE new_ids END;
-  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane)
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
   SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
          coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
-         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), wish.lane
+         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), wish.lane, nullif(wish.requires, '{}')
     FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int, due_at timestamptz, timeout interval, max_attempts int,
-                                                 delivery text, retry jsonb, lane text), unnest(new_ids), unnest(ids))
-         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, new_id, id)
+                                                 delivery text, retry jsonb, lane text, requires text[]), unnest(new_ids), unnest(ids))
+         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, requires, new_id, id)
    WHERE wish.new_id = wish.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
@@ -905,6 +917,13 @@ EXCEPTION WHEN data_exception THEN
   RETURN NULL;
 END $$;
 
+CREATE FUNCTION pgcron.is_served(handler text, queue text, requires text[]) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+                  WHERE o.handler = is_served.handler AND n.state = 'alive' AND is_served.queue = ANY(n.queues)
+                    AND (is_served.requires IS NULL OR is_served.requires <@ pgcron.label_words(n.labels))) $$;
+
 CREATE FUNCTION pgcron.judge_assertions() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1007,6 +1026,7 @@ DECLARE
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
     WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
+    WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE THEN 'a_run_requires_labels'
   END;
 BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
@@ -1050,7 +1070,7 @@ CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 DECLARE
-  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane}';
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -1074,6 +1094,18 @@ BEGIN
   RETURN has_keys;
 END $$;
 
+CREATE FUNCTION pgcron.label_words(labels jsonb) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT coalesce(array_agg(word), '{}') FROM jsonb_each_text(labels) label CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
+
+CREATE FUNCTION pgcron.labels_are_fine(labels jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT CASE WHEN jsonb_typeof(labels) = 'object' THEN
+    (SELECT count(*) <= 64 AND coalesce(bool_and(jsonb_typeof(label.value) = 'string' AND label.key ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}$'
+                                                 AND label.value #>> '{}' ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}$'), true) FROM jsonb_each(labels) label) ELSE false END $_$;
+
 CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -1092,7 +1124,7 @@ CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE(lane text, slots i
           WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
        ORDER BY l.is_own DESC LIMIT 1) known ON true $$;
 
-CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms integer[], limited_queues text[], handlers text[], room integer) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, delivery text, schedule_id bigint, overlap_slot smallint)
+CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms integer[], limited_queues text[], handlers text[], room integer, labels text[], placed_queues text[]) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, delivery text, schedule_id bigint, overlap_slot smallint)
     LANGUAGE sql STABLE ROWS 100
     AS $$
   SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
@@ -1102,24 +1134,34 @@ CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
          AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT least(pair.room, limited_heads.room)) w
+     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) AND (h.requires IS NULL OR h.requires <@ limited_heads.labels)
+     LIMIT least(pair.room, limited_heads.room)) w
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
     (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
     (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
     (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w $$;
+      ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w
+  UNION ALL
+  SELECT w.* FROM unnest(placed_queues) asked(queue) CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
+  CROSS JOIN LATERAL (
+    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
+      SELECT r.* FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = asked.queue AND r.requires = place.requires
+         AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
+     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
+   WHERE place.due_at <= now() $$;
 
 CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partition text)
     LANGUAGE sql STABLE
@@ -1184,18 +1226,19 @@ BEGIN
   END CASE;
 END $$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[]) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
-                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane)
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
           coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
           put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
-          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''))
+          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''),
+          nullif(put_schedule.requires, '{}'))
   ON CONFLICT (name) DO UPDATE SET
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
     timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
@@ -1205,7 +1248,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     start_deadline = coalesce(put_schedule.start_deadline, existing.start_deadline), timeout = coalesce(put_schedule.timeout, existing.timeout),
     max_attempts = coalesce(put_schedule.max_attempts, existing.max_attempts), retry_base = coalesce(put_schedule.retry_base, existing.retry_base),
     retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'), delivery = coalesce(put_schedule.delivery, existing.delivery),
-    managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END
+    managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END,
+    requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires ELSE nullif(put_schedule.requires, '{}') END
   RETURNING id $$;
 
 CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
@@ -1293,6 +1337,20 @@ CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
     AS $$
   SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
     'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
+
+CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('requires %L is not a list of labels', left(requires::text, 200)),
+    'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and "@", too.',
+    'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live nodes.') $$;
+
+CREATE FUNCTION pgcron.requires_is_fine(requires text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT array_ndims(requires) = 1 AND cardinality(requires) <= 16
+     AND (SELECT bool_and((word ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}(=[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99})?$') IS TRUE) AND count(DISTINCT split_part(word, '=', 1)) = count(*)
+            FROM unnest(requires) word) $_$;
 
 CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -1394,6 +1452,7 @@ CREATE TABLE pgcron.schedule (
     retry jsonb,
     delivery text DEFAULT 'at_least_once'::text NOT NULL,
     lane text,
+    requires text[],
     managed_by text DEFAULT 'sql'::text NOT NULL,
     version integer DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -1411,6 +1470,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_schedule_names_a_lane CHECK (((lane IS NULL) OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane))),
     CONSTRAINT a_schedule_names_a_queue CHECK ((((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
     CONSTRAINT a_schedule_priority_is_0_to_9 CHECK ((((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
+    CONSTRAINT a_schedule_requires_labels CHECK (((requires IS NULL) OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires))),
     CONSTRAINT a_schedule_timeout_is_positive CHECK ((((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
     CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
     CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
@@ -1488,6 +1548,12 @@ CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
     'The token is not the one that holds the run: it has ended, was given back, or is executed by somebody else now.',
     'Roll back and do nothing more for this run; another attempt does the work, or has done it.') $$;
 
+CREATE FUNCTION pgcron.refuse_labels(labels jsonb) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('labels %L are not labels', left(labels::text, 200)),
+    'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and "-", with values that may have ":", "+" and "@", too.', 'Write for example ''{"gpu": "a100"}''.') $$;
+
 CREATE FUNCTION pgcron.refuse_rate(rate integer, per interval) RETURNS boolean
     LANGUAGE sql
     AS $$
@@ -1526,6 +1592,7 @@ BEGIN
     WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),
       'No retry waits longer than this.', 'Write for example ''1 hour''.');
     WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
+    WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse_requires(r.requires);
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
         DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')), HINT = 'Change runs with the functions of this schema.',
@@ -1548,7 +1615,8 @@ BEGIN
     position := position + 1;
     PERFORM pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
                            wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
-                           wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane');
+                           wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane',
+                           requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish -> 'requires', 'null'))));
   END LOOP;
 EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, remedy = PG_EXCEPTION_HINT;
@@ -1602,10 +1670,10 @@ BEGIN
   END IF;
   ended := pgcron.ended_run(run);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, lane, created_by)
+                          retry, lane, requires, created_by)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
           ended.args, ended.delivery, ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
-          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, coalesce(actor, session_user)) RETURNING id INTO new_id;
+          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires, coalesce(actor, session_user)) RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
 
@@ -1616,9 +1684,9 @@ DECLARE
   new_id bigint;
 BEGIN
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                                  overlap, lane, created_by)
+                                  overlap, lane, requires, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), s.lane, coalesce(run_now.actor, session_user)
+         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), s.lane, s.requires, coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
@@ -1637,6 +1705,7 @@ CREATE TABLE pgcron.dead_letter (
     scheduled_for timestamp with time zone,
     queue text NOT NULL,
     lane text,
+    requires text[],
     priority smallint NOT NULL,
     handler text NOT NULL,
     args jsonb NOT NULL,
@@ -1666,9 +1735,9 @@ DECLARE
   new_id bigint;
 BEGIN
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                          lane, due_at, created_by)
+                          lane, requires, due_at, created_by)
   VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler,
-          coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane,
+          coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, letter.requires,
           run_of_letter.due_at, coalesce(run_of_letter.actor, session_user)) RETURNING id INTO new_id;
   UPDATE pgcron.dead_letter d SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(run_of_letter.actor, session_user) WHERE d.run_id = letter.run_id;
   RETURN new_id;
@@ -1740,6 +1809,23 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
+
+CREATE FUNCTION pgcron.served_again(at_most integer) RETURNS SETOF bigint
+    LANGUAGE sql STABLE ROWS 100
+    AS $$
+  WITH RECURSIVE parked(handler, queue, requires, steps) AS (
+    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r WHERE r.hold IS NOT NULL ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
+    UNION ALL
+    SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
+      SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires FROM pgcron.run r
+       WHERE r.hold IS NOT NULL AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
+       ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
+    WHERE parked.steps < 10000)
+  SELECT found.id FROM parked CROSS JOIN LATERAL (
+    SELECT r.id FROM pgcron.run r
+     WHERE r.hold IS NOT NULL AND r.handler = parked.handler AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires
+     LIMIT served_again.at_most) found
+   WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires) LIMIT served_again.at_most $$;
 
 CREATE FUNCTION pgcron.set_lane(lane text, slots integer DEFAULT 1, rate integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
@@ -1872,6 +1958,22 @@ BEGIN
   END LOOP;
 END $$;
 
+CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[]) RETURNS TABLE(requires text[], priority smallint, due_at timestamp with time zone)
+    LANGUAGE sql STABLE ROWS 10
+    AS $$
+  WITH RECURSIVE walk(requires, priority, due_at, is_satisfied, steps) AS (
+    (SELECT r.requires, r.priority, r.due_at, coalesce(r.requires <@ walk_requirements.labels, true), 1 FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = walk_requirements.queue
+      ORDER BY r.requires, r.priority, r.due_at LIMIT 1)
+    UNION ALL
+    SELECT next.requires, next.priority, next.due_at, coalesce(next.requires <@ walk_requirements.labels, true), walk.steps + 1 FROM walk CROSS JOIN LATERAL (
+      SELECT r.requires, r.priority, r.due_at FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = walk_requirements.queue
+         AND (r.requires, r.priority) > (walk.requires, CASE WHEN walk.is_satisfied THEN walk.priority ELSE 9 END)
+       ORDER BY r.requires, r.priority, r.due_at LIMIT 1) next
+    WHERE walk.steps < 1000)
+  SELECT walk.requires, walk.priority, walk.due_at FROM walk WHERE walk.is_satisfied $$;
+
 CREATE FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text) RETURNS record
     LANGUAGE plpgsql STABLE
     AS $$
@@ -2003,6 +2105,7 @@ CREATE TABLE pgcron.history_overflow (
     parent_run bigint,
     queue text CONSTRAINT history_queue_not_null NOT NULL,
     lane text,
+    requires text[],
     priority smallint CONSTRAINT history_priority_not_null NOT NULL,
     handler text CONSTRAINT history_handler_not_null NOT NULL,
     args jsonb CONSTRAINT history_args_not_null NOT NULL,
@@ -2097,6 +2200,7 @@ CREATE TABLE pgcron.node (
     slots integer NOT NULL,
     slots_used integer DEFAULT 0 NOT NULL,
     queues text[] NOT NULL,
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
     is_idle boolean DEFAULT false NOT NULL,
     started_at timestamp with time zone DEFAULT now() NOT NULL,
     ended_at timestamp with time zone,
@@ -2104,7 +2208,8 @@ CREATE TABLE pgcron.node (
     CONSTRAINT a_dead_node_says_when_and_why CHECK (((state = 'dead'::text) = ((ended_at IS NOT NULL) AND (ended_because IS NOT NULL)))),
     CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK (((lease_ttl >= '00:00:01'::interval) AND (lease_ttl <= '00:05:00'::interval))),
     CONSTRAINT a_node_is_alive_draining_or_dead CHECK ((state = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text]))),
-    CONSTRAINT a_node_name_has_1_to_200_characters CHECK (((length(name) >= 1) AND (length(name) <= 200)))
+    CONSTRAINT a_node_name_has_1_to_200_characters CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT node_labels_are_words CHECK ((pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
 
@@ -2139,7 +2244,8 @@ CREATE VIEW pgcron.nodes AS
     is_idle,
     started_at,
     ended_at,
-    ended_because
+    ended_because,
+    labels
    FROM pgcron.node n;
 
 CREATE TABLE pgcron.occurrence (
@@ -2322,7 +2428,8 @@ CREATE VIEW pgcron.runs AS
     r.created_at,
     r.created_by,
     r.cancel_at,
-    r.lane
+    r.lane,
+    r.requires
    FROM (pgcron.run r
      LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
 UNION ALL
@@ -2358,7 +2465,8 @@ UNION ALL
     h.created_at,
     h.created_by,
     NULL::timestamp with time zone AS cancel_at,
-    h.lane
+    h.lane,
+    h.requires
    FROM pgcron.history h
 UNION ALL
  SELECT h.id,
@@ -2393,7 +2501,8 @@ UNION ALL
     h.created_at,
     h.created_by,
     NULL::timestamp with time zone AS cancel_at,
-    h.lane
+    h.lane,
+    h.requires
    FROM pgcron.history_overflow h;
 
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
@@ -2446,6 +2555,7 @@ CREATE VIEW pgcron.schedules AS
     s.created_at,
     s.updated_at,
     s.lane,
+    s.requires,
     c.status,
     c.error,
     c.canonical,
@@ -2467,7 +2577,7 @@ CREATE TABLE pgcron.timezone (
 COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
@@ -2563,19 +2673,21 @@ CREATE INDEX node_living ON pgcron.node USING btree (incarnation) WHERE (state <
 
 CREATE INDEX offer_handler ON pgcron.offer USING btree (handler);
 
-CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
+CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
 
 CREATE INDEX run_claim_key ON pgcron.run USING btree (queue, lane, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NOT NULL));
 
-CREATE INDEX run_claim_lane ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (overlap IS NOT NULL));
+CREATE INDEX run_claim_lane ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NOT NULL));
 
-CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
+CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery <> 'at_least_once'::text));
+
+CREATE INDEX run_claim_placed ON pgcron.run USING btree (queue, requires, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NOT NULL));
 
 CREATE INDEX run_expiring ON pgcron.run USING btree (expire_at) WHERE ((state = 'ready'::text) AND (expire_at IS NOT NULL));
 
 CREATE UNIQUE INDEX run_fire ON pgcron.run USING btree (schedule_id, scheduled_for) WHERE (scheduled_for IS NOT NULL);
 
-CREATE INDEX run_held ON pgcron.run USING btree (handler, queue) WHERE (hold IS NOT NULL);
+CREATE INDEX run_held ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (hold IS NOT NULL);
 
 CREATE UNIQUE INDEX run_lane_slot ON pgcron.run USING btree (lane, lane_slot) WHERE (lane_slot IS NOT NULL);
 

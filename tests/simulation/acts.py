@@ -50,6 +50,7 @@ def join(call: Call, number: int) -> None:
         lease_ttl=30.0,
         slots=4,
         queues=["default"],
+        labels="{}",
     )
     call("offer_handlers", incarnation=NODES[number], handlers=["py:work"])
 
@@ -58,7 +59,8 @@ def enqueue(call: Call, **given: Any) -> int:
     columns: dict[str, Any] = {
         **{"handler": "py:work", "args": "{}", "queue": "default", "priority": 5, "due_at": None},
         **{"idempotency_key": None, "key_lifetime": None, "timeout": 60.0, "max_attempts": 3},
-        **{"delivery": "at_least_once", "retry": None, "lane": None, "actor": "me"},
+        **{"delivery": "at_least_once", "retry": None, "lane": None, "requires": None},
+        **{"actor": "me"},
     }
     run: int = call("enqueue", **columns | given)[0]["run_id"]
     return run
@@ -71,7 +73,7 @@ def put(**given: Any) -> Statement:
         **{"overlap": "skip", "catchup": "latest", "catchup_window": 3600.0, "timeout": 60.0},
         **{"start_deadline": None, "max_attempts": None, "retry_base": 1.0, "retry_cap": 4.0},
         **{"retry": None, "delivery": None, "managed_by": None, "actor": "me", "door": "sql"},
-        **{"lane": None},
+        **{"lane": None, "requires": None},
     }
     return "put_schedule", columns | given
 

@@ -180,6 +180,7 @@ class Place:
         node = NodeSettings(
             name=name,
             queues=("default", "other"),
+            labels={},
             slots=size.slots,
             lease_ttl=size.ttl,
             apps=(),

@@ -79,7 +79,7 @@ TABLES: Final[dict[str, tuple[str, type, str]]] = {
 _RUN_WHEN_IT_ENDED: Final = (
     *("id", "origin", "schedule_id", "schedule", "scheduled_for", "nominal_for", "parent_run"),
     *("lane", "queue", "priority", "handler", "delivery", "attempt", "max_attempts", "due_at"),
-    *("snoozes", "created_at", "claimed_at", "owner", "fence", "cancel_reason"),
+    *("requires", "snoozes", "created_at", "claimed_at", "owner", "fence", "cancel_reason"),
 )
 
 

@@ -42,6 +42,7 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
         retry: str | None,
         actor: str | None,
         lane: str | None = None,
+        requires: list[str] | None = None,
     ) -> list[Row]:
         now = self.now()
         if idempotency_key is not None:
@@ -53,7 +54,7 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
         run.priority = 5 if priority is None else priority
         run.timeout, run.max_attempts = timeout or 3600.0, max_attempts
         run.delivery = delivery or "at_least_once"
-        run.retry, run.lane = retry, lane
+        run.retry, run.lane, run.requires = retry, lane, requires or None
         if idempotency_key is not None:
             lifetime = 86400.0 if key_lifetime is None else key_lifetime
             self.keys[idempotency_key] = (run.id, now + seconds(lifetime))
@@ -188,4 +189,5 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
             retry_cap=ended.retry_cap,
             retry=ended.retry,
             lane=ended.lane,
+            requires=ended.requires,
         )

@@ -11,6 +11,7 @@ from tests.simulation.store_endings import EndingStatements
 from tests.simulation.tables import FIRST_INSTANT, Row, Run
 
 _SKIPPED_AT_ONCE: Final = 1000
+_APART: Final = ("key", "placed")
 
 
 class ClaimStatements(EndingStatements):
@@ -112,7 +113,7 @@ class ClaimStatements(EndingStatements):
         now = self.now()
         heads: dict[tuple[str, int, bool, bool], Run] = {}
         for run in self.runs.values():
-            if run.is_waiting and run.kind != "key" and self.is_looked_at(run.queue, queues):
+            if run.is_waiting and run.kind not in _APART and self.is_looked_at(run.queue, queues):
                 kind = (run.queue, run.priority, run.kind != "plain", run.kind == "once")
                 head = heads.get(kind)
                 if head is None or run.order < head.order:
@@ -142,7 +143,7 @@ class ClaimStatements(EndingStatements):
 
     def _has_keys(self, queue: str, queues: Sequence[str]) -> bool:
         return self.is_looked_at(queue, queues) and any(
-            run.is_waiting and run.kind == "key" and run.queue == queue
+            run.is_waiting and run.kind in _APART and run.queue == queue
             for run in self.runs.values()
         )
 
@@ -160,8 +161,41 @@ class ClaimStatements(EndingStatements):
                         parked.append(Row(id=run.id))
         return parked
 
+    def park_unplaced(self, *, queues: Sequence[str], look: int) -> list[Row]:
+        due = self._due()
+        found: list[Run] = []
+        for queue in queues:
+            for (requires, priority), first in self.requirements(queue).items():
+                if first <= self.now():
+                    runs = [
+                        run
+                        for run in due[queue, priority]
+                        if run.kind == "placed" and run.requires == list(requires)
+                    ]
+                    found += [
+                        run
+                        for run in runs[:look]
+                        if not self.is_offered(run.handler, queue, requires)
+                    ]
+        for run in found[:look]:
+            run.hold = "unserved"
+        return [Row(id=run.id) for run in found[:look]]
+
+    def requirements(self, queue: str) -> dict[tuple[tuple[str, ...], int], datetime]:
+        """What is required in the queue, with its priority, in order: when the first is due."""
+        first: dict[tuple[tuple[str, ...], int], datetime] = {}
+        for run in self.runs.values():
+            if run.is_waiting and run.kind == "placed" and run.queue == queue:
+                place = (tuple(run.requires or ()), run.priority)
+                first[place] = min(run.due_at, first.get(place, run.due_at))
+        return dict(sorted(first.items()))
+
     def unpark_served(self, *, at_most: int) -> list[Row]:
-        held = [r for r in self.runs.values() if r.hold and self.is_offered(r.handler, r.queue)]
+        held = [
+            run
+            for run in self.runs.values()
+            if run.hold and self.is_offered(run.handler, run.queue, run.requires)
+        ]
         for run in held[:at_most]:
             run.hold = None
         return [Row(id=run.id) for run in held[:at_most]]

@@ -9,7 +9,7 @@ from itertools import count
 from uuid import UUID
 
 from tests.simulation.store_claims import ClaimStatements, verdict
-from tests.simulation.tables import Row, Run
+from tests.simulation.tables import NodeRow, Row, Run
 
 _MOST_STEPS = 2000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,23 +66,28 @@ class LimitStatements(ClaimStatements):
         """Statements are atomic here: every lock can be had."""
         rooms = self._rooms(queues)
         walked = [self._resting(queue) for queue in sorted(queues) if self._rests(queue)]
+        node = self.nodes.get(incarnation)
+        placed: list[str] = []
         pairs: list[tuple[str, str, int, float]] = []
         room = free + ahead
         for queue, begin in zip(queues, beyond, strict=True):
             if queue in rooms or (queue not in self.paused_queues | set(self.queue_limits)):
                 found, ended_at, next_due = self._walk(queue, begin, look)
                 pairs += [(queue, *pair) for pair in found]
+                is_placed, next_placed = self._walk_requirements(queue, node)
+                placed += [queue] if is_placed else []
+                next_due = min(filter(None, (next_due, next_placed)), default=None)
                 if ended_at is not None or found or next_due is not None:
                     wait = None if next_due is None else (next_due - self.now()).total_seconds()
                     walked.append(_walked(queue, ended_at, wait))
-        if not pairs and not rooms:
+        if not pairs and not rooms and not placed:
             return walked
-        seen = self._limited_heads(pairs, rooms, handlers, max(room, 1))
+        seen = self._limited_heads(pairs, rooms, handlers, max(room, 1), node, placed)
         schedules = {run.schedule_id for run in seen if run.overlap is not None}
         chosen: list[Run] = []
         waits: list[Run] = []
         if room and self.is_alive(incarnation) and not self.is_paused:
-            heads = self._limited_heads(pairs, rooms, handlers, room)
+            heads = self._limited_heads(pairs, rooms, handlers, room, node, placed)
             ranked = list(enumerate(self._choose(heads, rooms)[:room]))
             chosen = [r for place, r in ranked if place < free or r.delivery == "at_least_once"]
             waits = [r for place, r in ranked if place >= free and r.delivery != "at_least_once"]
@@ -209,19 +214,40 @@ class LimitStatements(ClaimStatements):
         rooms: Mapping[str, float],
         handlers: Sequence[str],
         room: int,
+        node: NodeRow | None,
+        placed: Sequence[str],
     ) -> list[Run]:
         now = self.now()
         found: list[Run] = []
         by_path = self._due()
         for queue, lane, priority, lane_room in pairs:
-            runs = [run for run in by_path.get((queue, priority), []) if run.lane == lane]
+            runs = [
+                run
+                for run in by_path.get((queue, priority), [])
+                if run.lane == lane and _suits(node, run.requires)
+            ]
             found += _claimable(runs, handlers, now)[: int(min(room, lane_room))]
         for queue in rooms:
             for priority in range(10):
                 runs = [run for run in by_path.get((queue, priority), []) if run.lane is None]
                 for kind in ("plain", "once", "lane"):
                     found += _claimable([r for r in runs if r.kind == kind], handlers, now)[:room]
+        for queue in placed:
+            for requires, priority in self.requirements(queue):
+                runs = [
+                    run
+                    for run in by_path.get((queue, priority), [])
+                    if run.kind == "placed" and run.requires == list(requires)
+                ]
+                if _suits(node, requires):
+                    found += _claimable(runs, handlers, now)[:room]
         return found
+
+    def _walk_requirements(self, queue: str, node: NodeRow | None) -> tuple[bool, datetime | None]:
+        """Whether something is due that the node satisfies, and when the next of it is."""
+        firsts = [due for (req, _), due in self.requirements(queue).items() if _suits(node, req)]
+        is_due = any(due <= self.now() for due in firsts)
+        return is_due, min((due for due in firsts if due > self.now()), default=None)
 
     def _choose(self, heads: Sequence[Run], rooms: Mapping[str, float]) -> list[Run]:
         """In the order of the claim, each with the slot it gets."""
@@ -294,6 +320,10 @@ def _is_first(run: Run, schedules: set[int]) -> bool:
     is_first = run.overlap_lane not in schedules
     schedules.add(run.overlap_lane)
     return is_first
+
+
+def _suits(node: NodeRow | None, requires: Sequence[str] | None) -> bool:
+    return not requires or (node is not None and node.satisfies(requires))
 
 
 def _claimable(runs: Iterable[Run], handlers: Sequence[str], now: datetime) -> list[Run]:

@@ -21,10 +21,11 @@ class NodeStatements(Tables):
         lease_ttl: float,
         slots: int,
         queues: Sequence[str],
+        labels: str = "{}",
     ) -> list[Row]:
         until = self.now() + seconds(lease_ttl)
         self.nodes[incarnation] = NodeRow(
-            incarnation, name, home, lease_ttl, until, slots, list(queues)
+            incarnation, name, home, lease_ttl, until, slots, list(queues), labels=labels
         )
         return [Row(now=self.now())]
 

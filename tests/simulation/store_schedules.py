@@ -143,6 +143,8 @@ class ScheduleStatements(EndingStatements):
         written = {key: value for key, value in given.items() if value is not None}
         if "lane" in written:
             written["lane"] = written["lane"] or None
+        if "requires" in written:
+            written["requires"] = written["requires"] or None
         if found is None:
             self.last_schedule += 1
             schedule = Schedule(id=self.last_schedule, name=name, **written)
@@ -310,4 +312,5 @@ class ScheduleStatements(EndingStatements):
             retry=schedule.retry,
             overlap=None if schedule.overlap == "allow" else schedule.overlap,
             lane=schedule.lane,
+            requires=schedule.requires,
         )

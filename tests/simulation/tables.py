@@ -5,8 +5,9 @@ Times are aware datetimes of the stand-in's own clock, durations are seconds.
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -39,6 +40,12 @@ class NodeRow:
     is_idle: bool = False
     ended_at: datetime | None = None
     ended_because: str | None = None
+    labels: str = "{}"
+
+    def satisfies(self, requires: Sequence[str] | None) -> bool:
+        labels = json.loads(self.labels)
+        words = {*labels, *(f"{name}={value}" for name, value in labels.items())}
+        return words >= set(requires or ())
 
 
 @dataclass(slots=True)
@@ -64,6 +71,7 @@ class Schedule:
     retry: str | None = None
     delivery: str = "at_least_once"
     lane: str | None = None
+    requires: list[str] | None = None
     managed_by: str = "sql"
     paused_note: str | None = None
     paused_by: str | None = None
@@ -114,6 +122,7 @@ class Run:
     snoozes: int | None = None
     lane: str | None = None
     lane_slot: int | None = None
+    requires: list[str] | None = None
     owner: UUID | None = None
     token: UUID | None = None
     fence: int | None = None
@@ -133,6 +142,8 @@ class Run:
         """Which way to the claim it has."""
         if self.lane is not None:
             return "key"
+        if self.requires is not None:
+            return "placed"
         if self.overlap is not None:
             return "lane"
         return "plain" if self.delivery == "at_least_once" else "once"
@@ -262,9 +273,10 @@ class Tables:
         node = self.nodes.get(incarnation)
         return node is not None and node.state == "alive" and node.lease_until > self.now()
 
-    def is_offered(self, handler: str, queue: str) -> bool:
+    def is_offered(self, handler: str, queue: str, requires: Sequence[str] | None = None) -> bool:
         return any(
             node.state == "alive"
+            and node.satisfies(requires)
             and queue in node.queues
             and (node.incarnation, handler) in self.offers
             for node in self.nodes.values()

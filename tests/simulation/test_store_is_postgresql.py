@@ -46,6 +46,7 @@ class Calls(RuleBasedStateMachine):
     real: ClassVar[RealStore]
     lanes: ClassVar[tuple[str | None, ...]] = (None,)
     schedule_lanes: ClassVar[tuple[str | None, ...]] = (None,)
+    requirements: ClassVar[tuple[list[str] | None, ...]] = (None,)
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,8 +81,15 @@ class Calls(RuleBasedStateMachine):
     def time_passes(self, passed: float) -> None:
         self.both.pass_time(passed)
 
-    @rule(ttl=st.sampled_from([5, 300]), home=st.sampled_from([None, "a", "b"]), rare=st.booleans())
-    def a_node_joins(self, ttl: float, home: str | None, rare: bool) -> None:
+    @rule(
+        ttl=st.sampled_from([5, 300]),
+        home=st.sampled_from([None, "a", "b"]),
+        rare=st.booleans(),
+        labelled=st.booleans(),
+    )
+    def a_node_joins(
+        self, ttl: float, home: str | None, rare: bool, labelled: bool = False
+    ) -> None:
         self.made += 1
         incarnation = uuid.UUID(int=self.made)
         self.both.call(
@@ -95,6 +103,7 @@ class Calls(RuleBasedStateMachine):
             lease_ttl=float(ttl),
             slots=4,
             queues=list(QUEUES),
+            labels='{"gpu": "a100"}' if labelled else "{}",
         )
         handlers = list(HANDLERS[: 2 if rare else 1])
         self.both.call("offer_handlers", incarnation=incarnation, handlers=handlers)
@@ -133,6 +142,7 @@ class Calls(RuleBasedStateMachine):
         attempts=st.sampled_from([None, 1, 3]),
         once=st.booleans(),
         lane=few,
+        needs=few,
     )
     def a_run_is_enqueued(
         self,
@@ -145,6 +155,7 @@ class Calls(RuleBasedStateMachine):
         once: bool,
         lane: int = 0,
         retry: str | None = None,
+        needs: int = 0,
     ) -> None:
         rows = self.both.call(
             "enqueue",
@@ -161,6 +172,7 @@ class Calls(RuleBasedStateMachine):
             retry=retry,
             actor="me",
             lane=self.lanes[lane % len(self.lanes)],
+            requires=self.requirements[needs % len(self.requirements)],
         )
         self.runs.append(rows[0]["run_id"])
 
@@ -176,6 +188,7 @@ class Calls(RuleBasedStateMachine):
         once=st.sampled_from([False, False, True]),
         retry=st.sampled_from(POLICIES),
         lane=few,
+        needs=few,
     )
     def a_schedule_is_put(
         self,
@@ -190,6 +203,7 @@ class Calls(RuleBasedStateMachine):
         once: bool,
         lane: int = 0,
         retry: str | None = None,
+        needs: int = 0,
     ) -> None:
         self.both.call(
             "put_schedule",
@@ -212,6 +226,7 @@ class Calls(RuleBasedStateMachine):
             retry_cap=4.0,
             delivery="at_most_once" if once else "at_least_once",
             lane=self.schedule_lanes[lane % len(self.schedule_lanes)],
+            requires=self.requirements[needs % len(self.requirements)],
             retry=retry,
             managed_by=None,
             actor="me",
@@ -345,7 +360,7 @@ class Calls(RuleBasedStateMachine):
         paths = {"queues": [p[0] for p in PATHS], "priorities": [p[1] for p in PATHS]}
         duties: list[Callable[[], object]] = [
             lambda: self.both.call("park_unserved", look=10, **paths),
-            lambda: self.both.call("unpark_served", at_most=100),
+            lambda: self._park_and_unpark(),
             lambda: self._expire(),
             lambda: self.both.call("ask_overdue_to_stop", at_most=100),
             lambda: self.both.call("unaccounted", at_most=100),
@@ -357,6 +372,11 @@ class Calls(RuleBasedStateMachine):
         ]
         duties[duty]()
         self.both.compare_tables()
+
+    def _park_and_unpark(self) -> None:
+        self.both.call("park_unplaced", queues=list(QUEUES), look=10)
+        self.both.compare_tables()
+        self.both.call("unpark_served", at_most=100)
 
     def _expire(self) -> None:
         rows = self.both.call("expired_runs", at_most=100)
@@ -391,6 +411,7 @@ class CallsWithLimits(Calls):
 
     lanes = (None, "a-1", "a-1", "a-2", "b")
     schedule_lanes = (None, None, "a-1", "")
+    requirements = (None, None, None, ["gpu"], ["gpu=a100"], ["gpu=h100", "ssd"], [])
 
     @initialize()
     def runs_of_one_lane_wait(self) -> None:

@@ -42,10 +42,34 @@ def test_without_any_source_the_defaults_hold() -> None:
 
     assert (settings.dsn, settings.schema) == (None, "pgcron")
     assert settings.node.queues == ("default",)
+    assert settings.node.labels == {}
     assert (settings.node.slots, settings.node.lease_ttl, settings.node.grace) == (16, 15.0, 30.0)
     assert settings.node.horizon == 60
     assert settings.node.name
     assert settings.node.state_directory.is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("toml", "variable", "flag"),
+    [
+        ('[node]\nlabels = {gpu = "a100", zone = "eu"}\n', "", None),
+        (None, "gpu=a100, zone=eu", None),
+        ('[node]\nlabels = {gpu = "none"}\n', "gpu=other", ["gpu=a100", "zone=eu"]),
+    ],
+)
+def test_labels_are_a_table_a_line_or_several_flags(
+    toml: str | None, variable: str, flag: object
+) -> None:
+    settings = load(toml, {"PGCRON_HA_NODE_LABELS": variable}, {"node.labels": flag})
+
+    assert settings.node.labels == {"gpu": "a100", "zone": "eu"}
+
+
+@pytest.mark.parametrize("labels", ["gpu", "gpu=a,gpu=b", "g u=a", "gpu=a b", "=a"])
+def test_a_label_that_is_none_is_refused(labels: str) -> None:
+    error = refusal(environment={"PGCRON_HA_NODE_LABELS": labels})
+
+    assert "expected at most 64 labels, none twice, such as gpu=a100" in str(error)
 
 
 def test_a_flag_beats_a_variable_and_a_variable_beats_the_file() -> None:

@@ -20,7 +20,7 @@ WHERE r.id = ANY(ARRAY(
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
@@ -44,7 +44,7 @@ WHERE r.id = ANY(ARRAY(
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
     SELECT c.id FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
       AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now()
       AND c.handler = ANY(:handlers::text[]) AND (c.expire_at IS NULL OR c.expire_at > now())
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
@@ -62,7 +62,7 @@ SELECT * FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, 
 -- name: claim_limited
 -- ready -> running
 -- ready -> skipped
--- Runs that have a key, and those of limited queues: `claim` with the columns of claim_runs, `skip` for a run whose schedule's
+-- Runs that have a key or require labels, and those of limited queues: `claim` with the columns of claim_runs, `skip` for a run whose schedule's
 -- last one is not over, `wait` for one that may start only once and found no free slot, and for each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them), `due`
 -- how many seconds it is to the next of its runs.
 SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look);
@@ -77,7 +77,7 @@ SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 
 -- name: next_due
 -- The head of every path that has waiting runs, future ones included: where to claim, and how long to sleep. A paused queue has none.
--- is_limited: claimed by claim_limited; runs with a key are told by one row for each queue, without a time.
+-- is_limited: claimed by claim_limited; runs with a key, and those that require labels, are told by one row for each queue, without a time.
 SELECT path.queue, path.priority, head.is_careful, head.is_once, path.is_limited, head.due_at, head.due_at <= now() AS is_due,
        extract(epoch FROM head.due_at - clock_timestamp())::float8 AS seconds
 FROM unnest(:queues::text[]) AS path_queue(queue)
@@ -86,20 +86,21 @@ CROSS JOIN generate_series(0, 9) AS path_priority(priority)
 CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority, q.is_plain IS FALSE AS is_limited WHERE q.paused_at IS NULL) path
 CROSS JOIN LATERAL (
   (SELECT false AS is_careful, false AS is_once, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, false, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, true, c.due_at FROM pgcron.run c
-   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
+   WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
    ORDER BY c.due_at, c.id LIMIT 1)) head
 UNION ALL
 SELECT path.queue, NULL, true, false, true, NULL, NULL, NULL
 FROM unnest(:queues::text[]) AS path(queue)
-WHERE EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue)
+WHERE (EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue)
+    OR EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL AND c.queue = path.queue))
   AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
 ORDER BY priority, queue;
 
@@ -114,27 +115,44 @@ WHERE r.id = ANY(ARRAY(
     FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
     CROSS JOIN LATERAL (
       (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
          AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
       UNION ALL
       (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NOT NULL
+       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL
          AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
       UNION ALL
       (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
+       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
          AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)) head
     WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                       WHERE o.handler = head.handler AND n.state = 'alive' AND path.queue = ANY(n.queues))))
   FOR UPDATE SKIP LOCKED))
 RETURNING r.id;
 
+-- name: park_unplaced
+-- The same of runs that require labels: by requirement, so that none stands behind another.
+UPDATE pgcron.run r SET hold = 'unserved'
+WHERE r.id = ANY(ARRAY(
+  SELECT p.id FROM pgcron.run p
+  WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
+    SELECT head.id
+    FROM unnest(:queues::text[]) asked(queue)
+    CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, NULL) place
+    CROSS JOIN LATERAL (
+      SELECT c.id, c.handler FROM pgcron.run c
+      WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL AND c.queue = asked.queue AND c.requires = place.requires
+        AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look) head
+    WHERE place.due_at <= now() AND NOT pgcron.is_served(head.handler, asked.queue, place.requires)
+    LIMIT :look))
+  FOR UPDATE SKIP LOCKED))
+RETURNING r.id;
+
 -- name: unpark_served
--- The other way round, level-triggered: a run whose handler somebody offers does not stay parked.
+-- The other way round, level-triggered: a run that somebody may take does not stay parked.
 UPDATE pgcron.run r SET hold = NULL
 WHERE r.id = ANY(ARRAY(
   SELECT h.id FROM pgcron.run h
-  WHERE h.hold IS NOT NULL AND EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                                       WHERE o.handler = h.handler AND n.state = 'alive' AND h.queue = ANY(n.queues))
-  LIMIT :at_most FOR UPDATE OF h SKIP LOCKED))
+  WHERE h.hold IS NOT NULL AND h.id = ANY(ARRAY(SELECT pgcron.served_again(:at_most)))
+  FOR UPDATE OF h SKIP LOCKED))
 RETURNING r.id;

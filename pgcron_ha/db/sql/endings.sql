@@ -7,9 +7,9 @@ WITH ended AS (
   DELETE FROM pgcron.run r USING unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[], :results::text[]) given(id, token, elapsed, result)
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
-INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, outcome,
+INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args, delivery, outcome,
                             attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
-SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, priority, handler, args, delivery, 'succeeded',
+SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args, delivery, 'succeeded',
        attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), retry, snoozes, due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended

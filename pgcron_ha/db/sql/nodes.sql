@@ -1,8 +1,8 @@
 -- name: join_node
 -- A new incarnation; its row is its lease.
-INSERT INTO pgcron.node (incarnation, name, host, process_id, version, home, lease_ttl, lease_until, slots, queues)
+INSERT INTO pgcron.node (incarnation, name, host, process_id, version, home, lease_ttl, lease_until, slots, queues, labels)
 VALUES (:incarnation, :name, :host, :process_id, :version, :home, make_interval(secs => :lease_ttl::float8),
-        now() + make_interval(secs => :lease_ttl::float8), :slots, :queues)
+        now() + make_interval(secs => :lease_ttl::float8), :slots, :queues, :labels::text::jsonb)
 RETURNING now() AS now;
 
 -- name: bury_predecessors

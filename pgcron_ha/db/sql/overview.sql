@@ -93,7 +93,7 @@ ORDER BY 1 LIMIT :limit::int;
 
 -- name: list_nodes
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
-       n.slots, n.slots_used, n.queues, n.handlers, n.started_at, n.ended_at, n.ended_because
+       n.slots, n.slots_used, n.queues, n.handlers, n.started_at, n.ended_at, n.ended_because, n.labels
 FROM pgcron.nodes n WHERE :also_dead::boolean OR n.state <> 'dead'
 ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 
@@ -111,20 +111,22 @@ WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h
 
 -- name: list_parked
 -- Due runs that no live node can take: those a node has parked, and those that no node was there to park.
-SELECT p.handler, p.queue, count(*) AS runs, min(p.due_at) AS oldest_due
-FROM ((SELECT h.handler, h.queue, h.due_at FROM pgcron.run h WHERE h.hold IS NOT NULL LIMIT :look::int)
+SELECT p.handler, p.queue, count(*) AS runs, min(p.due_at) AS oldest_due, p.requires
+FROM ((SELECT h.handler, h.queue, h.due_at, h.requires FROM pgcron.run h WHERE h.hold IS NOT NULL LIMIT :look::int)
       UNION ALL
-      (SELECT r.handler, r.queue, r.due_at FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() LIMIT :look::int)) p
+      (SELECT r.handler, r.queue, r.due_at, r.requires FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() LIMIT :look::int)) p
 WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                  WHERE o.handler = p.handler AND n.state = 'alive' AND n.lease_until > now() AND p.queue = ANY(n.queues))
-GROUP BY p.handler, p.queue ORDER BY min(p.due_at) LIMIT :limit::int;
+                  WHERE o.handler = p.handler AND n.state = 'alive' AND n.lease_until > now() AND p.queue = ANY(n.queues)
+                    AND (p.requires IS NULL OR p.requires <@ pgcron.label_words(n.labels)))
+GROUP BY p.handler, p.queue, p.requires ORDER BY min(p.due_at) LIMIT :limit::int;
 
 -- name: read_parked
 -- Of one due run, why no live node can take it; no row when one can, and when it is not due.
-SELECT r.handler, r.queue FROM pgcron.run r
+SELECT r.handler, r.queue, r.requires FROM pgcron.run r
 WHERE r.id = :run_id::bigint AND r.state = 'ready' AND (r.hold IS NOT NULL OR r.due_at <= now())
   AND NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                  WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues));
+                  WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues)
+                    AND (r.requires IS NULL OR r.requires <@ pgcron.label_words(n.labels)));
 
 -- name: list_invalid_schedules
 SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id

@@ -31,64 +31,76 @@ ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 
 -- name: page_due
 -- The oldest due runs of each way to the claim: one index descent for each queue and priority, and at most :look rows of each.
--- Counting all that wait would walk a million future runs. There are four ways, one for each index of the claim; of runs with a key the first :look
--- of a queue are looked at, one lane after the other.
+-- Counting all that wait would walk a million future runs. There are five ways, one for each index of the claim; of runs with a key the first :look
+-- of a queue are looked at, one lane after the other, and of those that require labels one requirement after the other.
 WITH RECURSIVE plain(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM plain CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once'
       AND (r.queue, r.priority) > (plain.queue, plain.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
 laned(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL ORDER BY r.queue, r.priority LIMIT 1)
+  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM laned CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL
+    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL
       AND (r.queue, r.priority) > (laned.queue, laned.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
 single(queue, priority) AS (
-  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
+  (SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' ORDER BY r.queue, r.priority LIMIT 1)
   UNION ALL
   SELECT next.queue, next.priority FROM single CROSS JOIN LATERAL (
-    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+    SELECT r.queue, r.priority FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
       AND (r.queue, r.priority) > (single.queue, single.priority) ORDER BY r.queue, r.priority LIMIT 1) next),
 keyed(queue) AS (
   (SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL ORDER BY r.queue LIMIT 1)
   UNION ALL
   SELECT next.queue FROM keyed CROSS JOIN LATERAL (
     SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue > keyed.queue ORDER BY r.queue LIMIT 1) next),
+placed(queue) AS (
+  (SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL ORDER BY r.queue LIMIT 1)
+  UNION ALL
+  SELECT next.queue FROM placed CROSS JOIN LATERAL (
+    SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue > placed.queue ORDER BY r.queue LIMIT 1) next),
 due AS (
   SELECT found.* FROM (SELECT * FROM plain LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
   SELECT found.* FROM (SELECT * FROM laned LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NOT NULL AND r.queue = path.queue AND r.priority = path.priority
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = path.queue AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
   SELECT found.* FROM (SELECT * FROM single LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
-    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
   SELECT found.* FROM (SELECT * FROM keyed LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = path.queue ORDER BY r.lane, r.priority, r.due_at LIMIT :look::int) found
+   WHERE found.due_at <= now()
+  UNION ALL
+  SELECT found.* FROM (SELECT * FROM placed LIMIT :paths::int) path CROSS JOIN LATERAL (
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = path.queue ORDER BY r.requires, r.priority, r.due_at LIMIT :look::int) found
    WHERE found.due_at <= now())
-SELECT due.queue, due.handler, due.schedule_id, due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
+SELECT due.queue, due.handler, due.requires, due.schedule_id, due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
        min(due.due_at) AS oldest_due, count(*) AS runs, q.paused_at, q.paused_by, q.paused_note,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-               WHERE o.handler = due.handler AND n.state = 'alive' AND n.lease_until > now() AND due.queue = ANY(n.queues)) AS is_served
+               WHERE o.handler = due.handler AND n.state = 'alive' AND n.lease_until > now() AND due.queue = ANY(n.queues)
+                 AND (due.requires IS NULL OR due.requires <@ pgcron.label_words(n.labels))) AS is_served
 FROM due LEFT JOIN pgcron.queue q ON q.name = due.queue
-GROUP BY due.queue, due.handler, due.schedule_id, due.schedule, q.paused_at, q.paused_by, q.paused_note
+GROUP BY due.queue, due.handler, due.requires, due.schedule_id, due.schedule, q.paused_at, q.paused_by, q.paused_note
 ORDER BY min(due.due_at) LIMIT :limit::int;
 
 -- name: page_parked
--- Runs that a node has put aside because nobody offers their handler.
-SELECT held.queue, held.handler, count(*) AS runs, min(held.due_at) AS oldest_due, min(held.schedule) AS schedule, count(DISTINCT held.schedule_id) AS schedules
-FROM (SELECT r.queue, r.handler, r.due_at, r.schedule, r.schedule_id FROM pgcron.run r WHERE r.hold IS NOT NULL LIMIT :look::int) held
-GROUP BY held.queue, held.handler ORDER BY min(held.due_at) LIMIT :limit::int;
+-- Runs that a node has put aside because nobody offers their handler, with the labels that they require.
+SELECT held.queue, held.handler, count(*) AS runs, min(held.due_at) AS oldest_due, min(held.schedule) AS schedule, count(DISTINCT held.schedule_id) AS schedules,
+       held.requires
+FROM (SELECT r.queue, r.handler, r.requires, r.due_at, r.schedule, r.schedule_id FROM pgcron.run r WHERE r.hold IS NOT NULL LIMIT :look::int) held
+GROUP BY held.queue, held.handler, held.requires ORDER BY min(held.due_at) LIMIT :limit::int;
 
 -- name: page_running
 -- What runs now, by the index of running runs; the longest first.

@@ -115,13 +115,16 @@ def _failing(visit: Visit, judged: Judged) -> Iterator[Attention]:
 
 def _unserved(visit: Visit, facts: Facts) -> Iterator[Attention]:
     """Work that no live node can take: put aside by a node, or never looked at by any."""
-    unserved: dict[tuple[str, str], tuple[int, Any]] = {}
+    unserved: dict[tuple[str, str, str], tuple[int, Any]] = {}
     for row in [*facts.parked, *(due for due in facts.due if not due["is_served"])]:
-        key = (row["handler"], row["queue"])
+        key = (row["handler"], row["queue"], ", ".join(row["requires"] or ()))
         runs, oldest = unserved.get(key, (0, row["oldest_due"]))
         unserved[key] = (runs + row["runs"], min(oldest, row["oldest_due"]))
     mark = state_mark("parked")
-    for (handler, queue), (runs, oldest) in unserved.items():
+    for (handler, queue, needed), (runs, oldest) in unserved.items():
+        which = f" with the labels {short(needed, 90)}" if needed else ""
+        labels = " and those labels" if needed else ""
+        waiting = plural(runs, "run waits", "runs wait")
         yield Attention(
             mark.glyph,
             mark.word,
@@ -129,8 +132,8 @@ def _unserved(visit: Visit, facts: Facts) -> Iterator[Attention]:
             handler,
             visit.link("queue", name=queue),
             oldest,
-            f"{plural(runs, 'run waits', 'runs wait')}: no live node offers it for queue {queue}.",
-            "Start a node with that handler; they run then.",
+            f"{waiting}: no live node{which} offers it for queue {queue}.",
+            f"Start a node with that handler{labels}; they run then.",
         )
 
 

@@ -17,6 +17,7 @@ from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.cluster_contexts import HeadRun, Parked, QueueRow, QueuesView, QueueView
 from pgcron_ha.web.formats import Mark, duration, number, plural, short
+from pgcron_ha.web.run_words import needs
 from pgcron_ha.web.visit import Visit
 
 # The oldest due run of a served queue waits longer than this: work comes faster than it goes.
@@ -165,7 +166,7 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
     first = depth.get("first_due")
     parked = tuple(
         Parked(
-            row["handler"],
+            " with ".join([row["handler"], *filter(None, [", ".join(row["requires"] or ())])]),
             row["runs"],
             row["oldest_due"],
             visit.link("nodes", {"handler": row["handler"]}),
@@ -260,7 +261,7 @@ def _head_run(run: dict[str, Any], row: QueueRow, now: datetime, *, is_all_pause
     if row.is_paused:
         return HeadRun(run, "the queue is paused", "late", None)
     if not run["is_offered"]:
-        return HeadRun(run, "no living node offers its handler here", "late", None)
+        return HeadRun(run, f"{needs(run)}no living node offers its handler here", "late", None)
     if run["waits_for"] is not None:
         return HeadRun(run, "its schedule's last run is not over", "idle", run["waits_for"])
     lane = short(run["lane"] or "", 60)

@@ -179,6 +179,8 @@ def _facts(
     ]
     if row["lane"]:
         facts.append(("Lane", row["lane"], None))
+    if row["requires"]:
+        facts.append(("Requires", ", ".join(row["requires"]), None))
     if (policy := retry_words(row["retry"])) is not None:
         facts.append(("Retries", policy, None))
     if letter is not None and letter["fingerprint"]:
