@@ -24,6 +24,7 @@ SCRIPTS = (
     "0001_12_placement",
     "0001_13_limits",
     "0001_14_dead_letters",
+    "0001_15_awaited_runs",
 )
 
 

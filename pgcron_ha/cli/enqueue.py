@@ -13,9 +13,10 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import json_option
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.cli.watching import follow, print_end
+from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.client.new_runs import request_new_run, send_runs
-from pgcron_ha.client.run_request import request_run
+from pgcron_ha.client.run_request import RunRequest, request_run
+from pgcron_ha.db.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
@@ -52,6 +53,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.option("--lane", help="A key: so many runs with it execute at once as the lane has slots.")
 @arguments.requires_option()
 @click.option("--wait", is_flag=True, help="Follow the run until it ends; prints its result.")
+@click.option("--log", "with_log", is_flag=True, help="With --wait: its log lines, on stderr.")
 @json_option
 def enqueue_command(
     handler: str | None,
@@ -61,6 +63,7 @@ def enqueue_command(
     key: str | None,
     timeout: str | None,
     wait: bool,
+    with_log: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -73,14 +76,16 @@ def enqueue_command(
     """
     given["due_at"] = arguments.instant("--due", due)
     given["timeout"] = arguments.duration("--timeout", timeout)
+    if with_log and not wait:
+        raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
         request = request_run(handler, args, idempotency_key=key, **given)
-        run_id = on_database(lambda s: request.send(s.connection, s.schema, s.actor))
+        run_id = on_database(lambda s: _send_one(s, request, wait))
         print_run_id(run_id, as_json)
         if wait:
-            print_end(on_database(lambda s: follow(s, run_id)), as_json)
+            follow_to_end(run_id, with_log=with_log, as_json=as_json)
         return
     if wait:
         raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
@@ -89,6 +94,14 @@ def enqueue_command(
     requests = _requests(file, {"handler": handler, "args": args, **given})
     for run_id in on_database(lambda session: _send(session, requests)):
         print_run_id(run_id, as_json)
+
+
+async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> int:
+    """A role that may read its own runs only must be named as who enqueued what it waits for."""
+    reads_all = not is_awaited or await may_read_history(session.connection, schema=session.schema)
+    return await request.send(
+        session.connection, session.schema, session.actor if reads_all else None
+    )
 
 
 async def _send(session: Session, requests: Iterator[str]) -> list[int]:

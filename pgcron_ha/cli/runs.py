@@ -18,7 +18,7 @@ from pgcron_ha.cli.output import (
 )
 from pgcron_ha.cli.progress_bar import progress_of, progress_text
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.cli.watching import follow, print_end
+from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.db import doors, overview
 from pgcron_ha.model.run import RunOutcome, RunState
 
@@ -100,15 +100,17 @@ def show_command(run_id: int, as_json: bool) -> None:
 @runs_group.command("watch")
 @click.argument("run_id", type=arguments.RUN_ID)
 @click.option("--timeout", metavar="DURATION", help="Wait no longer. Default: until it ends.")
+@click.option("--log", "with_log", is_flag=True, help="Print its log lines on stderr as they come.")
 @json_option
-def watch_command(run_id: int, timeout: str | None, as_json: bool) -> None:
+def watch_command(run_id: int, timeout: str | None, with_log: bool, as_json: bool) -> None:
     """Follow a run until it ends, and print its result.
 
-    Shows its progress meanwhile, on a terminal as a bar. Exit code 0 means that it succeeded.
+    Shows its progress on stderr meanwhile, on a terminal as a bar. Ctrl-C ends the showing and
+    leaves the run alone. Exit code 0 means that it succeeded.
     """
     given = arguments.duration("--timeout", timeout)
     seconds = None if given is None else given.total_seconds()
-    print_end(on_database(lambda s: follow(s, run_id, seconds)), as_json)
+    follow_to_end(run_id, timeout=seconds, with_log=with_log, as_json=as_json)
 
 
 @runs_group.command("logs")

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.enqueued_run import EnqueuedRun
+from pgcron_ha.client.hearing import Hearing
 from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
 from pgcron_ha.client.requirements import Requirements
 from pgcron_ha.client.retry_policy import RetryPolicy
@@ -23,6 +24,7 @@ from pgcron_ha.client.waiting import Waiting, require_success
 from pgcron_ha.config import load_settings
 from pgcron_ha.db import doors
 from pgcron_ha.db.clients import ClientPools
+from pgcron_ha.db.link import Link
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.isolation import read_isolation
@@ -241,8 +243,9 @@ class App:
     async def wait(self, run_id: int, timeout: float | None = None) -> RunStatus:
         """How a run ended, when it has. Raises NotFound, WaitTimedOut after `timeout` seconds.
 
-        It is looked for at once, then more and more rarely, twice a second in the end; all that an
-        event loop waits for is one question. While the database is away it is waited on.
+        Its end is heard by NOTIFY, over one more connection for all that an event loop waits for.
+        Where notifications don't arrive it is looked for, at once, then more and more rarely, twice
+        a second in the end (`is_listening`). While the database is away it is waited on.
         """
         status = await self.run(run_id)
         if not status.is_ended:
@@ -255,6 +258,14 @@ class App:
         RunNotStarted (each is RunNotSucceeded) for a run that ended otherwise.
         """
         return require_success(await self.wait(run_id, timeout)).result
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether ends of runs that this event loop waits for are heard: not before it waits for
+        one, nor through a pooler that passes no notifications.
+        """
+        waiting = self._waiting.get(asyncio.get_running_loop())
+        return waiting is not None and waiting.is_listening
 
     async def cancel_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
@@ -294,7 +305,12 @@ class App:
         return f"<App handlers={len(self._handlers)} schedules={len(self._schedules)}>"
 
     def _waiting_here(self) -> Waiting:
-        return self._waiting.setdefault(asyncio.get_running_loop(), Waiting(self._ended_among))
+        loop = asyncio.get_running_loop()
+        if loop not in self._waiting:
+            link = Link(self._own_dsn(), self.schema)
+            hearing = Hearing(link, lambda: self._connection(None), self.schema)
+            self._waiting[loop] = Waiting(self._ended_among, hearing)
+        return self._waiting[loop]
 
     async def _ended_among(self, run_ids: list[int]) -> list[int]:
         async with self._connection(None) as connection:
@@ -323,7 +339,10 @@ class App:
         if given is not None:
             yield given
             return
+        async with self._pools.connection(self._own_dsn()) as own:
+            yield own
+
+    def _own_dsn(self) -> str:
         if self._dsn is None:
             self._dsn = load_settings().required_dsn()
-        async with self._pools.connection(self._dsn) as own:
-            yield own
+        return self._dsn

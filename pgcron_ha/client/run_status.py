@@ -52,14 +52,28 @@ async def ended_among(connection: Any, run_ids: list[int], schema: str) -> list[
     return list(found)
 
 
+async def await_ends(
+    connection: Any, run_ids: list[int], schema: str
+) -> tuple[list[int], list[int]]:
+    """Those of these runs that are not alive, and those whose end is not told on the channel."""
+    ended, unmarked = await fetch_row(connection, load(schema)["await_runs"], {"run_ids": run_ids})
+    return list(ended), list(unmarked)
+
+
+async def probe_ends(connection: Any, schema: str) -> None:
+    """Says a word on the channel of ends."""
+    await fetch_row(connection, load(schema)["probe_end_channel"], {})
+
+
 async def read_status(connection: Any, run_id: int, schema: str) -> RunStatus:
     """The run of that id, alive or ended. Raises NotFound."""
     row = await fetch_row(connection, load(schema)["run_status"], {"run_id": run_id})
     if not row:
         raise NotFound(
             f"run {run_id} does not exist",
-            "It was never enqueued, its transaction was rolled back, or retention removed it.",
-            "`pgcron-ha runs list` lists runs.",
+            "It was never enqueued, its transaction was rolled back, retention removed it, or "
+            "another role enqueued it.",
+            "`pgcron-ha runs list` lists runs; who only enqueues reads those that it enqueued.",
         )
     result, done, total, note = row[-4:]
     found = None if result is None else json.loads(result)

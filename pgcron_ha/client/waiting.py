@@ -1,12 +1,18 @@
-"""Waiting for runs: one question at a time for everything that an event loop waits for."""
+"""Waiting for runs: one question at a time for everything that an event loop waits for.
+
+Ends are heard where notifications arrive (`Hearing`); looking for them is the net, and the way
+where none do.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import islice
+from time import monotonic
 from typing import Final
 
+from pgcron_ha.client.hearing import Hearing
 from pgcron_ha.client.run_status import RunStatus
 from pgcron_ha.errors import (
     DatabaseUnavailable,
@@ -19,11 +25,18 @@ from pgcron_ha.errors import (
 )
 from pgcron_ha.model.run import RunOutcome
 
-FIRST_PAUSE_SECONDS: Final = 0.02
+FIRST_PAUSE_SECONDS: Final = 0.004
 LONGEST_PAUSE_SECONDS: Final = 0.5
 """Between two looks: one descent of an index for each run that is waited for."""
 
+NET_SECONDS: Final = 5.0
+"""Between two looks for what should have been heard."""
+
+LINGER_SECONDS: Final = 30.0
+"""So long it is listened for nobody: who waits next need not connect."""
+
 MOST_AT_ONCE: Final = 10_000
+_SECONDS_FOR_EACH: Final = 1e-5
 
 _NOT_STARTED: Final = (RunOutcome.SKIPPED, RunOutcome.SUPERSEDED, RunOutcome.EXPIRED)
 
@@ -31,11 +44,25 @@ _NOT_STARTED: Final = (RunOutcome.SKIPPED, RunOutcome.SUPERSEDED, RunOutcome.EXP
 class Waiting:
     """Those who wait in one event loop. `look` says which of some runs are over."""
 
-    def __init__(self, look: Callable[[list[int]], Awaitable[list[int]]]) -> None:
+    def __init__(
+        self, look: Callable[[list[int]], Awaitable[list[int]]], hearing: Hearing | None = None
+    ) -> None:
         self._look = look
+        self._hearing = hearing
+        if hearing is not None:
+            hearing.on_end, hearing.on_change = self._end, self._change
         self._waiters: dict[int, set[asyncio.Future[None]]] = {}
+        self._told: set[int] = set()
+        """Those whose end is going to be heard."""
+        self._net_at = 0.0
+        self._poked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pause = FIRST_PAUSE_SECONDS
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether ends are heard, and not only looked for."""
+        return self._hearing is not None and self._hearing.is_proved
 
     async def until_ended(self, run_id: int, timeout: float | None = None) -> None:
         """Returns when the run is over. Raises WaitTimedOut, and what a look raises; while the
@@ -43,8 +70,9 @@ class Waiting:
         """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(run_id, set()).add(waiter)
-        self._pause = FIRST_PAUSE_SECONDS  # a new run may be a short one
+        self._poked.set()  # a new run may be a short one
         if self._task is None or self._task.done():
+            self._pause = FIRST_PAUSE_SECONDS
             self._task = asyncio.create_task(self._keep_looking())
         try:
             async with asyncio.timeout(timeout):
@@ -65,29 +93,90 @@ class Waiting:
         others.discard(waiter)
         if not others:
             self._waiters.pop(run_id, None)
+            self._told.discard(run_id)
 
     async def _keep_looking(self) -> None:
-        while self._waiters:
-            try:
-                await self._look_once()
-            except DatabaseUnavailable:
-                self._pause = LONGEST_PAUSE_SECONDS
-            except Exception as error:
-                self._tell_all(error)
-            await asyncio.sleep(self._pause)
+        if self._hearing is not None:
+            self._hearing.begin()
+        try:
+            while self._waiters or await self._linger():
+                self._poked.clear()
+                try:
+                    await self._look_once()
+                except DatabaseUnavailable:
+                    self._pause = LONGEST_PAUSE_SECONDS
+                except Exception as error:
+                    self._tell_all(error)
+                await self._rest()
+        finally:
+            self._task = None
+            if self._hearing is not None:
+                self._hearing.end()
+
+    async def _linger(self) -> bool:
+        """Whether somebody came to wait."""
+        if self._hearing is None:
+            return False
+        self._poked.clear()
+        try:
+            await asyncio.wait_for(self._poked.wait(), LINGER_SECONDS)
+        except TimeoutError:
+            return False
+        self._pause = FIRST_PAUSE_SECONDS
+        return True
+
+    async def _rest(self) -> None:
+        """Until the next look: soon, when something is new."""
+        try:
+            await asyncio.wait_for(self._poked.wait(), self._pause)
+        except TimeoutError:
             self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 1.5)
-        self._task = None
+        else:
+            # The more wait, the dearer is a look.
+            await asyncio.sleep(FIRST_PAUSE_SECONDS + len(self._waiters) * _SECONDS_FOR_EACH)
+            self._pause = FIRST_PAUSE_SECONDS
 
     async def _look_once(self) -> None:
+        if self._hearing is not None and self._hearing.is_proved:
+            await self._look_and_mark(self._hearing)
+            return
         asked = list(islice(self._waiters, MOST_AT_ONCE))
         for run_id in await self._look(asked):
-            for waiter in self._waiters.get(run_id, ()):
-                if not waiter.done():
-                    waiter.set_result(None)
+            self._end(run_id)
+        self._ask_others_next(asked)
+
+    async def _look_and_mark(self, hearing: Hearing) -> None:
+        now = monotonic()
+        is_net = now >= self._net_at
+        wanted = (run for run in self._waiters if is_net or run not in self._told)
+        asked = list(islice(wanted, MOST_AT_ONCE))
+        if is_net:
+            self._net_at = now + NET_SECONDS
+        ended, unmarked = await hearing.mark(asked) if asked else ([], [])
+        self._told.update(run for run in asked if run in self._waiters)
+        self._told.difference_update(unmarked, ended)
+        for run_id in ended:
+            self._end(run_id)
+        if self._told.issuperset(self._waiters):
+            self._pause = max(FIRST_PAUSE_SECONDS, self._net_at - monotonic())
+        self._ask_others_next(asked)
+
+    def _ask_others_next(self, asked: list[int]) -> None:
         if len(asked) == MOST_AT_ONCE:  # whoever was asked for is the last in the next look
             for run_id in asked:
                 if run_id in self._waiters:
                     self._waiters[run_id] = self._waiters.pop(run_id)
+
+    def _end(self, run_id: int) -> None:
+        for waiter in self._waiters.get(run_id, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _change(self) -> None:
+        """Ends are heard from now on, or not any more: what was said in between is looked for."""
+        self._told.clear()
+        self._net_at = 0.0
+        self._poked.set()
 
     def _tell_all(self, error: Exception) -> None:
         for waiters in self._waiters.values():

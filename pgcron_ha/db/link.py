@@ -110,16 +110,14 @@ class Link:
         async with self._lock:
             await self._answer(judge(await self._open()))
 
-    async def listen(self, heard: Callable[[str], None]) -> None:
+    async def listen(self, heard: Callable[[str], None], channel: str = "channel") -> None:
         """Calls `heard` with the payload of every notification on this installation's channel,
-        until the connection breaks.
+        until the connection breaks. `channel` names the statement that gives the channel's name.
         """
         async with self._lock:
             connection = await self._open()
-            channel = await self._answer(connection.fetchval(self._statements["channel"].sql))
-            await self._answer(
-                connection.add_listener(channel, lambda *event: heard(str(event[3])))
-            )
+            name = await self._answer(connection.fetchval(self._statements[channel].sql))
+            await self._answer(connection.add_listener(name, lambda *event: heard(str(event[3]))))
 
     async def wait_closed(self) -> None:
         """Returns when the connection is gone."""

@@ -236,6 +236,19 @@ async def why_parked(
     return _nobody_offers(found[0]) if found else None
 
 
+async def database_time(
+    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
+) -> datetime:
+    """What the database's clock shows."""
+    now: datetime = (await fetch_rows(connection, "read_clock", schema))[0]["now"]
+    return now
+
+
+async def may_read_history(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> bool:
+    """Whether this role may read the runs of others."""
+    return bool((await fetch_rows(connection, "read_rights", schema))[0]["reads_history"])
+
+
 def _nobody_offers(row: Row) -> str:
     what = f"offers '{row['handler']}' for queue '{row['queue']}'"
     if not row["requires"]:

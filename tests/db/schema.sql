@@ -111,7 +111,8 @@ CREATE TABLE pgcron.run (
     cancel_reason text,
     last_error text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    created_by text DEFAULT SESSION_USER NOT NULL
+    created_by text DEFAULT SESSION_USER NOT NULL,
+    awaited boolean
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='20000');
 
@@ -131,6 +132,8 @@ COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run ho
 
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
 
+COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is told on pgcron.end_channel(); NULL is nobody.';
+
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -138,6 +141,33 @@ CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable bool
               WHEN run.delivery = 'at_most_once' THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
               WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
               ELSE 'dead' END $$;
+
+CREATE FUNCTION pgcron.await_runs(run_ids bigint[], OUT ended bigint[], OUT unmarked bigint[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  may_be_skipped boolean;
+BEGIN
+  PERFORM set_config('synchronous_commit', 'off', true);
+  WITH marked AS (
+    UPDATE pgcron.run r SET awaited = true
+     WHERE r.id = ANY(ARRAY(SELECT w.id FROM pgcron.run w
+                             WHERE w.id = ANY(run_ids) AND w.awaited IS NULL AND pgcron.may_read_run(w.created_by)
+                               AND (w.state = 'running' OR w.due_at NOT BETWEEN clock_timestamp() - interval '0.25 s' AND clock_timestamp() + interval '0.25 s')
+                               FOR NO KEY UPDATE SKIP LOCKED))
+    RETURNING r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() AS is_due)
+  SELECT coalesce(bool_or(is_due), false) INTO may_be_skipped FROM marked;
+  IF may_be_skipped AND EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
+    PERFORM pg_notify(pgcron.channel(), 'run');
+  END IF;
+  -- A new statement: a run that ended before it was marked is not there any more.
+  SELECT coalesce(array_agg(given.id) FILTER (WHERE r.id IS NULL), '{}'), coalesce(array_agg(given.id) FILTER (WHERE r.id IS NOT NULL AND r.awaited IS NULL), '{}')
+    INTO ended, unmarked FROM unnest(run_ids) given(id) LEFT JOIN pgcron.run r ON r.id = given.id;
+END $$;
+
+COMMENT ON FUNCTION pgcron.await_runs(run_ids bigint[], OUT ended bigint[], OUT unmarked bigint[]) IS 'From now on the ends of these runs are told on pgcron.end_channel(). ended: those that are not alive; unmarked: those of others, and those to ask for again in a moment.';
 
 CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
@@ -607,6 +637,12 @@ BEGIN
     RETURN NEXT;
   END LOOP;
 END $$;
+
+CREATE FUNCTION pgcron.end_channel() RETURNS text
+    LANGUAGE sql STABLE
+    AS $$ SELECT pgcron.channel() || '_ended' $$;
+
+COMMENT ON FUNCTION pgcron.end_channel() IS 'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications are hints; nothing depends on them.';
 
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text, result jsonb DEFAULT NULL::jsonb, finished_at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
@@ -1162,6 +1198,10 @@ CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair
          AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
      WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
    WHERE place.due_at <= now() $$;
+
+CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$ SELECT created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT') $$;
 
 CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partition text)
     LANGUAGE sql STABLE
@@ -1743,6 +1783,19 @@ BEGIN
   RETURN new_id;
 END $$;
 
+CREATE FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uuid, OUT handler text, OUT schedule text, OUT state text, OUT attempt integer, OUT due_at timestamp with time zone, OUT started_at timestamp with time zone, OUT finished_at timestamp with time zone, OUT error text, OUT result jsonb, OUT done double precision, OUT total double precision, OUT note text) RETURNS SETOF record
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  RETURN QUERY
+    SELECT v.id, v.uuid, v.handler, v.schedule, v.state, v.attempt, v.due_at, v.started_at, v.finished_at, v.error, v.result, p.done, p.total, p.note
+      FROM pgcron.runs v LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
+     WHERE v.id = run_status.run_id AND pgcron.may_read_run(v.created_by) LIMIT 1;
+END $$;
+
+COMMENT ON FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uuid, OUT handler text, OUT schedule text, OUT state text, OUT attempt integer, OUT due_at timestamp with time zone, OUT started_at timestamp with time zone, OUT finished_at timestamp with time zone, OUT error text, OUT result jsonb, OUT done double precision, OUT total double precision, OUT note text) IS 'How a run stands, and its result: for who enqueued it, and for roles that may read history. No row: there is none.';
+
 CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1894,6 +1947,14 @@ CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestam
   INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
   VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant, tell_missed.reason, cursor_before.pause_note)
   ON CONFLICT (schedule_id, first_at) DO NOTHING $$;
+
+CREATE FUNCTION pgcron.tell_who_waits() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pg_notify(pgcron.end_channel(), OLD.id::text);
+  RETURN NULL;
+END $$;
 
 CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamp with time zone) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -2704,6 +2765,8 @@ CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EAC
 CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();
 
 CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_was_written();
+
+CREATE TRIGGER tell_who_waits AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.awaited) EXECUTE FUNCTION pgcron.tell_who_waits();
 
 CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.assertion DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pgcron.judge_assertions();
 

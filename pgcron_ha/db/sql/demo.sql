@@ -1,8 +1,5 @@
 -- What the demo shows and judges, and what its example jobs ask. All of it reads; the engine uses none of it.
 
--- name: read_clock
-SELECT clock_timestamp() AS now;
-
 -- name: has_database
 SELECT EXISTS (SELECT FROM pg_catalog.pg_database d WHERE d.datname = :name::text) AS found;
 

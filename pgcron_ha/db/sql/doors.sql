@@ -93,8 +93,17 @@ SELECT w.decision, w.reason, w.run, w.outcome FROM pgcron.why(:schedule::text, :
 SELECT coalesce(array_agg(given.id), '{}') AS run_ids FROM unnest(:run_ids::bigint[]) given(id)
 WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = given.id);
 
+-- name: await_runs
+-- As ended_runs; from now on the ends of the others are told, but for `unmarked`.
+SELECT found.ended, found.unmarked FROM pgcron.await_runs(:run_ids::bigint[]) found;
+
+-- name: end_channel
+SELECT pgcron.end_channel();
+
+-- name: probe_end_channel
+-- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and nothing ever comes.
+SELECT pg_notify(pgcron.end_channel(), 'probe');
+
 -- name: run_status
-SELECT v.id, v.uuid::text, v.handler, v.schedule, v.state, v.attempt, v.due_at, v.started_at, v.finished_at, v.error, v.result::text,
-       p.done, p.total, p.note
-FROM pgcron.runs v LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
-WHERE v.id = :run_id::bigint LIMIT 1;
+SELECT s.id, s.uuid::text, s.handler, s.schedule, s.state, s.attempt, s.due_at, s.started_at, s.finished_at, s.error, s.result::text, s.done, s.total, s.note
+FROM pgcron.run_status(:run_id::bigint) s;

@@ -139,3 +139,9 @@ SELECT c.paused_at, c.paused_by, c.paused_note, CASE WHEN c.quarantine_until > n
        (SELECT count(*) FROM pgcron.schedule s) AS schedules,
        (SELECT count(*) FROM pgcron.dead_letter d WHERE d.requeued_as IS NULL) AS dead_letters
 FROM pgcron.cluster c;
+
+-- name: read_clock
+SELECT clock_timestamp() AS now;
+
+-- name: read_rights
+SELECT has_table_privilege(session_user, 'pgcron.history', 'SELECT') AS reads_history;
