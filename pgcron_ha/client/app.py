@@ -28,6 +28,7 @@ from pgcron_ha.db.link import Link
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.isolation import read_isolation
+from pgcron_ha.executors.lease_loss import STOP, LeaseLoss, read_lease_loss
 from pgcron_ha.executors.python_handler import PythonHandler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -105,15 +106,20 @@ class App:
         isolation: Literal["process"] | None = None,
         memory: str | int | None = None,
         cpu: str | float | None = None,
+        on_lease_loss: LeaseLoss = STOP,
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
 
         With isolation="process" each run has a process of its own, which can be killed and may not
         hold more than `memory` (``512MB`` or bytes) nor compute longer than `cpu` (``60s`` or
-        seconds). Raises ConfigError when the name is taken, a limit is none or the function can't
-        be called with keywords, InvalidInput for a name that no handler can have.
+        seconds). With on_lease_loss="finish" a run that began goes on while its node can't reach
+        the database, though another node may then begin it, too; one that may begin only once, or
+        holds a lane, is stopped all the same. Raises ConfigError when the name is taken, a limit is
+        none or the function can't be called with keywords, InvalidInput for a name that no handler
+        can have.
         """
         limits = read_isolation(isolation, memory, cpu)
+        lease_loss = read_lease_loss(on_lease_loss)
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
@@ -123,6 +129,7 @@ class App:
 
         def register(function: Function) -> Function:
             added = PythonHandler(name or function.__name__, function, isolation=limits)
+            added.on_lease_loss = lease_loss
             full_name = checks.handler_name(added.full_name)
             if full_name in self._handlers:
                 raise ConfigError(

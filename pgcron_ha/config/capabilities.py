@@ -33,7 +33,8 @@ class ShellTemplate:
 
     What exit statuses mean: with `retry_on` only those are tried again, those of `discard_on` never
     are, and those of `snooze_on` come back after `snooze` seconds without having used up an
-    attempt.
+    attempt. `on_lease_loss` is ``stop`` or ``finish``: what becomes of the program while its node
+    can't renew its lease.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ShellTemplate:
     discard_on: frozenset[int] = frozenset()
     snooze_on: frozenset[int] = frozenset()
     snooze: float = DEFAULT_SNOOZE_SECONDS
+    on_lease_loss: str = "stop"
 
 
 KEYS = tuple(field.name for field in fields(ShellTemplate) if field.name != "name")
@@ -89,6 +91,7 @@ class _ShellTable(CapabilityTable):
             discard_on=discard_on,
             snooze_on=snooze_on,
             snooze=DEFAULT_SNOOZE_SECONDS if snooze is None else snooze,
+            on_lease_loss=self.choice("on_lease_loss", ("stop", "finish")),
         )
 
     def _statuses(self, key: str) -> frozenset[int]:

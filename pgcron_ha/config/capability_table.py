@@ -68,6 +68,14 @@ class CapabilityTable:
             self.refuse(key, "expected true or false")
         return raw is True
 
+    def choice(self, key: str, words: Sequence[str]) -> str:
+        """One of these words; the first when it is not given."""
+        raw = self.table.get(key, words[0])
+        if not isinstance(raw, str) or raw not in words:
+            self.refuse(key, f"'{raw}': expected {' or '.join(words)}")
+            return words[0]
+        return raw
+
     def integer(self, key: str, default: int, least: int, most: int) -> int:
         """A whole number between two bounds, both allowed."""
         raw = self.table.get(key, default)

@@ -226,14 +226,16 @@ class Dispatcher(Service):
         )
         COUNTERS.claimed(len(rows), limit, self._answered_after)
         rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
-        await self._take(rows, incarnation)
+        await self._take(rows, incarnation, may_outlive=True)
         self._paths.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
         if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:
             await self._say_idle(False)
         return len(rows)
 
-    async def _take(self, rows: list[Row], incarnation: UUID | None) -> None:
+    async def _take(
+        self, rows: list[Row], incarnation: UUID | None, may_outlive: bool = False
+    ) -> None:
         """Into the runner; back to the database when this node was told to stop, or endangered,
         in the meantime. What an earlier incarnation has claimed is never begun: others may have it.
         """
@@ -242,7 +244,7 @@ class Dispatcher(Service):
                 self._progress_at = monotonic()
                 if not self._runner.executing:
                     self._pace.begin(self._progress_at)
-            self._runner.accept(rows)
+            self._runner.accept(rows, may_outlive)
         elif rows and self._session.incarnation is not None:
             await self._link.rows(
                 "release_runs",
@@ -347,7 +349,7 @@ class Dispatcher(Service):
             rows = await self._settle(self._careful.claim_once(self._free()))
             claimed = len(rows)
             COUNTERS.claimed(claimed, self._free(), self._answered_after)
-            await self._take(sorted(rows, key=_URGENCY), incarnation)
+            await self._take(sorted(rows, key=_URGENCY), incarnation, may_outlive=True)
         free = self._free()
         ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
         incarnation = self._session.incarnation

@@ -33,7 +33,7 @@ from pgcron_ha.engine.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.standing import NodeLook
 from pgcron_ha.engine.strangers import settle_strangers
 from pgcron_ha.engine.watch import Watch
-from pgcron_ha.engine.workforce import build_executors
+from pgcron_ha.engine.workforce import build_executors, finishing_handlers
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Executor, Interrupted, StopReason
 from pgcron_ha.executors.masking import remember_password
@@ -136,7 +136,7 @@ class Node:
         endings = self._links["endings"]
         self._recorder = Recorder(endings)
         self._executors = await self._build_executors(home)
-        self._runner.use(self._executors)
+        self._runner.use(self._executors, finishing_handlers(self.settings, self._apps))
         handlers = sorted(
             frozenset().union(*(each.handlers() for each in self._executors.values()))
         )
@@ -291,7 +291,9 @@ class Node:
 
     def _on_phase(self, phase: LeasePhase) -> None:
         if phase >= LeasePhase.LOST:
-            self._runner.stop_all(StopReason.LEASE_LOST)
+            # Until somebody has declared this incarnation dead its runs are its own.
+            is_ours = self._session.incarnation is not None
+            self._runner.stop_all(StopReason.LEASE_LOST, spares_finishing=is_ours)
         if phase is LeasePhase.OVER and self._runner.kill_stopped(grace=0):
             timer = threading.Timer(
                 min(_LAST_RESORT_SECONDS, 0.05 * self.settings.node.lease_ttl), self._last_resort

@@ -68,10 +68,16 @@ class Runner:
         self._ended: deque[Ended] = deque()
         self._is_collecting = False
         self._stopped_at: dict[int, float] = {}
+        self._finishing: frozenset[str] = frozenset()
 
-    def use(self, executors: Mapping[str, Executor]) -> None:
-        """The executors by kind; before the first run is accepted."""
+    def use(
+        self, executors: Mapping[str, Executor], finishing: frozenset[str] = frozenset()
+    ) -> None:
+        """The executors by kind; before the first run is accepted. `finishing` are the full names
+        of the handlers that go on without a lease.
+        """
         self._executors = executors
+        self._finishing = finishing
         self._waiting = {kind: deque() for kind in executors}
 
     # What the engine's loop asks and does.
@@ -115,11 +121,15 @@ class Runner:
         """Every held run, as it stands; those whose end is not acknowledged are among them."""
         return list(self._held.values())
 
-    def accept(self, rows: Sequence[Row]) -> None:
-        """Takes claimed rows and starts what has a slot."""
+    def accept(self, rows: Sequence[Row], may_outlive: bool = False) -> None:
+        """Takes claimed rows and starts what has a slot. `may_outlive`: they hold no lane, so a
+        handler that may go on without a lease does nobody wrong.
+        """
         now = boottime()
         for row in rows:
             context = Context(*_OF_A_CLAIM(row), timeout=row["timeout"], delivery=row["delivery"])
+            if self._finishing and may_outlive and context.handler in self._finishing:
+                context.outlives_lease = context.delivery != "at_most_once"
             self._held[context.run_id] = context
             self._since[context.run_id] = now
             self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
@@ -173,13 +183,15 @@ class Runner:
         else:
             self.done(context, Interrupted(reason, "asked to stop before it began"))
 
-    def stop_all(self, reason: StopReason) -> None:
+    def stop_all(self, reason: StopReason, spares_finishing: bool = False) -> None:
         """Asks everything that was given to an executor to stop, begun or not: a blocked event
-        loop may begin it much later. What waits for a slot goes on waiting. Thread-safe.
+        loop may begin it much later. What waits for a slot goes on waiting, and what began and
+        goes on without a lease is spared if `spares_finishing`. Thread-safe.
         """
         waiting = {context for queue in self._waiting.values() for context in tuple(queue)}
         for context in list(self._held.values()):
-            if context not in waiting:
+            goes_on = context.outlives_lease and context.started_monotonic is not None
+            if context not in waiting and not (spares_finishing and goes_on):
                 self.stop(context.run_id, reason)
 
     def kill_stopped(self, grace: float = STOP_GRACE_SECONDS) -> list[Context]:

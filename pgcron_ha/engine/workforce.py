@@ -13,6 +13,7 @@ from pgcron_ha.engine.recorder import Recorder
 from pgcron_ha.engine.runner import Runner
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.base import Executor
+from pgcron_ha.executors.lease_loss import FINISH
 from pgcron_ha.executors.python import PythonExecutor
 from pgcron_ha.executors.python_handler import PythonHandler
 from pgcron_ha.executors.shell import ShellExecutor
@@ -65,6 +66,15 @@ async def build_executors(
             await executor.close(0)
         raise
     return executors
+
+
+def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str]:
+    """The full names of those that go on while their node can't renew its lease."""
+    shell = frozenset(
+        f"shell:{t.name}" for t in settings.shell.values() if t.on_lease_loss == FINISH
+    )
+    handlers = _python_handlers(apps).items()
+    return shell | frozenset(name for name, each in handlers if each.on_lease_loss == FINISH)
 
 
 def _add_configured(

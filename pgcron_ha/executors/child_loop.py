@@ -165,6 +165,8 @@ class ChildLoop:
         while self._waiting and self._idle:
             context = self._waiting.popleft()
             child = self._idle.pop()
+            if context.outlives_lease:
+                self._supervisor.spare(child.number, True)
             child.begin(context, self._isolations[context.handler], self._lease.deadline)
         states = [child.state for child in self._children.values()]
         starting = states.count(State.STARTING)
@@ -301,6 +303,8 @@ class ChildLoop:
             self._kill(child)
             return
         child.context = None
+        if context.outlives_lease:
+            self._supervisor.spare(child.number, False)
         if child.is_spent(message) or self._is_closing:
             self._leave(child)
         else:
@@ -316,7 +320,7 @@ class ChildLoop:
     def _send_lease(self) -> None:
         if self._supervisor.renew_lease(self._lease.deadline):
             for child in self._children.values():
-                if child.state is State.BUSY:
+                if child.state is State.BUSY and not child.outlives_lease:
                     child.say({"do": "lease", "deadline": self._lease.deadline})
 
     def _flush(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -94,6 +95,11 @@ class ChildProcess:
     # What the node says.
 
     @property
+    def outlives_lease(self) -> bool:
+        """Whether it executes a run that goes on without a lease."""
+        return self.context is not None and self.context.outlives_lease
+
+    @property
     def is_writing(self) -> bool:
         """Whether messages wait for room in the socket."""
         return bool(self._outgoing)
@@ -124,6 +130,7 @@ class ChildProcess:
         self._runs += 1
         self.has_begun = False
         context._work = self
+        lease = math.inf if context.outlives_lease else lease
         limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
         members = context_members(context)
         self.say({"do": "run", "run": self._runs, "context": members, **limits})

@@ -49,9 +49,15 @@ class ChildSupervisor:
                 "account": None,
                 "timeout": None,
                 "grace": grace,
+                "outlives_lease": False,
             },
             descriptors,
         )
+
+    def spare(self, number: int, is_spared: bool) -> None:
+        """Whether a child lives on when the lease is over."""
+        if self._client is not None:
+            self._client.send({"do": "spare", "run": number, "outlives_lease": is_spared})
 
     def kill(self, number: int) -> None:
         """SIGKILL to a child and all that stem from it."""

@@ -39,6 +39,7 @@ class Context:
     attempt. ``timeout`` is in seconds, None means no limit. ``delivery`` is ``at_least_once``,
     ``at_most_once`` or ``transactional``. ``started_monotonic`` is the `time.monotonic` instant
     at which the handler began, ``stop_reason`` why it was asked to stop; both are None before.
+    ``outlives_lease`` says that it goes on while its node can't renew its lease.
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class Context:
         "fire_time",
         "handler",
         "max_attempts",
+        "outlives_lease",
         "priority",
         "queue",
         "run_id",
@@ -103,6 +105,7 @@ class Context:
         self.delivery = delivery
         self.started_monotonic: float | None = None
         self.stop_reason: StopReason | None = None
+        self.outlives_lease = False
         self._sink: LogSink | None = None
         self._lease: Lease | None = None
         self._log: RunLog | None = None
@@ -137,7 +140,8 @@ class Context:
         """
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
-        if self._lease is not None and boottime() >= self._lease.deadline:
+        lease = self._lease
+        if lease is not None and boottime() >= lease.deadline and not self.outlives_lease:
             raise Stopped(StopReason.LEASE_LOST)
 
     def connection(self, isolation: Isolation = "read_committed") -> TransactionBlock:

@@ -12,6 +12,7 @@ from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.coroutines import as_coroutine
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.isolation import Isolation
+from pgcron_ha.executors.lease_loss import STOP, LeaseLoss
 from pgcron_ha.executors.outcome import Failed
 from pgcron_ha.executors.parameters import Parameters
 
@@ -33,6 +34,7 @@ class PythonHandler:
         "is_async",
         "isolation",
         "name",
+        "on_lease_loss",
         "on_loop",
         "takes_context",
     )
@@ -48,6 +50,7 @@ class PythonHandler:
         self.function = function
         self.is_async = _is_async(function) if is_async is None else is_async
         self.isolation = isolation
+        self.on_lease_loss: LeaseLoss = STOP
         self.on_loop = self.is_async and isolation is None
         self.in_thread = not self.is_async and isolation is None
         self._parameters = Parameters(self.full_name, function)

@@ -190,6 +190,7 @@ class ShellLoop:
             "account": account,
             "timeout": min(limits, default=None),
             "grace": template.grace,
+            "outlives_lease": context.outlives_lease,
         }
         if self._supervisor is None:
             self._open_supervisor()

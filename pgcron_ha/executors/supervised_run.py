@@ -44,6 +44,7 @@ class SupervisedRun:
         self.args_file: str | None = self.environment.get("PGCRON_ARGS_FILE")
         self.mark = f"{message['mark']}={self.environment[message['mark']]}".encode()
         self.grace: float = message["grace"]
+        self.outlives_lease: bool = message["outlives_lease"]
         self.born = boottime()
         self.started_at = time.monotonic()
         self.pid = 0

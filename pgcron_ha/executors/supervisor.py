@@ -6,7 +6,7 @@ dead), when the node's lease is over, and each at its own time limit. It inherit
 node's state directory and thereby keeps it until the last child is gone.
 
 Messages are JSON, one a line. From the node: ``run`` (with its descriptors from stdout on),
-``stop``, ``kill``, ``lease``. To the node: ``started``, ``ended``.
+``stop``, ``kill``, ``spare``, ``lease``. To the node: ``started``, ``ended``.
 """
 
 from __future__ import annotations
@@ -146,6 +146,8 @@ class Supervisor:
         elif (run := self._runs.get(message["run"])) is not None:
             if message["do"] == "stop":
                 run.stop("asked")
+            elif message["do"] == "spare":
+                run.outlives_lease = message["outlives_lease"]
             else:
                 run.kill("asked")
 
@@ -190,7 +192,8 @@ class Supervisor:
         now = boottime()
         if self._deadline is not None and now >= self._deadline:
             for run in self._runs.values():
-                run.kill("lease")
+                if not run.outlives_lease:
+                    run.kill("lease")
         for run in self._runs.values():
             run.keep_limits(now)
 

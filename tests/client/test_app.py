@@ -44,6 +44,8 @@ def test_wrong_definitions_of_handlers_are_told_where_they_are_made() -> None:
         app.handler("no spaces")(lambda: None)
     with pytest.raises(ConfigError, match="without parentheses"):
         app.handler(lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="on_lease_loss is 'go on'"):
+        app.handler("long", on_lease_loss="go on")(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="not a handler of this App"):
         app.schedule("@daily")(lambda: None)
     with pytest.raises(ConfigError, match="not a plain name"):

@@ -39,6 +39,21 @@ def thread_work(context: Context, seconds: float) -> None:
             time.sleep(STEP_SECONDS)
 
 
+@app.handler("finish", on_lease_loss="finish")
+async def finish(context: Context, seconds: float, then: float | None = None) -> None:
+    await work(context, seconds, then)
+
+
+@app.handler("finish_in_a_thread", on_lease_loss="finish")
+def finish_in_a_thread(context: Context, seconds: float) -> None:
+    thread_work(context, seconds)
+
+
+@app.handler("finish_isolated", on_lease_loss="finish", isolation="process")
+def finish_isolated(context: Context, seconds: float) -> None:
+    thread_work(context, seconds)
+
+
 @app.handler("deaf")
 def deaf(context: Context, seconds: float, then: float = 0.0) -> None:
     """A plain function that never asks."""

@@ -220,4 +220,11 @@ placeholders = {{ seconds = "[0-9.]+", manner = "[a-z]+" }}
 environment = ["EVIDENCE"]
 user = "{user}"
 grace = "1s"
+
+[shell.finish]
+argv = ["{python}", "-I", "-S", "{program}", "{{seconds}}"]
+placeholders = {{ seconds = "[0-9.]+" }}
+environment = ["EVIDENCE"]
+user = "{user}"
+on_lease_loss = "finish"
 """

@@ -20,6 +20,7 @@ user = "backup"
 environment = ["LANG", "TZ"]
 working_directory = "/var/backups"
 grace = "5s"
+on_lease_loss = "finish"
 """
 
 
@@ -42,6 +43,7 @@ def test_a_whole_template_is_read() -> None:
         environment=("LANG", "TZ"),
         working_directory="/var/backups",
         grace=5.0,
+        on_lease_loss="finish",
     )
 
 
@@ -77,6 +79,7 @@ def test_only_argv_must_be_given() -> None:
         ("[a]\nargv = ['ls']\nworking_directory = 'x'", "expected an absolute path"),
         ("[a]\nargv = ['ls']\ntimeuot = '5s'", "unknown key; did you mean 'timeout'?"),
         ("['A b']\nargv = ['ls']", "expected a name of 1 to 200 letters"),
+        ("[a]\nargv = ['ls']\non_lease_loss = 'go'", "'go': expected stop or finish"),
         ("a = 5", "shell.a: expected a table [shell.a]"),
     ],
 )
