@@ -26,6 +26,7 @@ from tests.waiting import until
 # Two polls and beats a second are the aim; a pass of the janitor may fall into the window.
 IDLE_STATEMENTS_A_SECOND = 3.0
 IDLE_WINDOW_SECONDS = 6.0
+LOST_ANSWERS = 10
 
 Start = Callable[..., Any]
 
@@ -201,6 +202,11 @@ async def test_a_running_run_is_cancelled(
         await until("it is cancelled", is_in(connection, run, "cancelled"))
 
 
+def given_back(events: list[Event]) -> bool:
+    reasons = [event.reason for event in events if isinstance(event, RunsReleased)]
+    return "the answer to their claim never came" in reasons
+
+
 async def test_a_claim_whose_answer_got_lost_is_given_back_and_runs_once(
     settings: Start,
     handlers: Handlers,
@@ -210,18 +216,19 @@ async def test_a_claim_whose_answer_got_lost_is_given_back_and_runs_once(
     events: list[Event],
 ) -> None:
     async with living(settings(proxy.dsn(database), lease_ttl="3s"), handlers):
-        proxy.lose_answer_to("bound_due")
-        (run,) = await control.enqueue(connection, handler="py:fine")
+        # A poll between the two lines loses an answer that gave nothing; the next one is tried.
+        for _ in range(LOST_ANSWERS):
+            proxy.lose_answer_to("bound_due")
+            (run,) = await control.enqueue(connection, handler="py:fine")
+            await until("it succeeds", is_in(connection, run, "succeeded"))
+            assert handlers.calls[run] == 1
+            if given_back(events):
+                break
 
-        await until("it succeeds", is_in(connection, run, "succeeded"))
-
-    assert handlers.calls == {run: 1}
     row = await control.history_row(connection, run)
     assert row is not None
     assert row["attempt"] == 1
-    assert "the answer to their claim never came" in [
-        event.reason for event in events if isinstance(event, RunsReleased)
-    ]
+    assert given_back(events)
 
 
 async def test_a_claim_whose_answer_got_lost_can_be_cancelled(
