@@ -17,8 +17,8 @@ Args are judged by the annotations before the call (dates, enums, dataclasses, p
 process of its own: it can be killed, and takes nobody with it when it dies.
 
 `App` and `Context` are all that most programs need. A handler may raise `Retry`, `Snooze`,
-`Discard` and `Cancel`; `Stopped` is what `Context.check` raises. Every error of ours is in
-`errors`.
+`Discard` and `Cancel`; `Stopped` is what `Context.check` raises. A `Breaker` leaves a handler that
+keeps failing alone for a while. Every error of ours is in `errors`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgcron_ha import errors
     from pgcron_ha.client import App
+    from pgcron_ha.config.breaker import Breaker
     from pgcron_ha.executors.context import Cancel, Context, Discard, Retry, Snooze, Stopped
 
-__all__ = ["App", "Cancel", "Context", "Discard", "Retry", "Snooze", "Stopped", "errors"]
+__all__ = ["App", "Breaker", "Cancel", "Context", "Discard", "Retry", "Snooze", "Stopped", "errors"]
 
 # Found when they are asked for: a command that needs none of it imports none of it.
 _PLACES = {
     "App": "pgcron_ha.client",
+    "Breaker": "pgcron_ha.config.breaker",
     "Cancel": "pgcron_ha.executors.context",
     "Context": "pgcron_ha.executors.context",
     "Discard": "pgcron_ha.executors.context",

@@ -46,7 +46,7 @@ CREATE TABLE pgcron.run (
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
-COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go.';
+COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker).';
 COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that have it no more execute at once than the lane has slots (pgcron.lane_limit).';
 COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
@@ -65,7 +65,7 @@ DECLARE
           AND (r.owner IS NULL) = (r.claimed_at IS NULL) AND (r.owner IS NOT NULL OR r.started_at IS NULL)) IS NOT TRUE
       THEN 'a_running_run_has_owner_token_fence_and_claim_time'
     WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE THEN 'only_a_running_run_is_asked_to_stop'
-    WHEN (r.hold IS NULL OR r.hold = 'unserved') IS NOT TRUE THEN 'a_hold_has_a_known_reason'
+    WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
     WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
     WHEN (r.attempt >= 0 AND r.attempt <= coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
           OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'

@@ -120,6 +120,10 @@ DECLARE
   delay interval;
   because text;
   broken_constraint text;
+  failed_handlers text[];
+  failed_runs bigint[];
+  failed_fences bigint[];
+  failures text[];
 BEGIN
   FOR given IN
     -- No retry lies further ahead than a year, so that no handler can ask for an instant that there is not.
@@ -129,12 +133,19 @@ BEGIN
     SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.id;
     run_id := given.id;
     given.fingerprint := coalesce(given.fingerprint, left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
+    because := NULL;
     IF ending.retry IS NULL AND given.kind <> 'snoozed' THEN
       verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
     ELSE
       SELECT judged.verdict, judged.delay, judged.recorded, judged.because INTO verdict, delay, given.kind, because
         FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after, string_to_array(given.causes, ' ')) judged;
       given.error := concat_ws(' ', given.error, '(not retried: ' || because || ')');
+    END IF;
+    -- A breaker counts what went wrong with the handler: not what it refused for good, nor a caller's error (http 4xx), a node's end, a stop.
+    IF given.kind IN ('failed', 'timed_out') AND given.retryable AND verdict <> 'cancelled' AND because IS DISTINCT FROM 'its policy discards it'
+       AND 'http:4xx' <> ALL (coalesce(string_to_array(given.causes, ' '), '{}')) AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.handler = ending.handler) THEN
+      failed_handlers := failed_handlers || ending.handler; failed_runs := failed_runs || ending.id;
+      failed_fences := failed_fences || ending.fence; failures := failures || coalesce(given.error, given.error_class, given.kind);
     END IF;
     BEGIN
       INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at, error_class, error, traceback, fingerprint)
@@ -164,6 +175,9 @@ BEGIN
     END IF;
     RETURN NEXT;
   END LOOP;
+  IF failed_handlers IS NOT NULL THEN
+    PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
+  END IF;
 END $$;
 
 -- One running row into history, and into the dead letters when it ended dead or lost.

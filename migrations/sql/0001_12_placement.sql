@@ -39,6 +39,6 @@ LANGUAGE sql STABLE ROWS 100 AS $$
     WHERE parked.steps < 10000)
   SELECT found.id FROM parked CROSS JOIN LATERAL (
     SELECT r.id FROM pgcron.run r
-     WHERE r.hold IS NOT NULL AND r.handler = parked.handler AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires
+     WHERE r.hold = 'unserved' AND r.handler = parked.handler AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires
      LIMIT served_again.at_most) found
-   WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires) LIMIT served_again.at_most $$;
+   WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires) AND NOT pgcron.is_broken(parked.handler, parked.queue) LIMIT served_again.at_most $$;

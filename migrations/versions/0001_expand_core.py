@@ -11,6 +11,7 @@ SCRIPTS = (
     "0001_01_validation",
     "0001_02_cluster",
     "0001_02_retry_policy",
+    "0001_02_breaker",
     "0001_03_schedule",
     "0001_04_run",
     "0001_05_ledger",
@@ -25,6 +26,7 @@ SCRIPTS = (
     "0001_13_limits",
     "0001_14_dead_letters",
     "0001_15_awaited_runs",
+    "0001_16_breakers",
 )
 
 

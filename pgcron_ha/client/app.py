@@ -22,6 +22,7 @@ from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.waiting import Waiting, require_success
 from pgcron_ha.config import load_settings
+from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.db import doors
 from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.db.link import Link
@@ -74,6 +75,7 @@ class App:
         self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
         self._schedules: dict[str, CodeSchedule] = {}
+        self._breakers: dict[str, Breaker | str] = {}
         self._pools = ClientPools()
         self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiting] = WeakKeyDictionary()
 
@@ -95,6 +97,11 @@ class App:
         return MappingProxyType(self._handlers)
 
     @property
+    def breakers(self) -> Mapping[str, Breaker | str]:
+        """What handlers (full names) say of their circuit breaker, those that say something."""
+        return MappingProxyType(self._breakers)
+
+    @property
     def schedules(self) -> Mapping[str, CodeSchedule]:
         """The schedules in code by name, each complete and valid."""
         return MappingProxyType(self._schedules)
@@ -107,6 +114,7 @@ class App:
         memory: str | int | None = None,
         cpu: str | float | None = None,
         on_lease_loss: LeaseLoss = STOP,
+        breaker: Breaker | str | None = None,
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
 
@@ -114,12 +122,14 @@ class App:
         hold more than `memory` (``512MB`` or bytes) nor compute longer than `cpu` (``60s`` or
         seconds). With on_lease_loss="finish" a run that began goes on while its node can't reach
         the database, though another node may then begin it, too; one that may begin only once, or
-        holds a lane, is stopped all the same. Raises ConfigError when the name is taken, a limit is
-        none or the function can't be called with keywords, InvalidInput for a name that no handler
-        can have.
+        holds a lane, is stopped all the same. A `breaker` leaves a handler that keeps failing alone
+        for a while; a text names the handler whose breaker it shares. Raises ConfigError when the
+        name is taken, a limit is none or the function can't be called with keywords, InvalidInput
+        for a name that no handler can have.
         """
         limits = read_isolation(isolation, memory, cpu)
         lease_loss = read_lease_loss(on_lease_loss)
+        circuit = None if breaker is None else read_breaker(breaker)
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
@@ -138,6 +148,8 @@ class App:
                     "Give one of them another name: @app.handler('other').",
                 )
             self._handlers[full_name] = added
+            if circuit is not None:
+                self._breakers[full_name] = circuit
             return function
 
         return register

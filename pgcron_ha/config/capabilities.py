@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 
+from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.config.capability_table import DEFAULT_PATTERN, PLACEHOLDER, CapabilityTable
 
 __all__ = ["DEFAULT_PATTERN", "PLACEHOLDER", "ShellTemplate", "read_shell_templates"]
@@ -50,6 +51,7 @@ class ShellTemplate:
     snooze_on: frozenset[int] = frozenset()
     snooze: float = DEFAULT_SNOOZE_SECONDS
     on_lease_loss: str = "stop"
+    breaker: Breaker | str | None = None
 
 
 KEYS = tuple(field.name for field in fields(ShellTemplate) if field.name != "name")
@@ -92,6 +94,7 @@ class _ShellTable(CapabilityTable):
             snooze_on=snooze_on,
             snooze=DEFAULT_SNOOZE_SECONDS if snooze is None else snooze,
             on_lease_loss=self.choice("on_lease_loss", ("stop", "finish")),
+            breaker=self.breaker(),
         )
 
     def _statuses(self, key: str) -> frozenset[int]:

@@ -6,7 +6,9 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 
+from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import parse_duration
+from pgcron_ha.errors import ConfigError
 
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 # What `placeholders = { name = true }` allows: no spaces, no quotes, and no leading dash, which
@@ -98,6 +100,16 @@ class CapabilityTable:
             bound = "7d" if most == MAX_TIMEOUT_SECONDS else f"{most:g}s"
             self.refuse(key, f"'{raw}': expected more than 0s and at most {bound}")
         return seconds
+
+    def breaker(self) -> Breaker | str | None:
+        """Its circuit breaker, or the handler whose breaker it shares; None when it has none."""
+        raw = self.table.get("breaker")
+        try:
+            return None if raw is None else read_breaker(raw)
+        except ConfigError as error:
+            fact, rule = error.message.removeprefix("breaker: "), error.detail or ""
+            self.refuse("breaker", f"{fact}. {rule}")
+            return None
 
     def placeholders(self) -> dict[str, str]:
         """The patterns by name: what a run's args may put into the table's ``{name}``."""

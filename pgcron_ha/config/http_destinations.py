@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.config.capability_table import PLACEHOLDER, CapabilityTable
 from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
 
@@ -94,6 +95,7 @@ class HttpDestination:
     connections: int = DEFAULT_CONNECTIONS
     allow_private: tuple[Network, ...] = ()
     ca_file: str | None = None
+    breaker: Breaker | str | None = None
 
 
 KEYS = tuple(each.name for each in fields(HttpDestination) if each.name != "name")
@@ -137,6 +139,7 @@ class _HttpTable(CapabilityTable):
             connections=self.integer("connections", DEFAULT_CONNECTIONS, 1, MAX_CONNECTIONS),
             allow_private=private,
             ca_file=self._ca_file(),
+            breaker=self.breaker(),
         )
         if destination.auth is not None and destination.url.startswith("http:") and not private:
             self.refuse("auth", "a secret is not sent in the clear: use https, or allow_private")

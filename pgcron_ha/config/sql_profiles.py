@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
+from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.config.capability_table import CapabilityTable
 from pgcron_ha.config.secret_reference import SecretReference, parse_secret_reference
 from pgcron_ha.config.sql_script import SqlStatement, parse_script
@@ -52,6 +53,7 @@ class SqlProfile:
     atomic: bool = True
     transactional: bool = False
     connections: int = DEFAULT_CONNECTIONS
+    breaker: Breaker | str | None = None
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -96,6 +98,7 @@ class _SqlTable(CapabilityTable):
             atomic=is_atomic,
             transactional=is_transactional,
             connections=self.integer("connections", DEFAULT_CONNECTIONS, 1, MAX_CONNECTIONS),
+            breaker=self.breaker(),
         )
 
     def _dsn(self, is_transactional: bool) -> str | SecretReference | None:

@@ -48,7 +48,7 @@ class CarefulClaims:
         """`paths` are the queues and priorities to look at, as the statements take them."""
         self._link = link
         self._session = session
-        self._handlers = list(handlers)
+        self._handlers = handlers
         self._paths = paths
         self._look = 0
 
@@ -58,7 +58,7 @@ class CarefulClaims:
             "claim_at_most_once",
             limit=free,
             incarnation=self._session.incarnation,
-            handlers=self._handlers,
+            handlers=list(self._handlers),
             **self._paths,
         )
 
@@ -71,7 +71,7 @@ class CarefulClaims:
         verdicts = await self._link.rows(
             "claim_lanes",
             incarnation=self._session.incarnation,
-            handlers=self._handlers,
+            handlers=list(self._handlers),
             free=free,
             ahead=ahead,
             look=look,

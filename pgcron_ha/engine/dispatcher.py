@@ -18,14 +18,15 @@ from pgcron_ha.engine.claim_paths import ClaimPaths
 from pgcron_ha.engine.heads import Heads
 from pgcron_ha.engine.limited_claims import LimitedClaims
 from pgcron_ha.engine.pace import Pace
+from pgcron_ha.engine.probes import Probes
 from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.session import Session
-from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.base import Interrupted, StopReason, Succeeded
+from pgcron_ha.engine.unstarted import give_back
+from pgcron_ha.executors.base import Succeeded
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.counters import COUNTERS
-from pgcron_ha.telemetry.events import RunsParked, RunsReleased
+from pgcron_ha.telemetry.events import RunsParked
 from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ notify it.
 _AGEING_EVERY: Final = 16
 """One of so many claims takes the oldest due first, so that a low priority can't starve."""
 
+_STALLED: Final = "those that execute here last too long"
+_BROKEN: Final = "the breaker of their handler is open"
+
 _Answer = TypeVar("_Answer")
 
 
@@ -85,14 +89,16 @@ class Dispatcher(Service):
         poll_interval: float,
         prefetch: int,
     ) -> None:
-        """`handlers` are full names; `poll_interval` in seconds; `prefetch` bounds what is
-        claimed ahead of a slot.
+        """`handlers` are full names, looked at anew by each claim; `poll_interval` in seconds;
+        `prefetch` bounds what is claimed ahead of a slot.
         """
         super().__init__(poll_interval)
         self._link = link
         self._session = session
         self._runner = runner
-        self._handlers = list(handlers)
+        self._handlers = handlers
+        self.probes = Probes(link, session, queues)
+        self._has_broken = False
         self._paths = ClaimPaths(queues)
         self._pace = Pace(prefetch)
         self._careful = CarefulClaims(link, session, handlers, self._paths.all())
@@ -147,17 +153,29 @@ class Dispatcher(Service):
         self._is_woken = True
         super().wake()
 
+    def leave_broken(self) -> None:
+        """Handlers were left out of `handlers`: what waits here for them is given back."""
+        self._has_broken = True
+        self.wake()
+
     async def run_once(self) -> float | None:
         """One claim, or a look at what is due next."""
         if not self._session.may_claim():
             return self.interval
         if self._runner.waiting and monotonic() - self._progress_at > STALL_SECONDS:
             await self._give_back()
+        if self._has_broken:
+            self._has_broken = False
+            waiting = self._runner.take_waiting(self._handlers)
+            await give_back(self._link, self._runner, waiting, _BROKEN)
         pause = await self._pass()
         return min(pause, STALL_SECONDS) if self._runner.waiting else pause
 
     async def _pass(self) -> float:
         is_woken, self._is_woken = self._is_woken, False
+        if self.probes.is_asked and self._free():
+            incarnation = self._session.incarnation
+            await self._take(await self._settle(self.probes.claim()), incarnation)
         if is_woken and self._is_idle:
             self._limited.wake()
         if self._is_idle:
@@ -219,7 +237,7 @@ class Dispatcher(Service):
             self._link.rows(
                 "claim_runs",
                 incarnation=incarnation,
-                handlers=self._handlers,
+                handlers=list(self._handlers),
                 limit=limit,
                 **paths,
             )
@@ -257,25 +275,7 @@ class Dispatcher(Service):
         time for it.
         """
         self._pace.stall(monotonic())
-        contexts = self._runner.take_waiting()
-        try:
-            rows = await self._link.rows(
-                "release_runs",
-                run_ids=[context.run_id for context in contexts],
-                tokens=[context.token for context in contexts],
-            )
-        except PgcronError:
-            self._runner.forget(contexts)  # the next beats find and release what is still ours
-            raise
-        given = {row["id"] for row in rows}
-        self._runner.forget([context for context in contexts if context.run_id in given])
-        for context in contexts:
-            if context.run_id not in given:  # it was cancelled, and ends as that
-                stopped = Interrupted(StopReason.CANCELLED, "asked to stop before it began")
-                self._runner.done(context, stopped)
-        if given:
-            emit(RunsReleased(len(given), "those that execute here last too long"))
-            await self._link.rows("wake_idle_nodes")
+        await give_back(self._link, self._runner, self._runner.take_waiting(), _STALLED)
 
     async def _look_ahead(self) -> float:
         due = [row for row in await self._heads.look() if row["is_due"]]

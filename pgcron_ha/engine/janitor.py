@@ -42,6 +42,8 @@ class Janitor(Service):
         unparked = await self._link.rows("unpark_served", at_most=BATCH)
         if unparked:
             await self._link.rows("wake_idle_nodes")
+        if await self._link.rows("unpark_mended", at_most=BATCH):
+            await self._link.rows("wake_idle_nodes")
         await self._expire()
         await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
         if self._is_due("sweeps", 60.0):
@@ -66,6 +68,7 @@ class Janitor(Service):
     async def _sweep(self) -> None:
         await self._link.rows("forget_keys", at_most=BATCH)
         await self._link.rows("forget_progress", at_most=BATCH)
+        await self._link.rows("forget_diversions", at_most=BATCH)
         await self._link.rows("forget_nodes")
         await self._link.rows("forget_missed")
         try:

@@ -53,7 +53,7 @@ class LimitedClaims:
         """`interval` in seconds: how long a slot that became free elsewhere may go unnoticed."""
         self._link = link
         self._session = session
-        self._handlers = list(handlers)
+        self._handlers = handlers
         self._queues = list(queues)
         self._interval = interval
         self._beyond = dict.fromkeys(queues, "")
@@ -97,7 +97,7 @@ class LimitedClaims:
             incarnation=self._session.incarnation,
             queues=self._queues,
             beyond=[self._beyond[queue] for queue in self._queues],
-            handlers=self._handlers,
+            handlers=list(self._handlers),
             free=free,
             ahead=ahead,
             look=free + ahead + _LOOK_BEYOND,

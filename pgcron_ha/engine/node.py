@@ -17,13 +17,16 @@ from zoneinfo import available_timezones
 from pgcron_ha.config import Settings
 from pgcron_ha.db.link import Link
 from pgcron_ha.db.revision import require_revision
+from pgcron_ha.engine.breakers import Breakers
 from pgcron_ha.engine.completer import Completer
+from pgcron_ha.engine.declared_breakers import declared_breakers
 from pgcron_ha.engine.dispatcher import Dispatcher
 from pgcron_ha.engine.home import Home
 from pgcron_ha.engine.janitor import Janitor
 from pgcron_ha.engine.lease import LeasePhase
 from pgcron_ha.engine.listener import Listener
 from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.engine.offered import OfferedHandlers
 from pgcron_ha.engine.reaper import Reaper
 from pgcron_ha.engine.reconcile import Beat, reconcile
 from pgcron_ha.engine.recorder import Recorder
@@ -148,17 +151,27 @@ class Node:
             self._hooks(),
         )
         self.look.follow(self._session, self._runner, self._links, len(handlers))
+        offered = OfferedHandlers(handlers)
         self._dispatcher = Dispatcher(
             self._links["claims"],
             self._session,
             self._runner,
             node.queues,
-            handlers,
+            offered,
             node.poll_interval,
             node.prefetch,
         )
+        self._breakers = Breakers(
+            self._links["upkeep"],
+            node.queues,
+            offered,
+            self._dispatcher.probes,
+            declared_breakers(self.settings, self._apps),
+        )
+        self._breakers.opened = self._dispatcher.leave_broken
+        self._breakers.wakes = self._dispatcher.wake
         self._completer = Completer(
-            endings, node.name, self._runner, self._recorder, self._dispatcher.settled
+            endings, node.name, self._runner, self._recorder, self._on_settled
         )
         self._materializer = Materializer(self._links["upkeep"], node.horizon)
         self._reaper = Reaper(self._links["upkeep"], node.lease_ttl)
@@ -171,6 +184,7 @@ class Node:
                 "run": self._dispatcher.wake,
                 "schedule": self._materializer.wake,
                 "cancel": self._session.beat_now,
+                "breaker": self._breakers.wake,
             },
             self._dispatcher.trust_notifications,
         )
@@ -219,6 +233,7 @@ class Node:
             self._reaper,
             self._watch,
             self._janitor,
+            self._breakers,
             self._listener,
         ]
 
@@ -333,6 +348,7 @@ class Node:
         for service in self._services():
             service.retry()
         self._reaper.observe(beat)
+        self._breakers.observe(beat.breakers)
         result = reconcile(
             beat, self._runner.held(), self._unknown, self._dispatcher.claims_settled_at()
         )
@@ -349,6 +365,10 @@ class Node:
             self._runner.start_waiting()
 
     # What the runner says.
+
+    def _on_settled(self) -> None:
+        self._dispatcher.settled()
+        self._breakers.settled(self._runner.holds)
 
     def _collect(self, ended: list[Ended]) -> None:
         self._completer.add(ended)

@@ -24,6 +24,8 @@ class Beat:
     cancelled: frozenset[int]
     peers: Mapping[UUID, tuple[int, float]] = field(default_factory=dict)
     """incarnation → (beat sequence, time to live in seconds)"""
+    breakers: tuple[str, ...] = ()
+    """Names of the circuit breakers that are not closed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter
 from time import monotonic
@@ -146,8 +146,10 @@ class Runner:
             if batch:
                 self._executors[kind].start(batch)
 
-    def take_waiting(self) -> list[Context]:
-        """Takes back what has not begun; the caller gives it back to the database."""
+    def take_waiting(self, but: Container[str] = ()) -> list[Context]:
+        """Takes back what has not begun; the caller gives it back to the database. Runs of the
+        handlers `but` go on waiting.
+        """
         taken: list[Context] = []
         for queue in self._waiting.values():
             while queue:
@@ -155,6 +157,12 @@ class Runner:
                     taken.append(queue.popleft())
                 except IndexError:  # an executor took the last one in between
                     break
+        kept = [context for context in taken if context.handler in but]
+        for context in kept:
+            self._waiting[context.handler.partition(":")[0]].append(context)
+        if kept:
+            self.start_waiting()  # a slot that became free meanwhile has found nothing
+            taken = [context for context in taken if context.handler not in but]
         return taken
 
     def forget(self, contexts: Iterable[Context]) -> None:

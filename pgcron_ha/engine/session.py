@@ -208,6 +208,7 @@ class Session(threading.Thread):
                 dict(zip(row["run_ids"], row["tokens"], strict=True)),
                 frozenset(row["cancelled_ids"]),
                 {peer: (sequence, ttl) for peer, sequence, ttl in peers},
+                tuple(row["breakers"]),
             )
         )
 

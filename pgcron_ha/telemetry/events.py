@@ -206,6 +206,35 @@ class RunsParked(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CircuitOpened(Event):
+    """A handler fails so often that the cluster leaves it alone for a while."""
+
+    level = logging.WARNING
+    breaker: str
+    reason: str
+    error: str
+    seconds: float
+
+    def sentence(self) -> str:
+        """Says why, and for how long."""
+        return (
+            f"the circuit of {self.breaker} is open for {max(0.0, self.seconds):.0f} s: "
+            f"{self.reason}, last: {self.error[:300]}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitClosed(Event):
+    """A probe succeeded, or somebody reset the breaker: the handler's runs go again."""
+
+    breaker: str
+
+    def sentence(self) -> str:
+        """Says whose."""
+        return f"the circuit of {self.breaker} is closed again"
+
+
+@dataclass(frozen=True, slots=True)
 class RunIsStuck(Event):
     """A handler ignores that it was asked to stop and can't be ended by force."""
 

@@ -118,7 +118,7 @@ WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
 
-COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go.';
+COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker).';
 
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 
@@ -444,6 +444,98 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer) IS 'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require labels that the node has, never more than their lane has slots or their queue may run.';
 
+CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[]) RETURNS TABLE(breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  probed pgcron.breaker;
+  candidate pgcron.run;
+  claimed bigint;
+BEGIN
+  PERFORM pgcron.require_read_committed('probes');
+  IF NOT EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_probe.incarnation AND n.state = 'alive' AND n.lease_until > now())
+     OR NOT EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL) THEN
+    RETURN;
+  END IF;
+  FOR probed IN
+    SELECT b.* FROM pgcron.breaker b
+     WHERE b.state = 'open' AND b.open_until <= clock_timestamp()
+       AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.breaker = b.name AND m.handler = ANY(claim_probe.handlers))
+     ORDER BY b.open_until LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
+    FOR candidate IN
+      SELECT r.* FROM pgcron.run r
+       WHERE r.hold = 'circuit' AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = probed.name AND m.handler = ANY(claim_probe.handlers))
+         AND r.queue = ANY(claim_probe.queues) AND r.due_at <= now() AND (r.expire_at IS NULL OR r.expire_at > now())
+         AND (r.requires IS NULL OR r.requires <@ (SELECT pgcron.label_words(n.labels) FROM pgcron.node n WHERE n.incarnation = claim_probe.incarnation))
+         AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = r.queue AND q.paused_at IS NOT NULL)
+       LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
+      UPDATE pgcron.run r SET hold = NULL WHERE r.id = candidate.id;
+      IF candidate.lane IS NOT NULL OR candidate.requires IS NOT NULL OR EXISTS (SELECT FROM pgcron.queue q WHERE q.name = candidate.queue AND NOT q.is_plain) THEN
+        SELECT c.id INTO claimed FROM pgcron.claim_limited(claim_probe.incarnation, ARRAY[candidate.queue], ARRAY[coalesce(left(candidate.lane, -1), '')],
+                                                           ARRAY[candidate.handler], 1, 0, 1000) c WHERE c.verdict = 'claim';
+      ELSIF candidate.overlap IS NOT NULL THEN
+        SELECT c.id INTO claimed FROM pgcron.claim_lanes(claim_probe.incarnation, ARRAY[candidate.queue], ARRAY[candidate.priority], ARRAY[candidate.handler],
+                                                         1, 0, 1000) c WHERE c.verdict = 'claim';
+      ELSE
+        UPDATE pgcron.run r SET state = 'running', owner = claim_probe.incarnation, token = gen_random_uuid(), fence = nextval('pgcron.fence'),
+               attempt = r.attempt + 1, claimed_at = now()
+         WHERE r.id = candidate.id RETURNING r.id INTO claimed;
+      END IF;
+      EXIT WHEN claimed IS NOT NULL;
+    END LOOP;
+    CONTINUE WHEN claimed IS NULL;
+    UPDATE pgcron.breaker b SET state = 'half_open', probe_run = r.id, probe_fence = r.fence FROM pgcron.run r WHERE b.name = probed.name AND r.id = claimed;
+    RETURN QUERY
+      SELECT probed.name, r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END), r.queue,
+             r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at)
+        FROM pgcron.run r WHERE r.id = claimed;
+    RETURN;
+  END LOOP;
+END $$;
+
+COMMENT ON FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[]) IS 'Claims one held run of a breaker whose time is over, as its one probe; no row when there is none to claim.';
+
+CREATE FUNCTION pgcron.close_breaker(name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  UPDATE pgcron.breaker b SET state = 'closed', failed_at = '{}', opened_at = NULL, open_until = NULL, openings = 0, reason = NULL, probe_run = NULL, probe_fence = NULL
+   WHERE b.name = close_breaker.name;
+  PERFORM pg_notify(pgcron.channel(), 'breaker');
+END $$;
+
+CREATE FUNCTION pgcron.count_failures(handlers text[], run_ids bigint[], fences bigint[], errors text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  found pgcron.breaker;
+  failed record;
+  latest timestamptz[];
+BEGIN
+  FOR found IN
+    SELECT b.* FROM pgcron.breaker b
+     WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m WHERE m.handler = ANY(handlers)) ORDER BY b.name FOR UPDATE LOOP
+    SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
+           bool_or(f.run_id = found.probe_run AND f.fence = found.probe_fence) AS is_probe INTO failed
+      FROM unnest(handlers, run_ids, fences, errors) WITH ORDINALITY f(handler, run_id, fence, error, place)
+      JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = found.name;
+    IF found.state = 'half_open' AND failed.is_probe THEN
+      PERFORM pgcron.open_breaker(found.name, failed.error, format('its probe, run %s, failed', found.probe_run));
+    ELSIF found.state = 'closed' THEN
+      latest := ARRAY(
+        SELECT one.at FROM unnest(found.failed_at || array_fill(clock_timestamp(), ARRAY[least(failed.attempts, found.failures)])) WITH ORDINALITY one(at, place)
+         WHERE one.at > clock_timestamp() - found.within ORDER BY one.place DESC LIMIT found.failures);
+      IF cardinality(latest) >= found.failures THEN
+        PERFORM pgcron.open_breaker(found.name, failed.error, format('%s failures in %s', found.failures, pgcron.short_interval(found.within)));
+      ELSE
+        UPDATE pgcron.breaker b SET failed_at = ARRAY(SELECT one.at FROM unnest(latest) one(at) ORDER BY one.at), last_error = left(failed.error, 500)
+         WHERE b.name = found.name;
+      END IF;
+    END IF;
+  END LOOP;
+END $$;
+
 CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamp with time zone, starts integer) RETURNS void
     LANGUAGE sql
     AS $$
@@ -563,6 +655,22 @@ BEGIN
   RETURN result;
 END $$;
 
+CREATE FUNCTION pgcron.declare_breakers(declared jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most, fallback_handler, fallback_queue)
+  SELECT d.name, d.failures, make_interval(secs => d.within), make_interval(secs => d.open_for), make_interval(secs => d.open_for_at_most), d.fallback_handler, d.fallback_queue
+    FROM jsonb_to_recordset(declared) d(name text, failures int, within float8, open_for float8, open_for_at_most float8, fallback_handler text, fallback_queue text) ORDER BY d.name
+  ON CONFLICT (name) DO UPDATE SET failures = EXCLUDED.failures, within = EXCLUDED.within, open_for = EXCLUDED.open_for, open_for_at_most = EXCLUDED.open_for_at_most,
+    fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue, set_at = now()
+  WHERE b.set_by IS NULL AND (b.failures, b.within, b.open_for, b.open_for_at_most, b.fallback_handler, b.fallback_queue)
+        IS DISTINCT FROM (EXCLUDED.failures, EXCLUDED.within, EXCLUDED.open_for, EXCLUDED.open_for_at_most, EXCLUDED.fallback_handler, EXCLUDED.fallback_queue);
+  INSERT INTO pgcron.breaker_handler AS m (handler, breaker)
+  SELECT DISTINCT ON (one.handler) one.handler, d.name FROM jsonb_to_recordset(declared) d(name text, handlers text[]) CROSS JOIN unnest(d.handlers) one(handler) ORDER BY one.handler, d.name
+  ON CONFLICT (handler) DO UPDATE SET breaker = EXCLUDED.breaker WHERE m.breaker <> EXCLUDED.breaker AND (SELECT b.set_by IS NULL FROM pgcron.breaker b WHERE b.name = m.breaker);
+END $$;
+
 CREATE FUNCTION pgcron.delays_are_fine(delays jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
@@ -579,6 +687,30 @@ BEGIN
   DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.name);
 END $$;
 
+CREATE FUNCTION pgcron.divert_runs(at_most integer) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  broken pgcron.breaker;
+  held bigint[];
+BEGIN
+  FOR broken IN
+    SELECT b.* FROM pgcron.breaker b WHERE b.state = 'open' AND b.open_until > clock_timestamp() AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0 ORDER BY b.name LOOP
+    held := ARRAY(
+      SELECT r.id FROM pgcron.run r
+       WHERE r.hold = 'circuit' AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = broken.name)
+         AND r.handler IS DISTINCT FROM broken.fallback_handler AND r.queue IS DISTINCT FROM broken.fallback_queue
+         AND (r.delivery <> 'transactional' OR broken.fallback_handler IS NULL OR broken.fallback_handler ~ '^(py|sql):')
+         AND NOT EXISTS (SELECT FROM pgcron.diversion d WHERE d.run_id = r.id)
+       LIMIT divert_runs.at_most FOR UPDATE SKIP LOCKED);
+    INSERT INTO pgcron.diversion (run_id, breaker, handler, queue, reason)
+    SELECT r.id, broken.name, r.handler, r.queue, concat(broken.reason, ', last: ' || broken.last_error) FROM pgcron.run r WHERE r.id = ANY(held) ON CONFLICT DO NOTHING;
+    -- A run that is moved waits there as any other; one with another handler is as new to it.
+    UPDATE pgcron.run r SET hold = NULL, handler = coalesce(broken.fallback_handler, r.handler), queue = coalesce(broken.fallback_queue, r.queue) WHERE r.id = ANY(held);
+    RETURN QUERY SELECT unnest(held);
+  END LOOP;
+END $$;
+
 CREATE FUNCTION pgcron.door() RETURNS text
     LANGUAGE sql STABLE
     AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.door', true), ''), 'sql') $$;
@@ -592,6 +724,10 @@ DECLARE
   delay interval;
   because text;
   broken_constraint text;
+  failed_handlers text[];
+  failed_runs bigint[];
+  failed_fences bigint[];
+  failures text[];
 BEGIN
   FOR given IN
     -- No retry lies further ahead than a year, so that no handler can ask for an instant that there is not.
@@ -601,12 +737,19 @@ BEGIN
     SELECT * INTO STRICT ending FROM pgcron.run r WHERE r.id = given.id;
     run_id := given.id;
     given.fingerprint := coalesce(given.fingerprint, left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
+    because := NULL;
     IF ending.retry IS NULL AND given.kind <> 'snoozed' THEN
       verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
     ELSE
       SELECT judged.verdict, judged.delay, judged.recorded, judged.because INTO verdict, delay, given.kind, because
         FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after, string_to_array(given.causes, ' ')) judged;
       given.error := concat_ws(' ', given.error, '(not retried: ' || because || ')');
+    END IF;
+    -- A breaker counts what went wrong with the handler: not what it refused for good, nor a caller's error (http 4xx), a node's end, a stop.
+    IF given.kind IN ('failed', 'timed_out') AND given.retryable AND verdict <> 'cancelled' AND because IS DISTINCT FROM 'its policy discards it'
+       AND 'http:4xx' <> ALL (coalesce(string_to_array(given.causes, ' '), '{}')) AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.handler = ending.handler) THEN
+      failed_handlers := failed_handlers || ending.handler; failed_runs := failed_runs || ending.id;
+      failed_fences := failed_fences || ending.fence; failures := failures || coalesce(given.error, given.error_class, given.kind);
     END IF;
     BEGIN
       INSERT INTO pgcron.attempt (run_id, attempt, outcome, owner, node, fence, claimed_at, started_at, error_class, error, traceback, fingerprint)
@@ -636,6 +779,9 @@ BEGIN
     END IF;
     RETURN NEXT;
   END LOOP;
+  IF failed_handlers IS NOT NULL THEN
+    PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
+  END IF;
 END $$;
 
 CREATE FUNCTION pgcron.end_channel() RETURNS text
@@ -918,6 +1064,15 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double precision, result jsonb, node text) IS 'Completes a run inside the caller''s transaction: its effects and the completion are committed together or not at all. Raises PC012 if the token does not hold the run.';
 
+CREATE FUNCTION pgcron.forget_breaker(name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pgcron.require_breaker(forget_breaker.name);
+  DELETE FROM pgcron.breaker b WHERE b.name = forget_breaker.name;
+  PERFORM pg_notify(pgcron.channel(), 'breaker');
+END $$;
+
 CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
     LANGUAGE sql
     AS $$
@@ -952,6 +1107,12 @@ BEGIN
 EXCEPTION WHEN data_exception THEN
   RETURN NULL;
 END $$;
+
+CREATE FUNCTION pgcron.is_broken(handler text, queue text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT EXISTS (SELECT FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
+                  WHERE m.handler = is_broken.handler AND b.state <> 'closed' AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;
 
 CREATE FUNCTION pgcron.is_served(handler text, queue text, requires text[]) RETURNS boolean
     LANGUAGE sql STABLE
@@ -1032,7 +1193,7 @@ DECLARE
           AND (r.owner IS NULL) = (r.claimed_at IS NULL) AND (r.owner IS NOT NULL OR r.started_at IS NULL)) IS NOT TRUE
       THEN 'a_running_run_has_owner_token_fence_and_claim_time'
     WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE THEN 'only_a_running_run_is_asked_to_stop'
-    WHEN (r.hold IS NULL OR r.hold = 'unserved') IS NOT TRUE THEN 'a_hold_has_a_known_reason'
+    WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
     WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
     WHEN (r.attempt >= 0 AND r.attempt <= coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
           OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
@@ -1199,9 +1360,44 @@ CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair
      WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
    WHERE place.due_at <= now() $$;
 
+CREATE FUNCTION pgcron.look_at_breakers() RETURNS TABLE(name text, state text, handlers text[], fallback_queue text, is_probe_due boolean, seconds double precision, reason text, last_error text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  probed pgcron.breaker;
+BEGIN
+  FOR probed IN SELECT b.* FROM pgcron.breaker b WHERE b.state = 'half_open' ORDER BY b.name FOR UPDATE SKIP LOCKED LOOP
+    CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r WHERE r.id = probed.probe_run AND r.fence = probed.probe_fence);
+    IF EXISTS (SELECT FROM pgcron.history h WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence AND h.outcome = 'succeeded')
+       OR EXISTS (SELECT FROM pgcron.history_overflow h WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence AND h.outcome = 'succeeded') THEN
+      PERFORM pgcron.close_breaker(probed.name);
+    ELSE
+      UPDATE pgcron.breaker b SET state = 'open', probe_run = NULL, probe_fence = NULL WHERE b.name = probed.name;
+    END IF;
+  END LOOP;
+  RETURN QUERY
+    SELECT b.name, b.state, ARRAY(SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name ORDER BY m.handler), b.fallback_queue,
+           b.state = 'open' AND b.open_until <= clock_timestamp(),
+           extract(epoch FROM b.open_until - clock_timestamp())::float8, b.reason, b.last_error
+      FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name;
+END $$;
+
 CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$ SELECT created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT') $$;
+
+CREATE FUNCTION pgcron.open_breaker(name text, failure text, because text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  UPDATE pgcron.breaker b
+     SET state = 'open', opened_at = CASE WHEN b.state = 'closed' THEN clock_timestamp() ELSE b.opened_at END, openings = b.openings + 1,
+         open_until = clock_timestamp() + least(b.open_for * power(2, least(b.openings, 20)), b.open_for_at_most),
+         reason = because, last_error = left(failure, 500), failed_at = '{}', probe_run = NULL, probe_fence = NULL
+   WHERE b.name = open_breaker.name;
+  PERFORM pg_notify(pgcron.channel(), 'breaker');
+END $$;
 
 CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partition text)
     LANGUAGE sql STABLE
@@ -1665,6 +1861,62 @@ EXCEPTION WHEN OTHERS THEN
     coalesce(nullif(remedy, ''), 'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers stand without quotes.'));
 END $$;
 
+CREATE TABLE pgcron.breaker (
+    name text NOT NULL,
+    failures integer DEFAULT 5 NOT NULL,
+    within interval DEFAULT '00:01:00'::interval NOT NULL,
+    open_for interval DEFAULT '00:00:30'::interval NOT NULL,
+    open_for_at_most interval DEFAULT '00:10:00'::interval NOT NULL,
+    fallback_handler text,
+    fallback_queue text,
+    set_by text,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    state text DEFAULT 'closed'::text NOT NULL,
+    failed_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
+    opened_at timestamp with time zone,
+    open_until timestamp with time zone,
+    openings integer DEFAULT 0 NOT NULL,
+    reason text,
+    last_error text,
+    probe_run bigint,
+    probe_fence bigint,
+    reset_by text,
+    reset_at timestamp with time zone,
+    CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
+    CONSTRAINT a_breaker_is_named_as_a_handler CHECK ((pgcron.handler_is_fine(name) OR pgcron.refuse_handler(name))),
+    CONSTRAINT a_breaker_is_open_1_second_to_1_day CHECK ((((open_for >= '00:00:01'::interval) AND (open_for <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('open_for %s is out of range'::text, open_for), 'A breaker opens for 1 second to 1 day at first; each probe that fails doubles it.'::text, 'Leave it out for ''30 seconds''.'::text))),
+    CONSTRAINT a_breaker_is_open_no_longer_than_a_week CHECK ((((open_for_at_most >= open_for) AND (open_for_at_most <= '7 days'::interval)) OR pgcron.refuse('PC001'::text, format('open_for_at_most %s is out of range'::text, open_for_at_most), 'It is at least open_for and at most 7 days.'::text, 'Leave it out for ''10 minutes''.'::text))),
+    CONSTRAINT a_breaker_opens_after_1_to_100_failures CHECK ((((failures >= 1) AND (failures <= 100)) OR pgcron.refuse('PC001'::text, format('failures %s is out of range'::text, failures), 'A breaker opens after 1 to 100 failures.'::text, 'Leave it out for 5.'::text))),
+    CONSTRAINT a_fallback_is_a_handler_name CHECK (((fallback_handler IS NULL) OR pgcron.handler_is_fine(fallback_handler) OR pgcron.refuse_handler(fallback_handler))),
+    CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
+    CONSTRAINT a_fallback_queue_is_simple CHECK (((fallback_queue IS NULL) OR ((fallback_queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(fallback_queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(fallback_queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
+    CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
+    CONSTRAINT failures_count_for_1_second_to_1_day CHECK ((((within >= '00:00:01'::interval) AND (within <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('within %s is out of range'::text, within), 'A failure counts for 1 second to 1 day.'::text, 'Leave it out for ''1 minute''.'::text)))
+);
+
+COMMENT ON TABLE pgcron.breaker IS 'Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
+
+COMMENT ON COLUMN pgcron.breaker.failed_at IS 'The latest failures, no more than open it.';
+
+COMMENT ON COLUMN pgcron.breaker.openings IS 'How often in a row it opened: after a probe that failed it stays open twice as long as before, up to open_for_at_most.';
+
+COMMENT ON COLUMN pgcron.breaker.probe_fence IS 'Fence number of the claim that probes: when no run has it any more, the probe is over.';
+
+CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  found pgcron.breaker;
+BEGIN
+  SELECT * INTO found FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE;
+  IF found.name IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('breaker %L does not exist', left(require_breaker.name, 200)), 'A breaker is named as the handler it was set for.',
+                          '`pgcron-ha breakers list` lists them.');
+  END IF;
+  RETURN found;
+END $$;
+
 CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1674,6 +1926,19 @@ BEGIN
                           'Each step must see what was committed before it.', 'Use READ COMMITTED.');
   END IF;
 END $$;
+
+CREATE FUNCTION pgcron.reset_breaker(name text, by text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  found pgcron.breaker := pgcron.require_breaker(reset_breaker.name);
+BEGIN
+  PERFORM pgcron.close_breaker(found.name);
+  UPDATE pgcron.breaker b SET reset_by = coalesce(reset_breaker.by, session_user), reset_at = now() WHERE b.name = found.name;
+  RETURN found.state <> 'closed';
+END $$;
+
+COMMENT ON FUNCTION pgcron.reset_breaker(name text, by text) IS 'Closes a breaker by hand; the runs that wait for it go at once.';
 
 CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
@@ -1876,9 +2141,23 @@ CREATE FUNCTION pgcron.served_again(at_most integer) RETURNS SETOF bigint
     WHERE parked.steps < 10000)
   SELECT found.id FROM parked CROSS JOIN LATERAL (
     SELECT r.id FROM pgcron.run r
-     WHERE r.hold IS NOT NULL AND r.handler = parked.handler AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires
+     WHERE r.hold = 'unserved' AND r.handler = parked.handler AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires
      LIMIT served_again.at_most) found
-   WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires) LIMIT served_again.at_most $$;
+   WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires) AND NOT pgcron.is_broken(parked.handler, parked.queue) LIMIT served_again.at_most $$;
+
+CREATE FUNCTION pgcron.set_breaker(name text, failures integer DEFAULT 5, within interval DEFAULT '00:01:00'::interval, open_for interval DEFAULT '00:00:30'::interval, open_for_at_most interval DEFAULT NULL::interval, fallback_handler text DEFAULT NULL::text, fallback_queue text DEFAULT NULL::text, handlers text[] DEFAULT NULL::text[], actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most, fallback_handler, fallback_queue, set_by)
+  VALUES (set_breaker.name, set_breaker.failures, set_breaker.within, set_breaker.open_for,
+          coalesce(set_breaker.open_for_at_most, greatest(set_breaker.open_for, '10 minutes')), set_breaker.fallback_handler, set_breaker.fallback_queue, coalesce(set_breaker.actor, session_user))
+  ON CONFLICT ON CONSTRAINT breaker_pkey DO UPDATE SET failures = EXCLUDED.failures, within = EXCLUDED.within, open_for = EXCLUDED.open_for,
+    open_for_at_most = EXCLUDED.open_for_at_most, fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue, set_by = EXCLUDED.set_by, set_at = now();
+  INSERT INTO pgcron.breaker_handler AS m (handler, breaker) SELECT DISTINCT one.handler, set_breaker.name FROM unnest(set_breaker.name || set_breaker.handlers) one(handler)
+  ON CONFLICT ON CONSTRAINT breaker_handler_pkey DO UPDATE SET breaker = EXCLUDED.breaker;
+  SELECT pg_notify(pgcron.channel(), 'breaker') $$;
+
+COMMENT ON FUNCTION pgcron.set_breaker(name text, failures integer, within interval, open_for interval, open_for_at_most interval, fallback_handler text, fallback_queue text, handlers text[], actor text) IS 'A handler (or those of one http service) that fails so often within a time is left alone for a while, then probed with one run at a time.';
 
 CREATE FUNCTION pgcron.set_lane(lane text, slots integer DEFAULT 1, rate integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
@@ -1901,6 +2180,13 @@ CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::in
   SELECT pg_notify(pgcron.channel(), 'run') $$;
 
 COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, rate integer, per interval, actor text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
+
+CREATE FUNCTION pgcron.short_interval(length interval) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT concat_ws(' ', nullif(s.seconds / 86400, 0) || ' d', nullif(s.seconds / 3600 % 24, 0) || ' h', nullif(s.seconds / 60 % 60, 0) || ' m',
+                   nullif(s.seconds % 60, 0) || ' s')
+    FROM (SELECT extract(epoch FROM length)::bigint AS seconds) s $$;
 
 CREATE FUNCTION pgcron.snoozes_are_fine(naps jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -2093,6 +2379,14 @@ PARTITION BY RANGE (ended_at);
 
 COMMENT ON TABLE pgcron.attempt IS 'One row at the end of each attempt that did not succeed.';
 
+CREATE TABLE pgcron.breaker_handler (
+    handler text NOT NULL,
+    breaker text NOT NULL,
+    CONSTRAINT a_breaker_guards_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)))
+);
+
+COMMENT ON TABLE pgcron.breaker_handler IS 'Which handlers a breaker stands for; a handler has one breaker at most.';
+
 CREATE TABLE pgcron.cluster (
     one boolean DEFAULT true NOT NULL,
     system_identifier bigint,
@@ -2126,6 +2420,17 @@ CREATE VIEW pgcron.dead_letters AS
     requeued_at,
     requeued_by
    FROM pgcron.dead_letter d;
+
+CREATE TABLE pgcron.diversion (
+    run_id bigint NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    breaker text NOT NULL,
+    handler text NOT NULL,
+    queue text NOT NULL,
+    reason text NOT NULL
+);
+
+COMMENT ON TABLE pgcron.diversion IS 'Runs that an open breaker''s fallback took: the handler and queue they were asked for. Kept as long as history.';
 
 CREATE VIEW pgcron.error_groups AS
  SELECT fingerprint,
@@ -2646,6 +2951,12 @@ ALTER TABLE ONLY pgcron.alembic_version
 ALTER TABLE ONLY pgcron.assertion
     ADD CONSTRAINT assertion_pkey PRIMARY KEY (transaction, run, token);
 
+ALTER TABLE ONLY pgcron.breaker_handler
+    ADD CONSTRAINT breaker_handler_pkey PRIMARY KEY (handler);
+
+ALTER TABLE ONLY pgcron.breaker
+    ADD CONSTRAINT breaker_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY pgcron.cluster
     ADD CONSTRAINT cluster_pkey PRIMARY KEY (one);
 
@@ -2654,6 +2965,9 @@ ALTER TABLE ONLY pgcron.cursor
 
 ALTER TABLE ONLY pgcron.dead_letter
     ADD CONSTRAINT dead_letter_pkey PRIMARY KEY (run_id);
+
+ALTER TABLE ONLY pgcron.diversion
+    ADD CONSTRAINT diversion_pkey PRIMARY KEY (run_id);
 
 ALTER TABLE ONLY pgcron.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
@@ -2708,6 +3022,10 @@ ALTER TABLE ONLY pgcron.timezone
 
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 
+CREATE INDEX breaker_handler_breaker ON pgcron.breaker_handler USING btree (breaker);
+
+CREATE INDEX breaker_open ON pgcron.breaker USING btree (name) WHERE (state <> 'closed'::text);
+
 CREATE INDEX cursor_due ON pgcron.cursor USING btree (next_fire NULLS FIRST) WHERE ((status <> 'invalid'::text) AND (NOT is_paused));
 
 CREATE INDEX cursor_edited ON pgcron.cursor USING btree (schedule_id) WHERE edit_is_pending;
@@ -2715,6 +3033,8 @@ CREATE INDEX cursor_edited ON pgcron.cursor USING btree (schedule_id) WHERE edit
 CREATE INDEX dead_letter_group ON pgcron.dead_letter USING btree (fingerprint, died_at);
 
 CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) WHERE (requeued_as IS NULL);
+
+CREATE INDEX diversion_at ON pgcron.diversion USING btree (at);
 
 CREATE INDEX history_id ON ONLY pgcron.history USING btree (id);
 
@@ -2771,6 +3091,9 @@ CREATE TRIGGER tell_who_waits AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.
 CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.assertion DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pgcron.judge_assertions();
 
 CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
+
+ALTER TABLE ONLY pgcron.breaker_handler
+    ADD CONSTRAINT breaker_handler_breaker_fkey FOREIGN KEY (breaker) REFERENCES pgcron.breaker(name) ON DELETE CASCADE;
 
 ALTER TABLE ONLY pgcron.cursor
     ADD CONSTRAINT cursor_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;

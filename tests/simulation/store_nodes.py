@@ -73,8 +73,34 @@ class NodeStatements(Tables):
                 peers=[peer.incarnation for peer in peers],
                 peer_sequences=[peer.beat_sequence for peer in peers],
                 peer_ttls=[peer.lease_ttl for peer in peers],
+                breakers=[],
             )
         ]
+
+    # Nobody declares a circuit breaker here, so none is ever open.
+
+    def declare_breakers(self, *, declared: str) -> list[Row]:
+        raise AssertionError("no handler of the simulation has a breaker")
+
+    def look_at_breakers(self) -> list[Row]:
+        return []
+
+    def claim_probe(
+        self, *, incarnation: UUID, queues: Sequence[str], handlers: Sequence[str]
+    ) -> list[Row]:
+        return []
+
+    def park_broken(self, *, queues: Sequence[str], look: int) -> list[Row]:
+        return []
+
+    def divert_runs(self, *, at_most: int) -> list[Row]:
+        return []
+
+    def unpark_mended(self, *, at_most: int) -> list[Row]:
+        return []
+
+    def forget_diversions(self, *, at_most: int) -> list[Row]:
+        return []
 
     def say_idle(self, *, incarnation: UUID, is_idle: bool) -> list[Row]:
         node = self.nodes.get(incarnation)

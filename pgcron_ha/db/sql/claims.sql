@@ -153,6 +153,6 @@ RETURNING r.id;
 UPDATE pgcron.run r SET hold = NULL
 WHERE r.id = ANY(ARRAY(
   SELECT h.id FROM pgcron.run h
-  WHERE h.hold IS NOT NULL AND h.id = ANY(ARRAY(SELECT pgcron.served_again(:at_most)))
+  WHERE h.hold = 'unserved' AND h.id = ANY(ARRAY(SELECT pgcron.served_again(:at_most)))
   FOR UPDATE OF h SKIP LOCKED))
 RETURNING r.id;

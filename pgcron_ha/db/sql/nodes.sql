@@ -45,7 +45,8 @@ SELECT now() AS now,
        ARRAY(SELECT r.id FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' AND r.cancel_at IS NOT NULL) AS cancelled_ids,
        ARRAY(SELECT n.incarnation FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peers,
        ARRAY(SELECT n.beat_sequence FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_sequences,
-       ARRAY(SELECT extract(epoch FROM n.lease_ttl)::float8 FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_ttls
+       ARRAY(SELECT extract(epoch FROM n.lease_ttl)::float8 FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_ttls,
+       ARRAY(SELECT b.name FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name) AS breakers
 FROM renewed;
 
 -- name: say_idle

@@ -1,0 +1,137 @@
+"""What a file or an application says of a handler's circuit breaker."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, TypeAlias
+
+from pgcron_ha.config.values import parse_duration
+from pgcron_ha.errors import ConfigError
+
+Duration: TypeAlias = timedelta | float | str
+
+MOST_FAILURES: Final = 100
+LONGEST: Final = 86400.0
+LONGEST_OPEN: Final = 7 * 86400.0
+
+_HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,185}")
+_QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_HINT: Final = (
+    'Write for example failures = 5, within = "1m", open_for = "30s", '
+    'fallback = { handler = "py:later" }.'
+)
+
+
+@dataclass(frozen=True)
+class Breaker:
+    """After so many `failures` `within` a time the cluster leaves the handler alone for `open_for`;
+    then one run at a time probes it. A probe that fails doubles the time, up to
+    `open_for_at_most`; one that succeeds ends it.
+
+    Durations are timedelta, seconds, or texts such as ``30s``. `fallback` says what becomes of the
+    runs meanwhile: ``{"handler": "py:later"}`` executes them with another handler, ``{"queue":
+    "spare"}`` moves them to nodes that go on; without it they wait. Raises `ConfigError`.
+    """
+
+    failures: int = 5
+    within: Duration = "1m"
+    open_for: Duration = "30s"
+    open_for_at_most: Duration = "10m"
+    fallback: Mapping[str, str] | None = None
+    declared: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+    """The same as the database takes it: seconds and texts."""
+
+    def __post_init__(self) -> None:
+        if type(self.failures) is not int or not 1 <= self.failures <= MOST_FAILURES:
+            rule = f"It is a whole number from 1 to {MOST_FAILURES}."
+            raise _refusal(f"failures is {self.failures!r}", rule)
+        seconds = {
+            "within": _seconds("within", self.within, LONGEST),
+            "open_for": _seconds("open_for", self.open_for, LONGEST),
+        }
+        most = _seconds("open_for_at_most", self.open_for_at_most, LONGEST_OPEN)
+        if most < seconds["open_for"]:
+            raise _refusal("open_for_at_most is less than open_for", "Each probe doubles open_for.")
+        declared = {"failures": self.failures, **seconds, "open_for_at_most": most}
+        object.__setattr__(self, "declared", declared | _fallback(self.fallback))
+
+
+def read_breaker(raw: object) -> Breaker | str:
+    """From a table's ``breaker``: its own, or the name of the handler whose breaker it shares.
+
+    Raises `ConfigError`.
+    """
+    if isinstance(raw, Breaker):
+        return raw
+    if isinstance(raw, str):
+        if not _HANDLER.fullmatch(raw):
+            raise _refusal(f"{raw[:100]!r} is no handler", "A text names whose breaker is shared.")
+        return raw
+    keys = ("failures", "within", "open_for", "open_for_at_most", "fallback")
+    if not isinstance(raw, Mapping):
+        raise _refusal(f"it is a {type(raw).__name__}", f"It has the keys {', '.join(keys)}.")
+    unknown = sorted(str(key) for key in raw if key not in keys)
+    if unknown:
+        raise _refusal(f"'{unknown[0][:100]}' is no key of it", f"It has {', '.join(keys)}.")
+    return Breaker(**raw)
+
+
+def declare(said: Mapping[str, Breaker | str]) -> list[dict[str, Any]]:
+    """What the database is told, from what stands beside each handler (full names).
+
+    Raises `ConfigError` for a handler that shares a breaker which is not there.
+    """
+    for handler, shared in said.items():
+        if isinstance(shared, str) and not isinstance(said.get(shared), Breaker):
+            raise ConfigError(
+                f"'{handler}' shares the breaker of '{shared}', which has none here",
+                "A shared breaker stands beside the handler that it is named after.",
+                f"Give '{shared}' a breaker of its own.",
+            )
+    return [
+        {"name": name, **breaker.declared, "handlers": _sharing(name, said)}
+        for name, breaker in sorted(said.items())
+        if isinstance(breaker, Breaker)
+    ]
+
+
+def _sharing(name: str, said: Mapping[str, Breaker | str]) -> Sequence[str]:
+    return sorted({name, *(handler for handler, shared in said.items() if shared == name)})
+
+
+def _fallback(fallback: object) -> dict[str, str | None]:
+    none: dict[str, str | None] = {"fallback_handler": None, "fallback_queue": None}
+    if fallback is None:
+        return none
+    if isinstance(fallback, Mapping) and len(fallback) == 1:
+        ((key, value),) = fallback.items()
+        pattern = {"handler": _HANDLER, "queue": _QUEUE}.get(str(key))
+        if pattern is not None and isinstance(value, str) and pattern.fullmatch(value):
+            return none | {f"fallback_{key}": value}
+    rule = 'It is { handler = "kind:name" } or { queue = "name" }.'
+    raise _refusal(f"fallback is {str(fallback)[:100]}", rule)
+
+
+def _seconds(key: str, value: object, most: float) -> float:
+    seconds = math.nan
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value) if abs(value) < 1e12 else math.inf
+    elif isinstance(value, str):
+        try:
+            seconds = parse_duration(value)
+        except ValueError:
+            pass
+    if not 1.0 <= seconds <= most:
+        rule = f"It is a duration of 1 second to {most / 86400:g} days, such as 30s."
+        raise _refusal(f"{key} is {str(value)[:100]!r}", rule)
+    return seconds
+
+
+def _refusal(fact: str, rule: str) -> ConfigError:
+    return ConfigError(f"breaker: {fact}", rule, _HINT)

@@ -1,0 +1,168 @@
+"""Nodes and a handler that fails until it is told to work: real nodes, on one database."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgcron_ha import App, Breaker
+from pgcron_ha.config import Settings, load_settings, read_sources
+from pgcron_ha.engine.node import Node
+from pgcron_ha.executors.base import Context
+from pgcron_ha.telemetry.events import CircuitClosed, CircuitOpened, Event
+from tests.db.control import Connection, enqueue
+from tests.engine.test_node import living
+from tests.waiting import until
+
+HANDLER = "py:fragile"
+
+
+class Fragile:
+    """An App whose handler fails until `works` is set; the spare one always works."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.app = App()
+        self.go_on = threading.Event()  # what `living` sets at its end
+        self.works = False
+        self.calls: list[int] = []
+        self.together = self.most_together = 0
+        self.spared: Counter[str] = Counter()
+        self.app.handler("fragile", breaker=Breaker(**settings))(self.fragile)
+        self.app.handler("spare")(self.spare)
+
+    async def fragile(self, ctx: Context) -> None:
+        self.calls.append(ctx.run_id)
+        if not self.works:
+            raise RuntimeError("the service is away")
+
+    async def spare(self, ctx: Context) -> None:
+        self.spared[ctx.handler] += 1
+
+
+@pytest.fixture
+def settings(database: str, tmp_path: Path) -> Callable[..., Settings]:
+    def make(name: str = "n1", **flags: Any) -> Settings:
+        given: dict[str, Any] = {f"node.{key}": value for key, value in flags.items()}
+        given |= {"dsn": database, "node.name": name, "node.state_directory": str(tmp_path / name)}
+        return load_settings(read_sources(environment={}, flags=given))
+
+    return make
+
+
+@asynccontextmanager
+async def nodes(
+    settings: Callable[..., Settings], fragile: Fragile, count: int = 3
+) -> AsyncIterator[list[Node]]:
+    """So many nodes with the same handlers."""
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(living(settings(f"n{number}"), fragile))  # type: ignore[arg-type]
+            for number in range(count)
+        ]
+
+
+async def state(connection: Connection) -> str | None:
+    found: str | None = await connection.fetchval(
+        "SELECT state FROM pgcron.breaker WHERE name = $1", HANDLER
+    )
+    return found
+
+
+async def reaches(connection: Connection, wanted: str) -> None:
+    async def is_so() -> bool:
+        return await state(connection) == wanted
+
+    await until(f"the breaker is {wanted}", is_so, deadline=60)
+
+
+async def open_it(connection: Connection, events: list[Event], count: int) -> None:
+    """Three runs fail once and are not retried, and `count` nodes hear what follows from it."""
+    await reaches(connection, "closed")  # declared by the first node
+    await enqueue(connection, 3, handler=HANDLER, max_attempts=1)
+
+    def have_heard() -> bool:
+        return sum(isinstance(event, CircuitOpened) for event in events) == count
+
+    await until("all nodes have heard", have_heard, deadline=60)
+
+
+async def ended(connection: Connection, outcome: str = "succeeded") -> int:
+    count: int = await connection.fetchval(
+        "SELECT count(*) FROM pgcron.history WHERE outcome = $1", outcome
+    )
+    return count
+
+
+async def test_while_it_is_open_a_hundred_runs_wait_and_after_one_probe_all_go(
+    settings: Callable[..., Settings],
+    connection: Connection,
+    events: list[Event],
+) -> None:
+    fragile = Fragile(failures=3, open_for="3s")
+    async with nodes(settings, fragile):
+        await open_it(connection, events, 3)
+        await enqueue(connection, 100, handler=HANDLER)
+
+        async def are_held() -> bool:
+            held: int = await connection.fetchval(
+                "SELECT count(*) FROM pgcron.run WHERE hold = 'circuit' AND attempt = 0"
+            )
+            return held == 100
+
+        await until("all of them are set aside", are_held, deadline=60)
+        assert len(fragile.calls) == 3
+        fragile.works = True
+        await reaches(connection, "closed")
+
+        async def are_done() -> bool:
+            return await ended(connection) == 100
+
+        await until("all of them have run", are_done, deadline=60)
+
+    assert len(fragile.calls) == 103
+    attempts = await connection.fetch("SELECT DISTINCT attempt FROM pgcron.history")
+    assert [row["attempt"] for row in attempts] == [1]
+    assert any(isinstance(event, CircuitOpened) for event in events)
+    assert any(isinstance(event, CircuitClosed) for event in events)
+
+
+async def test_a_probe_that_fails_is_the_only_run_that_was_tried(
+    settings: Callable[..., Settings], connection: Connection, events: list[Event]
+) -> None:
+    fragile = Fragile(failures=3, open_for="2s")
+    async with nodes(settings, fragile):
+        await open_it(connection, events, 3)
+        await enqueue(connection, 20, handler=HANDLER)
+
+        async def opened_again() -> bool:
+            openings: int = await connection.fetchval("SELECT openings FROM pgcron.breaker")
+            return openings == 2
+
+        await until("its probe has failed", opened_again, deadline=60)
+        assert len(fragile.calls) == 4
+        assert await connection.fetchval("SELECT sum(attempt) FROM pgcron.run") == 1
+        fragile.works = True
+
+
+async def test_a_fallback_handler_takes_what_comes_while_it_is_open(
+    settings: Callable[..., Settings], connection: Connection, events: list[Event]
+) -> None:
+    fragile = Fragile(failures=3, open_for="60s", fallback={"handler": "py:spare"})
+    async with nodes(settings, fragile, count=2):
+        await open_it(connection, events, 2)
+        await enqueue(connection, 20, handler=HANDLER)
+
+        async def are_done() -> bool:
+            return await ended(connection) == 20
+
+        await until("the other handler has executed them", are_done, deadline=60)
+
+    assert fragile.spared == {"py:spare": 20}
+    told = await connection.fetchval("SELECT count(*) FROM pgcron.diversion")
+    assert (told, len(fragile.calls)) == (20, 3)
