@@ -46,6 +46,9 @@ COMMANDS: dict[str, Subcommand] = {
     "dead": Subcommand("dead:dead_group", "List dead letters and send them again."),
     "queues": Subcommand("queues:queues_group", "List, limit, pause and resume queues."),
     "lanes": Subcommand("lanes:lanes_group", "Say how many runs of a lane execute at once."),
+    "breakers": Subcommand(
+        "breakers:breakers_group", "Leave handlers that keep failing alone for a while."
+    ),
     "nodes": Subcommand("nodes:nodes_command", "List the nodes and their leases."),
     "status": Subcommand("status:status_command", "Show what the cluster does and what waits."),
     "doctor": Subcommand("doctor:doctor_command", "Check the database, the schema, the settings."),

@@ -19,7 +19,7 @@ from pgcron_ha.cli.output import (
 from pgcron_ha.cli.progress_bar import progress_of, progress_text
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
-from pgcron_ha.db import doors, overview
+from pgcron_ha.db import breakers, doors, overview
 from pgcron_ha.model.run import RunOutcome, RunState
 
 COLUMNS = (
@@ -82,6 +82,7 @@ def show_command(run_id: int, as_json: bool) -> None:
     async def read(session: Session) -> tuple[overview.Row, list[overview.Row]]:
         found = await overview.run(session.connection, run_id, schema=session.schema)
         attempts = await overview.attempts(session.connection, run_id, schema=session.schema)
+        found |= await breakers.told_of_run(session.connection, run_id, schema=session.schema)
         return found, attempts
 
     found, attempts = on_database(read)

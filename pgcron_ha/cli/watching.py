@@ -17,8 +17,9 @@ from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.hearing import Hearing
 from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
 from pgcron_ha.client.waiting import Waiting, require_success
+from pgcron_ha.db.breakers import why_run_waits
 from pgcron_ha.db.link import Link
-from pgcron_ha.db.overview import database_time, lines, why_parked
+from pgcron_ha.db.overview import database_time, lines
 from pgcron_ha.errors import Refused
 
 FIRST_LOOK_SECONDS: Final = 0.02
@@ -131,7 +132,7 @@ class _Followed:
                 await self._print_lines(connection)
             if status.state == "ready" and is_patient:
                 try:
-                    waits_for = await why_parked(connection, self._run_id, schema=schema)
+                    waits_for = await why_run_waits(connection, self._run_id, schema=schema)
                 except Refused:
                     pass  # who may only enqueue is not told of nodes
         if not status.is_ended:
