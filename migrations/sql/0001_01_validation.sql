@@ -212,34 +212,144 @@ EXCEPTION WHEN datetime_field_overflow THEN      -- a 13th month, a 30th of Febr
   RETURN false;
 END $$;
 
+-- The same, or the wall time of a zone that is not known here: at the ends of the calendar the nodes judge.
+CREATE FUNCTION pgcron.moment_is_fine(written text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN written ~ '(Z|[+-]\d\d:\d\d)$' THEN pgcron.instant_is_fine(written)
+              ELSE pgcron.instant_is_fine(written || 'Z') OR pgcron.instant_is_fine(written || '+14:00') OR pgcron.instant_is_fine(written || '-14:00') END $$;
+
+CREATE FUNCTION pgcron.moment_line_is_fine(line text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  word text[] := regexp_split_to_array(line, '\s+');
+BEGIN
+  IF cardinality(word) = 2 AND pgcron.moment_is_fine(upper(word[2])) THEN RETURN true; END IF;
+  RETURN pgcron.refuse('PC002', format('%L is not an instant', left(line, 256)),
+    format('The line is written `%s INSTANT`; the instant is ISO 8601, with its offset or as wall time of the schedule''s zone.', lower(word[1])),
+    format('Write for example ''%s 2026-12-24T18:00''.', lower(word[1])));
+END $$;
+
+CREATE FUNCTION pgcron.date_is_fine(written text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  part text[] := regexp_match(written, '^(\d{4})-(\d\d)-(\d\d)$');
+BEGIN
+  RETURN part IS NOT NULL AND make_date(part[1]::int, part[2]::int, part[3]::int) BETWEEN '1900-01-01' AND '9998-12-30';
+EXCEPTION WHEN datetime_field_overflow THEN
+  RETURN false;
+END $$;
+
+-- Dates and ranges, a cron expression, or `at` and an instant.
+CREATE FUNCTION pgcron.not_line_is_fine(line text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  word text[] := regexp_split_to_array(line, '\s+');
+  item text;
+  day text[];
+BEGIN
+  IF cardinality(word) = 3 AND lower(word[2]) = 'at' AND pgcron.moment_is_fine(upper(word[3])) THEN RETURN true; END IF;
+  IF cardinality(word) = 2 AND word[2] !~ '^@' THEN
+    FOREACH item IN ARRAY string_to_array(word[2], ',') LOOP
+      day := regexp_match(item, '^([^.]*)(?:\.\.([^.]*))?$');
+      IF day IS NULL OR NOT pgcron.date_is_fine(day[1]) OR NOT pgcron.date_is_fine(coalesce(day[2], day[1])) OR day[2] < day[1] THEN
+        RETURN pgcron.refuse('PC002', format('%L does not say which days are left out', left(line, 256)),
+          'Days are written year-month-day, ranges first..last, with commas between them.', 'Write for example ''not 2026-12-24..2027-01-01''.');
+      END IF;
+    END LOOP;
+    RETURN true;
+  END IF;
+  IF cardinality(word) = 1 OR lower(word[2]) IN ('at', 'every', 'rrule', 'not', 'from', 'until') THEN
+    RETURN pgcron.refuse('PC002', format('%L is not an exclusion', left(line, 256)),
+      'What is left out are dates, what a cron expression names, or `at` an instant.', 'Write for example ''not 2026-12-24..2027-01-01'' or ''not * * * * sat,sun''.');
+  END IF;
+  RETURN pgcron.cron_line_is_fine(regexp_replace(line, '^\S+\s+', ''));
+END $$;
+
+-- One part of a recurrence rule: NULL when it is fine, else its rule.
+CREATE FUNCTION pgcron.rrule_part_error(name text, value text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  until text[];
+BEGIN
+  IF name = 'FREQ' AND value ~ '^(YEARLY|MONTHLY|WEEKLY|DAILY|HOURLY)$' OR name = 'WKST' AND value ~ '^(MO|TU|WE|TH|FR|SA|SU)$'
+     OR name IN ('INTERVAL', 'COUNT') AND value ~ '^\d+$' AND left(value, 9)::int BETWEEN 1 AND 1000
+     OR name = 'BYDAY' AND value ~ '^([+-]?([1-9]|[1-4]\d|5[0-3]))?(MO|TU|WE|TH|FR|SA|SU)(,([+-]?([1-9]|[1-4]\d|5[0-3]))?(MO|TU|WE|TH|FR|SA|SU))*$' THEN
+    RETURN NULL;
+  ELSIF name = 'UNTIL' THEN
+    until := regexp_match(value, '^(\d{4})(\d\d)(\d\d)(?:T([01]\d|2[0-3])([0-5]\d)([0-5]\d)Z?)?$');
+    IF until IS NOT NULL AND until[1]::int BETWEEN 1900 AND 9998 THEN
+      PERFORM make_date(until[1]::int, until[2]::int, until[3]::int);
+      RETURN NULL;
+    END IF;
+  ELSIF name IN ('BYMONTH', 'BYHOUR', 'BYMINUTE', 'BYSECOND') THEN
+    IF value ~ '^\d{1,3}(,\d{1,3})*$' AND (SELECT bool_and(number::int BETWEEN CASE name WHEN 'BYMONTH' THEN 1 ELSE 0 END
+         AND CASE name WHEN 'BYMONTH' THEN 12 WHEN 'BYHOUR' THEN 23 ELSE 59 END) FROM unnest(string_to_array(value, ',')) number) THEN RETURN NULL; END IF;
+  ELSIF name IN ('BYMONTHDAY', 'BYYEARDAY', 'BYWEEKNO', 'BYSETPOS') THEN
+    IF value ~ '^[+-]?\d{1,3}(,[+-]?\d{1,3})*$' AND (SELECT bool_and(abs(number::int) BETWEEN 1
+         AND CASE name WHEN 'BYMONTHDAY' THEN 31 WHEN 'BYWEEKNO' THEN 53 ELSE 366 END) FROM unnest(string_to_array(value, ',')) number) THEN RETURN NULL; END IF;
+  END IF;
+  RETURN format('%s=%s', name, value);
+EXCEPTION WHEN datetime_field_overflow THEN      -- UNTIL=20261301
+  RETURN format('%s=%s', name, value);
+END $$;
+
+CREATE FUNCTION pgcron.rrule_line_is_fine(line text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  word text[] := regexp_split_to_array(line, '\s+');
+  part text;
+  pair text[];
+  given jsonb := '{}';
+  problem text := CASE WHEN cardinality(word) NOT IN (2, 4) OR (cardinality(word) = 4 AND (lower(word[3]) <> 'from' OR NOT pgcron.moment_is_fine(upper(word[4])))) THEN line END;
+BEGIN
+  FOREACH part IN ARRAY CASE WHEN problem IS NULL THEN string_to_array(upper(word[2]), ';') ELSE '{}' END LOOP
+    pair := regexp_match(part, '^([A-Z]+)=([A-Z0-9,+-]+)$');
+    problem := coalesce(problem, CASE WHEN pair IS NULL OR given ? pair[1] THEN part ELSE pgcron.rrule_part_error(pair[1], pair[2]) END);
+    EXIT WHEN problem IS NOT NULL;
+    given := given || jsonb_build_object(pair[1], pair[2]);
+  END LOOP;
+  problem := coalesce(problem, CASE
+    WHEN NOT given ? 'FREQ' THEN 'FREQ='
+    WHEN given ? 'COUNT' AND (given ? 'UNTIL' OR cardinality(word) = 2) THEN 'COUNT with UNTIL, or without an instant to count from'
+    WHEN given->>'BYDAY' ~ '\d' AND (given->>'FREQ' NOT IN ('MONTHLY', 'YEARLY') OR given ? 'BYWEEKNO' OR given->>'BYDAY' ~ '(^|,)[A-Z]') THEN 'BYDAY=' || (given->>'BYDAY')
+    WHEN given ? 'BYWEEKNO' AND given->>'FREQ' <> 'YEARLY' THEN 'BYWEEKNO'
+    WHEN given ? 'BYYEARDAY' AND given->>'FREQ' IN ('DAILY', 'WEEKLY', 'MONTHLY') THEN 'BYYEARDAY'
+    WHEN given ? 'BYMONTHDAY' AND given->>'FREQ' = 'WEEKLY' THEN 'BYMONTHDAY'
+    WHEN given ? 'BYSETPOS' AND NOT given ?| ARRAY['BYMONTH', 'BYWEEKNO', 'BYYEARDAY', 'BYMONTHDAY', 'BYDAY', 'BYHOUR', 'BYMINUTE', 'BYSECOND'] THEN 'BYSETPOS' END);
+  IF problem IS NULL THEN RETURN true; END IF;
+  RETURN pgcron.refuse('PC002', format('%L is not valid in %L', left(problem, 100), left(line, 256)),
+    'A recurrence rule is written `rrule PARTS [from INSTANT]`, with the parts of RFC 5545: FREQ (YEARLY to HOURLY), INTERVAL, COUNT or UNTIL, BYMONTH, BYWEEKNO, BYYEARDAY, BYMONTHDAY, BYDAY, BYHOUR, BYMINUTE, BYSECOND, BYSETPOS, WKST.',
+    'Write for example ''rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9''; `pgcron-ha next` says what is wrong with it.');
+END $$;
+
 CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   line text;
-  lines int := 0;
+  kind text;
+  kinds text[] := '{}';
 BEGIN
   IF length(spec) > 4096 OR spec !~ '^[\x09\x0a\x0d\x20-\x7e]*$' THEN
     RETURN pgcron.refuse('PC002', format('the spec has %s characters or a character that is not ASCII', length(spec)),
-      'A spec has up to 4096 ASCII characters, one line for each cron expression or interval.', 'Write for example ''0 3 * * *''.');
+      'A spec has up to 4096 ASCII characters, one line for each rule, exclusion or bound.', 'Write for example ''0 3 * * *''.');
   END IF;
   FOREACH line IN ARRAY string_to_array(spec, E'\n') LOOP
     line := btrim(line, E' \t\r');
     CONTINUE WHEN line = '';
-    lines := lines + 1;
-    IF length(line) > 256 OR lines > 32 THEN
-      RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', lines),
+    kind := coalesce((regexp_match(lower(line), '^(every|at|rrule|not|from|until)(?:\s|$)'))[1], 'cron');
+    kinds := kinds || kind;
+    IF length(line) > 256 OR cardinality(kinds) > 32 THEN
+      RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', cardinality(kinds)),
         'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
-    ELSIF line ~* '^every(\s|$)' THEN
-      PERFORM pgcron.every_line_is_fine(line);
-    ELSIF line ~* '^(not|at|rrule)(\s|$)' THEN
-      RETURN pgcron.refuse('PC002', format('%L is not known to this version', left(line, 256)),
-        'This version knows cron expressions and `every` intervals.', 'Write a cron expression, for example ''0 3 * * *''.');
-    ELSE
-      PERFORM pgcron.cron_line_is_fine(line);
     END IF;
+    PERFORM CASE kind WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
+                      WHEN 'not' THEN pgcron.not_line_is_fine(line) WHEN 'cron' THEN pgcron.cron_line_is_fine(line)
+                      ELSE pgcron.moment_line_is_fine(line) END;
   END LOOP;
-  IF lines = 0 THEN
-    RETURN pgcron.refuse('PC002', 'the spec is empty', 'A spec has at least one line.', 'Write for example ''0 3 * * *''.');
+  IF NOT kinds && '{every,at,rrule,cron}' THEN
+    RETURN pgcron.refuse('PC002', 'the spec has no line that fires', 'A spec has at least one line; `not`, `from` and `until` only take away.', 'Write for example ''0 3 * * *''.');
+  ELSIF cardinality(array_positions(kinds, 'from')) > 1 OR cardinality(array_positions(kinds, 'until')) > 1 THEN
+    RETURN pgcron.refuse('PC002', 'the spec begins or ends several times', 'It has at most one `from` line and one `until` line.', 'Write several schedules for several times.');
   END IF;
   RETURN true;
 END $$;

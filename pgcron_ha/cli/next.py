@@ -82,8 +82,9 @@ def next_command(
 ) -> None:
     """Print the fire times of SPEC, in local time and in UTC.
 
-    SPEC is a cron expression of five fields, or six with seconds first, or "every 90m"; several
-    lines are a union. With --batch each line of stdin is a question
+    SPEC is a cron expression of five fields, or six with seconds first, "every 90m", "at INSTANT"
+    or "rrule FREQ=..."; several lines are a union, less what lines with "not" leave out, between
+    those with "from" and "until". With --batch each line of stdin is a question
     {"id","expr","tz","from","count","dst","prev"}.
     """
     if batch:

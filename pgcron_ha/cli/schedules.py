@@ -116,8 +116,8 @@ def show_command(name: str, as_json: bool) -> None:
 def put_command(name: str, spec: str, handler: str, as_json: bool, **options: Any) -> None:
     """Create the schedule NAME, or change it: run HANDLER by SPEC.
 
-    SPEC is a cron expression or "every 90m". Options that are left out stay as they are; a new
-    schedule gets their defaults.
+    SPEC is what "pgcron-ha next" takes, such as a cron expression or "every 90m". Options that are
+    left out stay as they are; a new schedule gets their defaults.
     """
     policies = check_schedule(name, spec, handler, policies_of(options))
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST, last_before, naive_utc
 from pgcron_ha.model.cron_expression import CronExpression, parse_cron
 from pgcron_ha.model.zones import Change, first_change, last_change, load_zone, wall_clock
 
@@ -28,17 +29,11 @@ __all__ = [
     "previous_fire",
 ]
 
-# Nothing fires outside these: cron began in 1970, and datetime ends with the year 9999.
-EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
-LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 # vixie cron corrects for jumps of the clock up to three hours.
 LARGEST_CORRECTED_JUMP = timedelta(hours=3)
 # An expression whose wall times all fall into gaps ("30 2 * 3 sun#2" in New York under robfig) is
 # given up after 16 years; a turn passes one change of the clock or one stretch without a match.
 MOST_TURNS = 32
-
-# No calendar rule pauses for more than 40 years (Feb 29 on one weekday, over the year 2100).
-LOOK_BACK = timedelta(days=64 * 366)
 
 _NEAR = timedelta(days=2)  # more than the largest jump of any zone (24 h)
 _SECOND = timedelta(seconds=1)
@@ -87,24 +82,12 @@ def next_fire(
 def previous_fire(
     expression: CronExpression, zone: str, before: datetime, dst: DstPolicy = DstPolicy.VIXIE
 ) -> datetime | None:
-    """The last fire earlier than ``before``, or None when `LOOK_BACK` and `EARLIEST` hold none.
+    """The last fire earlier than ``before``, or None when `LOOK_BACK` and `EARLIEST` hold none."""
 
-    Found by looking forward alone: a fire is searched for from further and further back, then the
-    stretch between it and ``before`` is halved until it is empty.
-    """
-    bound = _whole_seconds(before)
-    last = _some_fire_before(expression, zone, bound, dst)
-    if last is None:
-        return None
-    end = bound  # no fire lies between end and bound
-    while last < end:
-        middle = last + (end - last) // _SECOND // 2 * _SECOND
-        fire = _next_until(expression, zone, middle, dst, bound - _SECOND)
-        if fire is None:
-            end = middle
-        else:
-            last = fire
-    return last
+    def next_until(after: datetime, until: datetime) -> datetime | None:
+        return _next_until(expression, zone, after, dst, until)
+
+    return last_before(next_until, before)
 
 
 def fires_between(
@@ -136,7 +119,7 @@ def count_fires(
 
     Not enumerated while the clock is not changed, so that a long outage is counted at once.
     """
-    start, end = _naive_utc(after), _naive_utc(until)
+    start, end = naive_utc(after), naive_utc(until)
     if start >= end:
         return 0
     if first_change(zone, start - _NEAR, end) is not None:
@@ -149,7 +132,7 @@ def _next_until(
     expression: CronExpression, zone: str, after: datetime, dst: DstPolicy, until: datetime
 ) -> datetime | None:
     """The first fire in (after, until], or None: there is no need to look further."""
-    since = _naive_utc(after).replace(microsecond=0)
+    since = naive_utc(after).replace(microsecond=0)
     found = _search(expression, zone, since, dst, until.replace(tzinfo=None))
     fire = None if found is None else found.replace(tzinfo=UTC)
     return None if fire is None or fire > until else fire
@@ -210,34 +193,3 @@ def _first_pass_only(change: Change, dst: DstPolicy) -> bool:
     if change.size >= timedelta(0):
         return False
     return dst is DstPolicy.SKIP or -change.size <= LARGEST_CORRECTED_JUMP
-
-
-def _some_fire_before(
-    expression: CronExpression, zone: str, end: datetime, dst: DstPolicy
-) -> datetime | None:
-    furthest = end - LOOK_BACK if end - EARLIEST > LOOK_BACK else EARLIEST
-    distance = timedelta(minutes=1)
-    while distance < end - furthest:
-        fire = _next_until(expression, zone, end - distance, dst, end - _SECOND)
-        if fire is not None:
-            return fire
-        distance *= 8
-    return _next_until(expression, zone, furthest, dst, end - _SECOND)
-
-
-def _whole_seconds(before: datetime) -> datetime:
-    """The first whole second that is not earlier; a fire is earlier than both or neither."""
-    moment = _naive_utc(before)
-    if moment.microsecond:
-        moment = moment.replace(microsecond=0) + _SECOND
-    return moment.replace(tzinfo=UTC)
-
-
-def _naive_utc(instant: datetime) -> datetime:
-    if instant.tzinfo is None:
-        raise ValueError("an instant needs an offset; naive datetimes are wall times")
-    if instant <= EARLIEST:
-        return EARLIEST.replace(tzinfo=None)
-    if instant >= LATEST:
-        return LATEST.replace(tzinfo=None)
-    return instant.astimezone(UTC).replace(tzinfo=None)

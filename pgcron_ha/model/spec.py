@@ -1,142 +1,42 @@
 """``schedule.spec``: one text, one line for each rule; a schedule fires when any line does.
 
-A line is a cron expression (`pgcron_ha.model.cron_expression`) or an interval,
-``every <duration> [from <instant>]``: ``every 90m``, ``every 1h30m from 2026-01-01T00:10Z``. An
-interval counts real time from its instant (without one from 1970-01-01T00:00Z), before and after
-it, whatever the schedule's zone.
+A line is one of these; an instant is ISO 8601, as wall time of the schedule's zone unless an offset
+is written:
+
+- a cron expression (`pgcron_ha.model.cron_expression`);
+- an interval, ``every <duration> [from <instant>]``: ``every 90m``, ``every 1h30m from
+  2026-01-01T00:10Z``. It counts real time from its instant (which needs an offset; without one from
+  1970-01-01T00:00Z), before and after it, whatever the schedule's zone;
+- one instant, ``at 2026-12-24T18:00``;
+- a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.model.recurrence`);
+- ``not`` and what is left out of all of them: dates (``not 2026-12-24..2027-01-01,2027-05-01``),
+  the minutes that a cron expression names (``not * * * * sat,sun``), an instant
+  (``not at 2026-12-24T18:00``);
+- ``from <instant>`` and ``until <instant>``: nothing fires before or after.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Protocol
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.model.cron import (
-    EARLIEST,
-    LATEST,
-    CronExpression,
-    DstPolicy,
-    count_fires,
-    load_zone,
-    next_fire,
-    parse_cron,
-    previous_fire,
-)
+from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST, last_before
+from pgcron_ha.model.cron import DstPolicy, load_zone
+from pgcron_ha.model.exclusions import Exclusion
+from pgcron_ha.model.rules import FireRule
+from pgcron_ha.model.spec_lines import EXAMPLES, Bound, read_line
 
 # More rules than this belong into several schedules; each costs a search at every fire.
 MOST_LINES = 32
 MOST_CHARACTERS = 4096
-SHORTEST_INTERVAL = timedelta(seconds=1)
-LONGEST_INTERVAL = timedelta(days=36_525)
 CACHED_SPECS = 4096
+# Fires of a rule that are left out one after the other, each a few microseconds of search.
+MOST_LEFT_OUT = 50_000
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
-_INSTANT = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
-    re.ASCII | re.IGNORECASE,
-)
-_NOT_YET = ("not", "at", "rrule")
-_EXAMPLES = 'for example "0 9 * * mon-fri" or "every 90m"'
-
-
-class FireRule(Protocol):
-    """One line of a spec: it fires at whole seconds, at the same ones whoever asks."""
-
-    @property
-    def canonical(self) -> str:
-        """The line's text, the same for all spellings."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences for the person who wrote it."""
-
-    def next(self, after: datetime) -> datetime | None:
-        """The first fire later than ``after``."""
-
-    def previous(self, before: datetime) -> datetime | None:
-        """The last fire earlier than ``before``."""
-
-    def count(self, after: datetime, until: datetime, most: int) -> int:
-        """How many fires with after < fire <= until: exact up to ``most``, else more."""
-
-
-@dataclass(frozen=True)
-class CronRule:
-    """A cron line in its zone."""
-
-    expression: CronExpression
-    timezone: str
-    dst: DstPolicy
-
-    @property
-    def canonical(self) -> str:
-        """The expression's canonical text."""
-        return self.expression.canonical
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The expression's notes."""
-        return self.expression.notes
-
-    def next(self, after: datetime) -> datetime | None:
-        """The first fire later than ``after``."""
-        return next_fire(self.expression, self.timezone, after, self.dst)
-
-    def previous(self, before: datetime) -> datetime | None:
-        """The last fire earlier than ``before``."""
-        return previous_fire(self.expression, self.timezone, before, self.dst)
-
-    def count(self, after: datetime, until: datetime, most: int) -> int:
-        """How many fires with after < fire <= until: exact up to ``most``, else more."""
-        return count_fires(self.expression, self.timezone, after, until, self.dst, most)
-
-
-@dataclass(frozen=True)
-class IntervalRule:
-    """Every multiple of ``period`` before and after ``anchor``."""
-
-    period: timedelta
-    anchor: datetime
-    notes: tuple[str, ...] = ()
-
-    @property
-    def canonical(self) -> str:
-        """``every 1h30m``, with ``from`` and the instant in UTC when it is not the epoch."""
-        text = f"every {_duration_text(self.period)}"
-        if self.anchor == EPOCH:
-            return text
-        return f"{text} from {self.anchor:%Y-%m-%dT%H:%M:%SZ}"
-
-    def next(self, after: datetime) -> datetime | None:
-        """The first fire later than ``after``, or None beyond the calendar."""
-        if after >= LATEST:
-            return None
-        count = (max(after, EARLIEST) - self.anchor) // self.period + 1
-        return self._fire(count)
-
-    def previous(self, before: datetime) -> datetime | None:
-        """The last fire earlier than ``before``, or None beyond the calendar."""
-        if before <= EARLIEST:
-            return None
-        count = -((self.anchor - min(before, LATEST)) // self.period) - 1
-        return self._fire(count)
-
-    def count(self, after: datetime, until: datetime, most: int) -> int:
-        """How many fires with after < fire <= until, exact."""
-        start, end = max(after, EARLIEST), min(until, LATEST)
-        return max(0, (end - self.anchor) // self.period - (start - self.anchor) // self.period)
-
-    def _fire(self, count: int) -> datetime | None:
-        distance = count * self.period
-        if not EARLIEST - self.anchor <= distance <= LATEST - self.anchor:
-            return None
-        return self.anchor + distance
+_SECOND = timedelta(seconds=1)
+_INSTANT_LATER = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -153,18 +53,28 @@ class Spec:
     dst: DstPolicy
     notes: tuple[str, ...] = field(compare=False)
     rules: tuple[FireRule, ...] = field(compare=False, repr=False)
+    exclusions: tuple[Exclusion, ...] = field(compare=False, repr=False, default=())
+    first: datetime = field(compare=False, default=EARLIEST)
+    """Nothing fires earlier."""
+    last: datetime = field(compare=False, default=LATEST)
+    """Nothing fires later."""
 
     def next(self, after: datetime) -> datetime | None:
-        """The first fire later than ``after``, or None: never again."""
-        if len(self.rules) == 1:
-            return self.rules[0].next(after)
-        fires = [fire for rule in self.rules if (fire := rule.next(after)) is not None]
-        return min(fires, default=None)
+        """The first fire later than ``after``, or None: never again.
+
+        Raises `InvalidSpec` when `MOST_LEFT_OUT` fires of a rule in a row are excluded.
+        """
+        return self._next_until(max(after, self.first - _SECOND), self.last)
 
     def previous(self, before: datetime) -> datetime | None:
-        """The last fire earlier than ``before``, or None: never before."""
-        fires = [fire for rule in self.rules if (fire := rule.previous(before)) is not None]
-        return max(fires, default=None)
+        """The last fire earlier than ``before``, or None: never before. Raises as `next`."""
+        before = min(before, self.last + _INSTANT_LATER)
+        if self.exclusions:
+            fire = last_before(self._next_until, before)
+        else:
+            found = (rule.previous(before) for rule in self.rules)
+            fire = max((one for one in found if one is not None), default=None)
+        return None if fire is None or fire < self.first else fire
 
     def between(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
         """The first ``limit`` fires with after < fire <= until, ascending, each once."""
@@ -177,11 +87,47 @@ class Spec:
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """How many fires with after < fire <= until: exact up to ``most``, else more."""
+        after, until = max(after, self.first - _SECOND), min(until, self.last)
         if len(self.rules) == 1:
-            return self.rules[0].count(after, until, most)
-        if max(rule.count(after, until, most) for rule in self.rules) > most:
+            return self._count_of(self.rules[0], after, until, most)
+        if max(self._count_of(rule, after, until, most) for rule in self.rules) > most:
             return most + 1
         return len(self.between(after, until, most + 1))
+
+    def _next_until(self, after: datetime, until: datetime) -> datetime | None:
+        if len(self.rules) == 1 and not self.exclusions:
+            fire = self.rules[0].next(after)
+        else:
+            found = (self._next_of(rule, after, until) for rule in self.rules)
+            fire = min((one for one in found if one is not None), default=None)
+        return None if fire is None or fire > until else fire
+
+    def _next_of(self, rule: FireRule, after: datetime, until: datetime) -> datetime | None:
+        """The rule's first fire later than ``after`` that isn't left out; any later than ``until``
+        may be None.
+        """
+        for _ in range(MOST_LEFT_OUT):
+            fire = rule.next(after)
+            if fire is None or fire > until:
+                return None
+            ends = (exclusion.end(fire, rule) for exclusion in self.exclusions)
+            end = max((one for one in ends if one is not None), default=None)
+            if end is None:
+                return fire
+            after = end - _INSTANT_LATER
+        raise _nothing_left(f"the next {MOST_LEFT_OUT} fires of {rule.canonical} are left out")
+
+    def _count_of(self, rule: FireRule, after: datetime, until: datetime, most: int) -> int:
+        """As `count`, stretch by stretch of what isn't left out: a long one costs little."""
+        if not self.exclusions:
+            return rule.count(after, until, most)
+        total = 0
+        while total <= most and (fire := self._next_of(rule, after, until)) is not None:
+            begin = min(exclusion.begin(fire) for exclusion in self.exclusions)
+            end = min(begin - _INSTANT_LATER, until)
+            total += rule.count(fire - _INSTANT_LATER, end, most)
+            after = end
+        return total
 
 
 @lru_cache(maxsize=CACHED_SPECS)
@@ -201,103 +147,72 @@ def parse_spec(text: str, timezone: str = "UTC", dst: DstPolicy = DstPolicy.VIXI
     if not 1 <= len(written) <= MOST_LINES:
         raise InvalidSpec(
             f"the spec has {len(written)} lines",
-            f"it has 1 to {MOST_LINES} lines, each a cron expression or an interval",
-            _EXAMPLES,
+            f"it has 1 to {MOST_LINES} lines, each a rule, an exclusion or a bound",
+            EXAMPLES,
         )
-    rules: dict[str, FireRule] = {}
-    for number, line in written.items():
-        rule = _numbered_rule(line, timezone, dst, number if len(written) > 1 else None)
-        rules[rule.canonical] = rule
-    ordered = [rules[canonical] for canonical in sorted(rules)]
-    return Spec(
+    read = [
+        _numbered_line(line, timezone, dst, number if len(written) > 1 else None)
+        for number, line in written.items()
+    ]
+    return _put_together(text, timezone, dst, read)
+
+
+def _put_together(
+    text: str, timezone: str, dst: DstPolicy, lines: list[FireRule | Exclusion | Bound]
+) -> Spec:
+    bounds = {name: _bound(lines, name) for name in ("from", "until")}
+    once = {line.canonical: line for line in lines}
+    lines = [once[canonical] for canonical in sorted(once)]
+    rules = [line for line in lines if isinstance(line, FireRule)]
+    exclusions = [line for line in lines if isinstance(line, Exclusion)]
+    limits = [bound for bound in bounds.values() if bound is not None]
+    ordered: list[FireRule | Exclusion | Bound] = [*limits, *rules, *exclusions]
+    first, last = bounds["from"], bounds["until"]
+    spec = Spec(
         text=text,
-        canonical="\n".join(rule.canonical for rule in ordered),
+        canonical="\n".join(line.canonical for line in ordered),
         timezone=timezone,
         dst=dst,
-        notes=tuple(dict.fromkeys(note for rule in ordered for note in rule.notes)),
-        rules=tuple(ordered),
+        notes=tuple(dict.fromkeys(note for rule in rules for note in rule.notes)),
+        rules=tuple(rules),
+        exclusions=tuple(exclusions),
+        first=EARLIEST if first is None else first.instant,
+        last=LATEST if last is None else last.instant,
+    )
+    if not rules:
+        raise InvalidSpec(
+            "the spec has no line that fires", "exclusions and bounds only take away", EXAMPLES
+        )
+    if len(ordered) > len(rules) and spec.next(spec.first - _SECOND) is None:
+        raise _nothing_left("nothing is left of its rules between its bounds")
+    return spec
+
+
+def _bound(lines: list[FireRule | Exclusion | Bound], name: str) -> Bound | None:
+    found = [line for line in lines if isinstance(line, Bound) and line.name == name]
+    if len(found) > 1:
+        raise InvalidSpec(
+            f"the spec has {len(found)} lines that begin with {name}",
+            "a schedule begins once and ends once",
+            f"write one {name} line, and several schedules for several times",
+        )
+    return found[0] if found else None
+
+
+def _nothing_left(why: str) -> InvalidSpec:
+    return InvalidSpec(
+        "the spec never fires",
+        why,
+        "write fewer exclusions; `pgcron-ha next` shows what is left",
     )
 
 
-def _numbered_rule(line: str, timezone: str, dst: DstPolicy, number: int | None) -> FireRule:
+def _numbered_line(
+    line: str, timezone: str, dst: DstPolicy, number: int | None
+) -> FireRule | Exclusion | Bound:
     try:
-        return _rule(line, timezone, dst)
+        return read_line(line, timezone, dst)
     except InvalidSpec as error:
         if number is None:
             raise
         raise InvalidSpec(f"line {number}: {error.message}", error.detail, error.hint) from error
-
-
-def _rule(line: str, timezone: str, dst: DstPolicy) -> FireRule:
-    words = line.split()
-    kind = words[0].lower()
-    if kind == "every":
-        return _interval(words)
-    if kind in _NOT_YET:
-        raise InvalidSpec(
-            f'this version does not know "{kind}" lines yet',
-            "a line is a cron expression or an interval",
-            _EXAMPLES,
-        )
-    return CronRule(parse_cron(line), timezone, dst)
-
-
-def _interval(words: list[str]) -> IntervalRule:
-    if len(words) == 2:
-        return IntervalRule(_duration(words[1]), EPOCH)
-    if len(words) == 4 and words[2].lower() == "from":
-        return IntervalRule(_duration(words[1]), _instant(words[3]))
-    raise InvalidSpec(
-        "the interval is not complete" if len(words) < 4 else "the interval has words too many",
-        "an interval is: every <duration> [from <instant>]",
-        'for example "every 90m from 2026-01-01T00:10Z"',
-    )
-
-
-def _duration(text: str) -> timedelta:
-    match = _DURATION.fullmatch(text.lower())
-    if match is None or not text:
-        raise InvalidSpec(
-            f'"{text[:40]}" is not a duration',
-            "a duration has days, hours, minutes, seconds in this order, whole and not negative",
-            'for example "every 90m", "every 1h30m", "every 45s", "every 2d"',
-        )
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    shortest, longest = (
-        bound // timedelta(seconds=1) for bound in (SHORTEST_INTERVAL, LONGEST_INTERVAL)
-    )
-    if not shortest <= total <= longest:
-        raise InvalidSpec(
-            f'the interval "{text[:40]}" is too {"short" if total < shortest else "long"}',
-            f"an interval is 1 second to {LONGEST_INTERVAL.days} days long",
-            'for example "every 45s"',
-        )
-    return timedelta(seconds=total)
-
-
-def _instant(text: str) -> datetime:
-    hint = 'for example "from 2026-01-01T00:10Z" or "from 2026-01-01T01:10:00+01:00"'
-    refusal = InvalidSpec(
-        f'"{text[:40]}" is not an instant',
-        "an instant is an ISO 8601 date and time with its offset, in whole seconds",
-        hint,
-    )
-    if not _INSTANT.fullmatch(text):
-        raise refusal
-    try:
-        instant = datetime.fromisoformat(text.upper())
-    except ValueError:  # a 13th month, a 61st minute
-        raise refusal from None
-    if not EARLIEST <= instant <= LATEST:
-        raise InvalidSpec(
-            f'"{text}" is outside the calendar', "instants are of the years 1900 to 9998", hint
-        )
-    return instant.astimezone(UTC)
-
-
-def _duration_text(period: timedelta) -> str:
-    hours, seconds = divmod(period.seconds, 3600)
-    minutes, seconds = divmod(seconds, 60)
-    parts = ((period.days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s"))
-    return "".join(f"{number}{unit}" for number, unit in parts if number)

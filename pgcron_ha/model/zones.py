@@ -6,7 +6,7 @@ packages agree on every fire time.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import resources
@@ -23,6 +23,7 @@ PROBE = timedelta(hours=18)
 CACHED_ZONE_YEARS = 8192
 
 _SECOND = timedelta(seconds=1)
+_NEAR = timedelta(days=2)  # more than the largest jump of any zone (24 h)
 
 
 class Change(NamedTuple):
@@ -57,6 +58,32 @@ def load_zone(name: str) -> ZoneInfo:
 def wall_clock(zone: ZoneInfo, instant: datetime) -> datetime:
     """What the zone's clocks show (naive) at a naive UTC instant."""
     return zone.fromutc(instant.replace(tzinfo=zone)).replace(tzinfo=None)
+
+
+def instants_of(name: str, wall: datetime) -> tuple[datetime, ...]:
+    """The instants (naive UTC, ascending) at which the zone's clocks show ``wall``: one, two where
+    it is repeated, none where it is skipped.
+    """
+    zone = load_zone(name)
+    passes = {_as_utc(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1)}
+    return tuple(sorted(found for found in passes if wall_clock(zone, found) == wall))
+
+
+def instant_at(name: str, wall: datetime) -> datetime:
+    """The first instant (naive UTC) when the zone's clocks show ``wall``, or have skipped it."""
+    found = instants_of(name, wall)
+    return found[0] if found else skipping_change(name, wall).at
+
+
+def skipping_change(name: str, wall: datetime) -> Change:
+    """The change that skips ``wall``, which no clock of the zone shows."""
+    guess = _as_utc(wall.replace(tzinfo=load_zone(name)))
+    since, until = guess - _NEAR, guess + _NEAR
+    while (change := first_change(name, since, until)) is not None:
+        if change.at + change.before <= wall < change.at + change.after:
+            return change
+        since = change.at
+    raise ValueError(f"{wall} is not skipped in {name}")
 
 
 def first_change(name: str, since: datetime, until: datetime) -> Change | None:
@@ -94,6 +121,10 @@ def changes_of_year(name: str, year: int) -> tuple[Change, ...]:
             changes.append(Change(at.replace(tzinfo=None), before, after))
         low, before = high, after
     return tuple(changes)
+
+
+def _as_utc(aware: datetime) -> datetime:
+    return aware.astimezone(UTC).replace(tzinfo=None)
 
 
 def _moment_of_change(zone: ZoneInfo, low: datetime, high: datetime, before: timedelta) -> datetime:

@@ -20,9 +20,17 @@ GOOD = """
 0 0 15W * *|0 0 05W * *|0 0 1W,L * *|0 0 29 2 *|0 0 31 1-3 *|0 0 30 2 mon|0 0 31 2,3 *
 */10 * * * * *|0 0 0 1 1 *|0 */2 * * * mon#1|@daily|@DAILY|@midnight|@hourly|@weekly|@monthly
 @yearly|@annually|every 90m|every 1h30m|every 45s|EVERY 2d|every 1d2h3m4s|every 1s|every 36525d
-every 90m from 2026-01-01T00:10Z|every 1h FROM 2026-01-01t00:10:05z|every 1h from 1900-01-01T00:00Z
-every 1h from 2026-01-01T00:10+01:00|every 1h from 2024-02-29T23:59:59-23:59|every 000000090m
-0 0 1-31/2 * *|0 0 * jan-dec *|0-59/7,3 * * * *|0 0 1 JAN-DEC *|0,0,0 0 * * *|*/9999 * * * *
+every 90m from 2026-01-01T00:10Z|every 1h FROM 2026-01-01t00:10:05z
+every 1h from 1900-01-01T00:00Z|every 1h from 2026-01-01T00:10+01:00
+every 1h from 2024-02-29T23:59:59-23:59|every 000000090m|at 2026-12-24T18:00
+AT 2026-12-24t18:00:05z|at 2026-12-24T18:00+01:00|rrule FREQ=DAILY
+rrule freq=monthly;byday=-1fr,2MO;BYHOUR=9 from 2026-01-01T09:00
+rrule FREQ=WEEKLY;INTERVAL=2;WKST=SU|rrule FREQ=YEARLY;BYWEEKNO=1,-1;BYDAY=MO
+rrule FREQ=YEARLY;BYYEARDAY=-1|rrule FREQ=HOURLY;BYMINUTE=0,59
+rrule FREQ=DAILY;COUNT=5 FROM 2026-01-01T09:00Z|rrule FREQ=DAILY;UNTIL=20271231T235959Z
+rrule FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1;BYMONTH=1,12
+rrule FREQ=DAILY;BYMONTHDAY=+1,-31;BYSECOND=5|0 0 1-31/2 * *|0 0 * jan-dec *|0-59/7,3 * * * *
+0 0 1 JAN-DEC *|0,0,0 0 * * *|*/9999 * * * *
 """
 BAD = """
 61 * * * *|* 24 * * *|* * 0 * *|* * 32 * *|* * * 0 *|* * * 13 *|* * * * 8|60 * * * * *|* * * *
@@ -31,15 +39,25 @@ BAD = """
 * ? * * *|* * ?/2 * *|* * ?,1 * *|* * * ? *|0 0 L-0 * *|0 0 L-31 * *|0 0 0W * *|0 0 32W * *
 0 0 W * *|0 0 WL * *|0 0 * * mon#0|0 0 * * mon#6|0 0 * * 8#1|0 0 * * 05#2|0 0 * * 05L|0 0 * * L05
 0 0 * * Lfri|0 0 * * sun1|0 0 * * 1sun|0 0 1 jan1 *|0 0 1 1jan *|0 0 1 janl *|0 0 * * monday
-0 0 30 2 *|0 0 31 4,6,9,11 *|0 0 30,31 feb *|@reboot|@dayly|@|H * * * *|~ * * * *|R * * * *
-every|every 0s|every -5m|every 5|every 5x|every 5m5m|every 5m1h|every 1.5h|every 5 m|every 36526d
+0 0 30 2 *|0 0 31 4,6,9,11 *|0 0 30,31 feb *|@reboot|@dayly|@|H * * * *|~ * * * *|R * * * *|every
+every 0s|every -5m|every 5|every 5x|every 5m5m|every 5m1h|every 1.5h|every 5 m|every 36526d
 every 999999999d|every 1h since 2026-01-01T00:10Z|every 1h from|every 1h from 2026-01-01
 every 1h from 2026-01-01T00:10|every 1h from 2026-01-01 00:10Z|every 1h from 2026-13-01T00:10Z
 every 1h from 2026-02-30T00:10Z|every 1h from 2026-01-01T25:10Z|every 1h from 2026-01-01T00:60Z
 every 1h from 2026-01-01T00:10+1:00|every 1h from 2026-01-01T00:10+0100|every1h
 every 1h from 2026-01-01T08:00-18:68|every 1h from 2026-01-01T08:00+24:00
-every 1h from 0000-01-01T00:10Z|every 1h from 1900-01-01T00:00+01:00|every 1h from 9999-01-01T00:00Z
-every 1h from 2026-01-01T00:10Z until|not 0 3 * * *|at 2026-12-24T18:00|rrule FREQ=DAILY|not|at
+every 1h from 0000-01-01T00:10Z|every 1h from 1900-01-01T00:00+01:00
+every 1h from 9999-01-01T00:00Z|every 1h from 2026-01-01T00:10Z until|not 0 3 * * *|not|at|at noon
+at 2026-12-24|at 2026-02-30T00:00|at 2026-12-24T18:00 19:00|at|not 2026-12-24
+from 2026-01-01T00:00|until 2026-01-01T00:00|rrule|rrule FREQ=SECONDLY|rrule INTERVAL=2
+rrule FREQ=DAILY;|rrule FREQ=DAILY;FREQ=DAILY|rrule FREQ=DAILY;INTERVAL=0|rrule FREQ=DAILY;COUNT=5
+rrule FREQ=DAILY;COUNT=1001 from 2026-01-01T09:00|rrule FREQ=DAILY;UNTIL=20261301
+rrule FREQ=DAILY;UNTIL=2026|rrule FREQ=DAILY;BYHOUR=24|rrule FREQ=DAILY;BYHOUR=-1
+rrule FREQ=MONTHLY;BYMONTHDAY=0|rrule FREQ=MONTHLY;BYDAY=54MO|rrule FREQ=WEEKLY;BYDAY=2MO
+rrule FREQ=DAILY from|rrule FREQ=MONTHLY;BYDAY=MO,2TU|rrule FREQ=MONTHLY;BYWEEKNO=2
+rrule FREQ=DAILY;BYYEARDAY=2|rrule FREQ=DAILY since|rrule FREQ=WEEKLY;BYMONTHDAY=2
+rrule FREQ=MONTHLY;BYSETPOS=1|rrule FREQ=DAILY;WKST=XX|rrule FREQ=DAILY;BYEASTER=0
+rrule FREQ=DAILY;COUNT=2;UNTIL=20261231 from 2026-01-01T09:00|rrule FREQ=DAILY from 2026-01-01
 01234 * * * *|1/2/3 * * * *|* * * * mon-|1..5 * * * *|* * * * 1#1#1|* * * jan# *
 """
 # SQL reads months and day numbers; which weekdays and nearest days exist takes a calendar.
@@ -59,6 +77,25 @@ LAYOUTS = [
     "\n".join(f"{minute} 3 * * *" for minute in range(32)),
     "\n".join(f"{minute} 3 * * *" for minute in range(33)),
     "\n" * 40 + "0 3 * * *",
+    "@daily\nnot 2026-12-24..2027-01-01,2027-05-01",
+    "@daily\nNOT * * * * sat,sun\nnot @weekly\nnot at 2026-12-24T00:00",
+    "@hourly\nnot 0 30 * * * *\nfrom 2026-01-01T00:00\nuntil 2027-01-01T00:00Z",
+    "@daily\nfrom 2026-01-01T00:00\nFROM 2026-01-01T00:00",
+    "@daily\nuntil 2026-01-01T00:00\nuntil 2026-01-02T00:00",
+    "@daily\nfrom now",
+    "@daily\nnot 2026-13-01",
+    "@daily\nnot 2026-12-26..2026-12-24",
+    "@daily\nnot 2026-12-24..",
+    "@daily\nnot 2026-12-24...2026-12-26",
+    "@daily\nnot ,2026-12-24",
+    "@daily\nnot 9998-12-31",
+    "@daily\nnot every 5m",
+    "@daily\nnot not * * * * *",
+    "@daily\nnot at",
+    "@daily\nnot 61 * * * *",
+    "@daily\nnot " + ",".join(["2026-12-24"] * 23),
+    "@daily\nnot " + ",".join(["2026-12-24"] * 22),
+    "not 2026-12-24\nfrom 2026-01-01T00:00",
     "0 3 * * *" + " " * 300,
     " " * 4100 + "0 3 * * *",
     ",".join(["1"] * 64) + " * * * *",
@@ -83,12 +120,22 @@ _instant = st.from_regex(
     r"\A(19|20|99)[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9](:[0-6][0-9])?"
     r"(Z|[+-][0-2][0-9]:[0-6][0-9])\Z"
 )
+_part = st.one_of(
+    st.sampled_from(["FREQ=DAILY", "FREQ=MONTHLY", "freq=yearly", "BYDAY=MO", "BYDAY=2TU,-1FR"]),
+    st.from_regex(
+        r"\A(INTERVAL|BYHOUR|BYMONTH|BYSETPOS|BYWEEKNO|COUNT)=-?[0-9]{1,4}(,[0-9]{1,2})?\Z"
+    ),
+    st.from_regex(r"\AUNTIL=(19|20)[0-9]{2}[01][0-9][0-3][0-9](T[0-2][0-9]{3}[0-6][0-9]Z?)?\Z"),
+)
 _line = st.one_of(
     _fields.map(" ".join),
     st.sampled_from(LINES),
     st.text(_alphabet, max_size=20),
     st.builds("every {}".format, _duration),
     st.builds("every {} from {}".format, _duration, _instant),
+    st.builds("{} {}".format, st.sampled_from(["at", "not at", "from", "until"]), _instant),
+    st.builds("not {}".format, st.one_of(_fields.map(" ".join), st.text(_alphabet, max_size=12))),
+    st.builds("rrule {}".format, st.lists(_part, min_size=1, max_size=4).map(";".join)),
 )
 _specs = st.lists(st.lists(_line, min_size=1, max_size=2).map("\n".join), min_size=50, max_size=50)
 

@@ -1,0 +1,70 @@
+"""Where the calendar begins and ends, and how a rule that looks forward looks back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+# Nothing fires outside these: cron began in 1970, and datetime ends with the year 9999.
+EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
+LATEST = datetime(9998, 12, 31, tzinfo=UTC)
+
+# No calendar rule pauses for more than 40 years (Feb 29 on one weekday, over the year 2100).
+LOOK_BACK = timedelta(days=64 * 366)
+
+_SECOND = timedelta(seconds=1)
+
+NextUntil = Callable[[datetime, datetime], datetime | None]
+"""The first fire in (after, until], or None."""
+
+
+def last_before(next_until: NextUntil, before: datetime) -> datetime | None:
+    """The last fire earlier than ``before``, or None when `LOOK_BACK` and `EARLIEST` hold none.
+
+    Found by looking forward alone, so that looking back can neither invent nor lose an instant: a
+    fire is searched for from further and further back, then the stretch between it and ``before``
+    is halved until it is empty.
+    """
+    bound = _whole_seconds(before)
+    last = _some_fire_before(next_until, bound)
+    if last is None:
+        return None
+    end = bound  # no fire lies between end and bound
+    while last < end:
+        middle = last + (end - last) // _SECOND // 2 * _SECOND
+        fire = next_until(middle, bound - _SECOND)
+        if fire is None:
+            end = middle
+        else:
+            last = fire
+    return last
+
+
+def naive_utc(instant: datetime) -> datetime:
+    """An aware instant as naive UTC, within the calendar."""
+    if instant.tzinfo is None:
+        raise ValueError("an instant needs an offset; naive datetimes are wall times")
+    if instant <= EARLIEST:
+        return EARLIEST.replace(tzinfo=None)
+    if instant >= LATEST:
+        return LATEST.replace(tzinfo=None)
+    return instant.astimezone(UTC).replace(tzinfo=None)
+
+
+def _some_fire_before(next_until: NextUntil, end: datetime) -> datetime | None:
+    furthest = end - LOOK_BACK if end - EARLIEST > LOOK_BACK else EARLIEST
+    distance = timedelta(minutes=1)
+    while distance < end - furthest:
+        fire = next_until(end - distance, end - _SECOND)
+        if fire is not None:
+            return fire
+        distance *= 8
+    return next_until(furthest, end - _SECOND)
+
+
+def _whole_seconds(before: datetime) -> datetime:
+    """The first whole second that is not earlier; a fire is earlier than both or neither."""
+    moment = naive_utc(before)
+    if moment.microsecond:
+        moment = moment.replace(microsecond=0) + _SECOND
+    return moment.replace(tzinfo=UTC)

@@ -1,0 +1,143 @@
+"""The rules of a spec: each says when it fires, and knows nothing of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, runtime_checkable
+
+from pgcron_ha.model.cron import (
+    EARLIEST,
+    LATEST,
+    CronExpression,
+    DstPolicy,
+    count_fires,
+    next_fire,
+    previous_fire,
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@runtime_checkable
+class FireRule(Protocol):
+    """One line of a spec: it fires at whole seconds, at the same ones whoever asks."""
+
+    @property
+    def canonical(self) -> str:
+        """The line's text, the same for all spellings."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the person who wrote it."""
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first fire later than ``after``."""
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The last fire earlier than ``before``."""
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until: exact up to ``most``, else more."""
+
+
+@dataclass(frozen=True)
+class CronRule:
+    """A cron line in its zone."""
+
+    expression: CronExpression
+    timezone: str
+    dst: DstPolicy
+
+    @property
+    def canonical(self) -> str:
+        """The expression's canonical text."""
+        return self.expression.canonical
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The expression's notes."""
+        return self.expression.notes
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first fire later than ``after``."""
+        return next_fire(self.expression, self.timezone, after, self.dst)
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The last fire earlier than ``before``."""
+        return previous_fire(self.expression, self.timezone, before, self.dst)
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until: exact up to ``most``, else more."""
+        return count_fires(self.expression, self.timezone, after, until, self.dst, most)
+
+
+@dataclass(frozen=True)
+class IntervalRule:
+    """Every multiple of ``period`` before and after ``anchor``."""
+
+    period: timedelta
+    anchor: datetime
+    notes: tuple[str, ...] = ()
+
+    @property
+    def canonical(self) -> str:
+        """``every 1h30m``, with ``from`` and the instant in UTC when it is not the epoch."""
+        text = f"every {duration_text(self.period)}"
+        if self.anchor == EPOCH:
+            return text
+        return f"{text} from {self.anchor:%Y-%m-%dT%H:%M:%SZ}"
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first fire later than ``after``, or None beyond the calendar."""
+        if after >= LATEST:
+            return None
+        count = (max(after, EARLIEST) - self.anchor) // self.period + 1
+        return self._fire(count)
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The last fire earlier than ``before``, or None beyond the calendar."""
+        if before <= EARLIEST:
+            return None
+        count = -((self.anchor - min(before, LATEST)) // self.period) - 1
+        return self._fire(count)
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until, exact."""
+        start, end = max(after, EARLIEST), min(until, LATEST)
+        return max(0, (end - self.anchor) // self.period - (start - self.anchor) // self.period)
+
+    def _fire(self, count: int) -> datetime | None:
+        distance = count * self.period
+        if not EARLIEST - self.anchor <= distance <= LATEST - self.anchor:
+            return None
+        return self.anchor + distance
+
+
+@dataclass(frozen=True)
+class InstantRule:
+    """One instant, once."""
+
+    instant: datetime
+    canonical: str
+    notes: tuple[str, ...] = ()
+
+    def next(self, after: datetime) -> datetime | None:
+        """The instant, if it is later than ``after``."""
+        return self.instant if self.instant > after else None
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The instant, if it is earlier than ``before``."""
+        return self.instant if self.instant < before else None
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """1 or 0."""
+        return int(after < self.instant <= until)
+
+
+def duration_text(period: timedelta) -> str:
+    """A period as it is written in a spec, such as ``1h30m``."""
+    hours, seconds = divmod(period.seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    parts = ((period.days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number)

@@ -1,0 +1,102 @@
+"""One line of a spec: what it is, by its first word."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.model.cron import DstPolicy, parse_cron
+from pgcron_ha.model.exclusions import Exclusion, read_exclusion
+from pgcron_ha.model.recurrence import read_recurrence
+from pgcron_ha.model.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule
+from pgcron_ha.model.written_instants import read_instant
+
+SHORTEST_INTERVAL = timedelta(seconds=1)
+LONGEST_INTERVAL = timedelta(days=36_525)
+MOST_CHARACTERS = 256
+EXAMPLES = 'for example "0 9 * * mon-fri" or "every 90m"'
+
+_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A ``from`` or ``until`` line: the first or the last instant at which a spec may fire."""
+
+    name: str
+    instant: datetime
+    canonical: str
+
+
+def read_line(line: str, timezone: str, dst: DstPolicy) -> FireRule | Exclusion | Bound:
+    """Read a line that is not blank; raises `InvalidSpec`."""
+    words = line.split()
+    kind = words[0].lower()
+    if kind in ("not", "rrule", "at", "from", "until") and len(line) > MOST_CHARACTERS:
+        raise InvalidSpec(
+            f"the line has {len(line)} characters",
+            f"a line has at most {MOST_CHARACTERS}",
+            "write several lines",
+        )
+    if kind == "every":
+        return _interval(words)
+    if kind == "not":
+        return read_exclusion(words, timezone)
+    if kind == "rrule":
+        return read_recurrence(words, timezone, dst)
+    if kind in ("at", "from", "until"):
+        return _instant_line(words, timezone)
+    return CronRule(parse_cron(line), timezone, dst)
+
+
+def _instant_line(words: list[str], timezone: str) -> InstantRule | Bound:
+    kind = words[0].lower()
+    example = f'for example "{kind} 2026-12-24T18:00" or "{kind} 2026-12-24T17:00Z"'
+    if len(words) != 2:
+        raise InvalidSpec(
+            f'"{" ".join(words)[:60]}" is not an {kind} line',
+            f"it is written: {kind} <instant>",
+            example,
+        )
+    written = read_instant(words[1], timezone, example)
+    canonical = f"{kind} {written.canonical}"
+    if kind == "at":
+        return InstantRule(written.instant, canonical)
+    return Bound(kind, written.instant, canonical)
+
+
+def _interval(words: list[str]) -> IntervalRule:
+    if len(words) == 2:
+        return IntervalRule(_duration(words[1]), EPOCH)
+    if len(words) == 4 and words[2].lower() == "from":
+        example = 'for example "from 2026-01-01T00:10Z" or "from 2026-01-01T01:10:00+01:00"'
+        return IntervalRule(_duration(words[1]), read_instant(words[3], None, example).instant)
+    raise InvalidSpec(
+        "the interval is not complete" if len(words) < 4 else "the interval has words too many",
+        "an interval is: every <duration> [from <instant>]",
+        'for example "every 90m from 2026-01-01T00:10Z"',
+    )
+
+
+def _duration(text: str) -> timedelta:
+    match = _DURATION.fullmatch(text.lower())
+    if match is None or not text:
+        raise InvalidSpec(
+            f'"{text[:40]}" is not a duration',
+            "a duration has days, hours, minutes, seconds in this order, whole and not negative",
+            'for example "every 90m", "every 1h30m", "every 45s", "every 2d"',
+        )
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    shortest, longest = (
+        bound // timedelta(seconds=1) for bound in (SHORTEST_INTERVAL, LONGEST_INTERVAL)
+    )
+    if not shortest <= total <= longest:
+        raise InvalidSpec(
+            f'the interval "{text[:40]}" is too {"short" if total < shortest else "long"}',
+            f"an interval is 1 second to {LONGEST_INTERVAL.days} days long",
+            'for example "every 45s"',
+        )
+    return timedelta(seconds=total)
