@@ -20,7 +20,7 @@ CREATE TABLE pgcron.node (
   process_id int NOT NULL,
   version text NOT NULL,
   home text,
-  state text NOT NULL DEFAULT 'alive' CONSTRAINT a_node_is_alive_draining_or_dead CHECK (state IN ('alive', 'draining', 'dead')),
+  state text NOT NULL DEFAULT 'alive' CONSTRAINT a_node_is_alive_cordoned_draining_or_dead CHECK (state IN ('alive', 'cordoned', 'draining', 'dead')),
   beat_sequence bigint NOT NULL DEFAULT 0,
   lease_until timestamptz NOT NULL,
   lease_ttl interval NOT NULL CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK (lease_ttl BETWEEN '1 second' AND '5 minutes'),

@@ -118,7 +118,7 @@ BEGIN
       END IF;
     END IF;
   END IF;
-  IF EXISTS (SELECT FROM pgcron.node WHERE state = 'alive') THEN
+  IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
     PERFORM pg_notify(pgcron.channel(), 'schedule');
   END IF;
   RETURN NULL;

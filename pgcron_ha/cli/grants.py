@@ -30,9 +30,10 @@ _SCHEDULE = (
 )
 _VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters, error_groups"
 _READABLE = (
-    "cluster, node, offer, queue, lane_limit, timezone, schedule, cursor, schedule_version, run, "
-    "progress, occurrence, missed, occurrence_override, history, history_overflow, attempt, "
-    "dead_letter, log, retention, breaker, breaker_handler, diversion"
+    "cluster, node, cordon, offer, queue, lane_limit, timezone, schedule, cursor, "
+    "schedule_version, run, progress, occurrence, missed, occurrence_override, history, "
+    "history_overflow, attempt, dead_letter, log, retention, breaker, "
+    "breaker_handler, diversion"
 )
 
 _READ = (
@@ -62,6 +63,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT INSERT ON history, history_overflow TO",
         "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",
         "GRANT INSERT, UPDATE ON queue TO",
+        "GRANT INSERT, UPDATE ON cordon TO",
+        "GRANT UPDATE (state) ON node TO",
         "GRANT INSERT, UPDATE, DELETE ON lane_limit, breaker, breaker_handler TO",
         # A form that is sent twice is one operation.
         "GRANT SELECT, INSERT, UPDATE (run_id, expires_at) ON idempotency TO",

@@ -49,7 +49,7 @@ COMMANDS: dict[str, Subcommand] = {
     "breakers": Subcommand(
         "breakers:breakers_group", "Leave handlers that keep failing alone for a while."
     ),
-    "nodes": Subcommand("nodes:nodes_command", "List the nodes and their leases."),
+    "nodes": Subcommand("nodes:nodes_group", "List the nodes and their leases; drain them."),
     "status": Subcommand("status:status_command", "Show what the cluster does and what waits."),
     "doctor": Subcommand("doctor:doctor_command", "Check the database, the schema, the settings."),
     "grants": Subcommand("grants:grants_command", "Print the SQL that gives a role its rights."),

@@ -110,6 +110,7 @@ class Dispatcher(Service):
         self._idle_interval = poll_interval
         self._is_idle = False
         self._is_woken = False
+        self._is_cordoned = False
         self._may_have_retries = False
         self._full_claims = 0
         self._claims_begun = 0
@@ -144,6 +145,13 @@ class Dispatcher(Service):
         self._is_idle = False
         self.wake()
 
+    def may_take_runs(self, is_cordoned: bool) -> bool:
+        """Every beat says it; True when the node was cordoned until now."""
+        was_cordoned, self._is_cordoned = self._is_cordoned, is_cordoned
+        if was_cordoned != is_cordoned:
+            self.wake()
+        return was_cordoned and not is_cordoned
+
     def trust_notifications(self, are_heard: bool) -> None:
         """Whether notifications are known to arrive: then an idle node need not look as often."""
         self._idle_interval = self.interval * (IDLE_LOOKS if are_heard else 1)
@@ -161,6 +169,8 @@ class Dispatcher(Service):
     async def run_once(self) -> float | None:
         """One claim, or a look at what is due next."""
         if not self._session.may_claim():
+            if self._session.is_cordoned and self._runner.waiting:
+                await self._give_back("this node is cordoned")
             return self.interval
         if self._runner.waiting and monotonic() - self._progress_at > STALL_SECONDS:
             await self._give_back()
@@ -270,12 +280,10 @@ class Dispatcher(Service):
                 tokens=[row["token"] for row in rows],
             )
 
-    async def _give_back(self) -> None:
-        """What was claimed ahead of runs that last longer than those before: others may have
-        time for it.
-        """
+    async def _give_back(self, why: str = _STALLED) -> None:
+        """What was claimed ahead: others may have time for it."""
         self._pace.stall(monotonic())
-        await give_back(self._link, self._runner, self._runner.take_waiting(), _STALLED)
+        await give_back(self._link, self._runner, self._runner.take_waiting(), why)
 
     async def _look_ahead(self) -> float:
         due = [row for row in await self._heads.look() if row["is_due"]]

@@ -185,6 +185,7 @@ class Node:
                 "schedule": self._materializer.wake,
                 "cancel": self._session.beat_now,
                 "breaker": self._breakers.wake,
+                "node": self._session.beat_now,
             },
             self._dispatcher.trust_notifications,
         )
@@ -349,6 +350,8 @@ class Node:
             service.retry()
         self._reaper.observe(beat)
         self._breakers.observe(beat.breakers)
+        if self._dispatcher.may_take_runs(beat.is_cordoned):
+            self._janitor.wake()  # what was parked for want of this node
         result = reconcile(
             beat, self._runner.held(), self._unknown, self._dispatcher.claims_settled_at()
         )

@@ -26,6 +26,7 @@ class Beat:
     """incarnation → (beat sequence, time to live in seconds)"""
     breakers: tuple[str, ...] = ()
     """Names of the circuit breakers that are not closed."""
+    is_cordoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

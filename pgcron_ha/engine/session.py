@@ -23,7 +23,13 @@ from pgcron_ha.engine.reconcile import Beat
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.counters import COUNTERS
-from pgcron_ha.telemetry.events import LeaseEndangered, NodeFenced, NodeJoined, ServiceFailed
+from pgcron_ha.telemetry.events import (
+    LeaseEndangered,
+    NodeCordoned,
+    NodeFenced,
+    NodeJoined,
+    ServiceFailed,
+)
 from pgcron_ha.telemetry.log import emit
 
 BEATS_PER_LEASE: Final = 6
@@ -74,6 +80,8 @@ class Session(threading.Thread):
         self.lease = Lease(ttl)
         self.incarnation: UUID | None = None
         self.is_draining = False
+        self.is_cordoned = False
+        """Whether somebody wants this node to take nothing new, as the last beat said."""
         self.refusal: PgcronError | None = None
         """Why this node can't join at all (wrong schema, no rights); None while it can."""
         self._identity = identity
@@ -90,9 +98,8 @@ class Session(threading.Thread):
 
     def may_claim(self) -> bool:
         """Whether claims and handlers may begin, now."""
-        return (
-            self.incarnation is not None and not self.is_draining and self.lease.is_held(boottime())
-        )
+        takes_runs = not self.is_draining and not self.is_cordoned
+        return self.incarnation is not None and takes_runs and self.lease.is_held(boottime())
 
     def tick(self) -> None:
         """The engine's loop turns; called by it several times a lease."""
@@ -200,6 +207,9 @@ class Session(threading.Thread):
         self._acknowledge(sent)
         COUNTERS.renewals["ok"] += 1
         row = rows[0]
+        if row["is_cordoned"] != self.is_cordoned:
+            self.is_cordoned = row["is_cordoned"]
+            emit(NodeCordoned(self._identity.name, self.is_cordoned))
         peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
         self._hooks.beat(
             Beat(
@@ -209,6 +219,7 @@ class Session(threading.Thread):
                 frozenset(row["cancelled_ids"]),
                 {peer: (sequence, ttl) for peer, sequence, ttl in peers},
                 tuple(row["breakers"]),
+                row["is_cordoned"],
             )
         )
 

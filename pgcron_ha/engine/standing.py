@@ -41,4 +41,5 @@ class NodeLook:
             tuple(context.run_id for context in runner.contexts()),
             handlers,
             {name: link.opened for name, link in links.items()},
+            session.is_cordoned,
         )

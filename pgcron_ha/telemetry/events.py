@@ -41,6 +41,20 @@ class NodeJoined(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCordoned(Event):
+    """Somebody wants the node to take nothing new, or no longer does."""
+
+    node: str
+    is_cordoned: bool
+
+    def sentence(self) -> str:
+        """Says which of both."""
+        if self.is_cordoned:
+            return f"node {self.node!r} is cordoned: it takes nothing new and ends what it holds"
+        return f"node {self.node!r} is not cordoned any more: it takes runs again"
+
+
+@dataclass(frozen=True, slots=True)
 class NodeHasATwin(Event):
     """A living node of this name has the folder; this one took another."""
 

@@ -25,6 +25,8 @@ class Standing:
     handlers: int = 0
     connects: Mapping[str, int] = field(default_factory=dict)
     """How often each of its connections was made."""
+    is_cordoned: bool = False
+    """Whether somebody wants it to take nothing new; it is ready all the same: it does all else."""
 
     @property
     def not_ready_because(self) -> str | None:

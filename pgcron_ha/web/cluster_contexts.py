@@ -19,7 +19,7 @@ class NodeRow:
     facts: dict[str, Any]
     href: str
     state: str
-    """alive, draining, silent (its lease ran out), gone (left in order) or died."""
+    """alive, cordoned, draining, silent (its lease ran out), gone (left in order) or died."""
     lease_left: float | None
     """Seconds, at least 0; None for the dead."""
     handlers: tuple[tuple[str, str], ...]
@@ -29,6 +29,8 @@ class NodeRow:
     """Whether most living nodes have another version."""
     sentence: str | None
     """Why it ended, or what happens to it now."""
+    labels: tuple[str, ...] = ()
+    """Each as key=value."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class NodeView:
     """What it executes or holds ahead: rows of `nodes.node_runs`."""
     queues: tuple[tuple[str, str], ...]
     """Each with its address."""
+    cordon: str | None = None
+    """By whom and why it takes nothing new; None: it does."""
 
 
 @dataclass(frozen=True)

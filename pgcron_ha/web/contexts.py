@@ -82,17 +82,18 @@ class NodeLine:
 
     name: str
     state: str
-    """alive, draining, silent (no lease any more), gone (left in order) or died."""
+    """alive, cordoned, draining, silent (no lease any more), gone (left in order) or died."""
     lease_left: float | None
     """Seconds; None for the dead."""
     lease_ttl: float
     slots: int
     slots_used: int
     reason: str | None
-    """Why it ended."""
+    """Why it ended; of a cordoned one by whom it is, and why."""
     ended_at: datetime | None
     """For a silent one the end of its lease; None while it lives."""
     href: str
+    cordoned_at: datetime | None = None
 
 
 @dataclass(frozen=True)

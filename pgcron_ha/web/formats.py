@@ -58,6 +58,7 @@ STATES: Final[dict[str, Mark]] = {
     "snoozed": Mark("◷", "snoozed", "idle"),
     "lease_lost": Mark("✕", "lease lost", "late"),
     "alive": Mark("●", "alive", "ok"),
+    "cordoned": Mark("⊘", "cordoned", "late"),
     "draining": Mark("◐", "draining", "late"),
     "silent": Mark("◌", "silent", "late"),
     "gone": Mark("○", "gone", "idle"),

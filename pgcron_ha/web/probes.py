@@ -79,6 +79,7 @@ def _node(standing: Standing) -> dict[str, Any]:
         "incarnation": standing.incarnation,
         "not_ready_because": standing.not_ready_because,
         "is_draining": standing.is_draining,
+        "is_cordoned": standing.is_cordoned,
         "lease_seconds": round(standing.lease_seconds, 3),
         "slots": standing.slots,
         "executing": standing.executing,

@@ -48,6 +48,7 @@ PERMISSIONS: Final = frozenset(
         "queues:read",
         "queues:pause",
         "nodes:read",
+        "nodes:drain",
         "metrics:read",
     }
 )
@@ -85,6 +86,8 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("POST", "/queues/{name}/resume", "resume_queue", "queues:pause", queues.resume),
     WebRoute("GET", "/nodes", "nodes", "nodes:read", nodes.show_nodes),
     WebRoute("GET", "/nodes/{incarnation}", "node", "nodes:read", nodes.show_node),
+    WebRoute("POST", "/nodes/{incarnation}/cordon", "cordon", "nodes:drain", nodes.cordon),
+    WebRoute("POST", "/nodes/{incarnation}/uncordon", "uncordon", "nodes:drain", nodes.uncordon),
     WebRoute("GET", "/runs", "runs", "runs:read", runs.show_runs),
     WebRoute("GET", "/runs/{id}", "run", "runs:read", run.show_run),
     WebRoute("GET", "/runs/{id}/log", "run_log", "runs:logs", run_log.show_log),

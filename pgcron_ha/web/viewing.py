@@ -16,6 +16,8 @@ NOTICES: Final[dict[str, str]] = {
     "resumed": "Resumed: it fires again from now on.",
     "queue_paused": "Paused: nobody takes runs from this queue; what runs goes on.",
     "queue_resumed": "Resumed: its runs are taken again.",
+    "cordoned": "Cordoned: it takes nothing new; what it holds goes on.",
+    "uncordoned": "It takes runs again.",
     "cancelled": "Cancelled: it had not begun and never will.",
     "cancel_requested": "Its node was asked to stop it.",
     "finished": "It had ended already; nothing was changed.",

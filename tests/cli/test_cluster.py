@@ -267,3 +267,42 @@ def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> Non
     assert cli("lanes", "set", "a*b", "1").err.startswith("error: lane 'a*b' is not the name")
     assert "'many'" in cli("queues", "set", "slow", "--max-running", "many").err
     assert cli("enqueue", "py:x", "--lane", "*").err.startswith("error: lane '*' is not")
+
+
+def test_a_node_is_cordoned_drained_and_uncordoned(cli: Cli, execute: Execute) -> None:
+    insert_node(execute, "n1", "py:known")
+    cli("enqueue", "py:known")
+    execute(
+        "UPDATE pgcron.run SET state = 'running', attempt = 1, token = gen_random_uuid(), "
+        "fence = 1, claimed_at = now(), owner = (SELECT incarnation FROM pgcron.node)"
+    )
+
+    said = cli("nodes", "cordon", "n1", "--reason", "a new disk").out
+    assert said == "node 'n1' takes nothing new and holds 1 run (1 living process)\n"
+    [row] = cli("nodes", "--json").rows
+    assert (row["state"], row["cordon_reason"]) == ("cordoned", "a new disk")
+    late = cli("nodes", "drain", "n1", "--wait", "--timeout", "50ms")
+    assert (late.code, "still holds 1 run" in late.err) == (1, True)
+    execute("DELETE FROM pgcron.run")
+    assert cli("nodes", "drain", "n1", "--wait", "--json").rows == [
+        {"node": "n1", "is_cordoned": True, "living": 1, "runs": 0}
+    ]
+    said = cli("nodes", "uncordon", "n1").out
+    assert said == "node 'n1' takes runs again (1 living process)\n"
+    missing = cli("nodes", "cordon", "n2")
+    assert (missing.code, "node 'n2' does not exist" in missing.err) == (1, True)
+
+
+def test_a_run_and_a_schedule_may_require_labels(cli: Cli, execute: Execute) -> None:
+    cli("enqueue", "py:x", "--requires", "gpu=a100", "--requires", "ssd")
+    assert execute("SELECT requires FROM pgcron.run") == [(["gpu=a100", "ssd"],)]
+    put = ("schedules", "put", "job", "0 3 * * *", "py:x")
+    for given, kept in (
+        (["--requires", "gpu"], ["gpu"]),
+        ([], ["gpu"]),
+        (["--requires", ""], None),
+    ):
+        assert cli(*put, *given).code == 0
+        assert execute("SELECT requires FROM pgcron.schedule") == [(kept,)]
+    assert "is not a list of labels" in cli("enqueue", "py:x", "--requires", "gpu=").err
+    assert "needs gpu=a100, ssd: no live node that offers 'py:x'" in cli("status").out

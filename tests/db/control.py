@@ -48,6 +48,7 @@ async def join(
     queues: Sequence[str] = ("default",),
     lease_ttl: float = 60,
     labels: dict[str, str] | None = None,
+    name: str | None = None,
 ) -> Node:
     """A node with a living lease."""
     node = Node(uuid.uuid4(), handlers, queues)
@@ -55,7 +56,7 @@ async def join(
         connection,
         "join_node",
         incarnation=node.incarnation,
-        name=f"node-{node.incarnation.hex[:4]}",
+        name=name or f"node-{node.incarnation.hex[:4]}",
         host="here",
         process_id=1,
         version="0",

@@ -25,6 +25,19 @@ BEGIN
   RETURN true;
 END $$;
 
+CREATE FUNCTION pgcron.apply_cordons(node text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  UPDATE pgcron.node n SET state = CASE n.state WHEN 'alive' THEN 'cordoned' ELSE 'alive' END
+   WHERE n.incarnation = ANY(ARRAY(
+     SELECT e.incarnation FROM pgcron.node e
+      WHERE e.state IN ('alive', 'cordoned') AND (e.name = apply_cordons.node OR e.incarnation::text = apply_cordons.node)
+        AND (e.state = 'cordoned') <> EXISTS (SELECT FROM pgcron.cordon c WHERE c.lifted_at IS NULL AND c.node IN (e.name, e.incarnation::text))
+      ORDER BY e.incarnation FOR UPDATE));
+  PERFORM pg_notify(pgcron.channel(), 'node');
+END $$;
+
 CREATE FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -504,6 +517,23 @@ BEGIN
    WHERE b.name = close_breaker.name;
   PERFORM pg_notify(pgcron.channel(), 'breaker');
 END $$;
+
+CREATE FUNCTION pgcron.cordon_node(node text, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM pgcron.require_node(cordon_node.node);
+  INSERT INTO pgcron.cordon AS c (node, incarnation, reason, set_by)
+  VALUES (cordon_node.node, (SELECT n.incarnation FROM pgcron.node n WHERE n.incarnation::text = cordon_node.node), cordon_node.reason,
+          coalesce(cordon_node.actor, session_user))
+  ON CONFLICT (node) DO UPDATE SET reason = EXCLUDED.reason, set_by = EXCLUDED.set_by, lifted_by = NULL, lifted_at = NULL,
+    set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
+  PERFORM pgcron.apply_cordons(cordon_node.node);
+  RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state <> 'dead' AND (n.name = cordon_node.node OR n.incarnation::text = cordon_node.node));
+END $$;
+
+COMMENT ON FUNCTION pgcron.cordon_node(node text, reason text, actor text) IS 'The nodes of that name (until it is lifted, also after a restart), or the process of that incarnation, claim nothing more; what they hold goes on. Returns how many live.';
 
 CREATE FUNCTION pgcron.count_failures(handlers text[], run_ids bigint[], fences bigint[], errors text[]) RETURNS void
     LANGUAGE plpgsql
@@ -1972,6 +2002,17 @@ BEGIN
   RETURN found;
 END $$;
 
+CREATE FUNCTION pgcron.require_node(node text) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pgcron.node n WHERE n.name = require_node.node OR n.incarnation::text = require_node.node)
+     AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = require_node.node) THEN
+    PERFORM pgcron.refuse('PC010', format('node %L does not exist', left(node, 200)),
+      'A node is named by its name, or by the incarnation of one process; those that died are forgotten after a day.', '`pgcron-ha nodes` lists them.');
+  END IF;
+END $$;
+
 CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
     LANGUAGE plpgsql STABLE
     AS $$
@@ -2235,7 +2276,7 @@ BEGIN
       END IF;
     END IF;
   END IF;
-  IF EXISTS (SELECT FROM pgcron.node WHERE state = 'alive') THEN
+  IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
     PERFORM pg_notify(pgcron.channel(), 'schedule');
   END IF;
   RETURN NULL;
@@ -2354,6 +2395,27 @@ BEGIN
   PERFORM pg_notify(pgcron.end_channel(), OLD.id::text);
   RETURN NULL;
 END $$;
+
+CREATE FUNCTION pgcron.uncordon_node(node text, actor text DEFAULT NULL::text) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  whole text := (SELECT n.name FROM pgcron.node n JOIN pgcron.cordon c ON c.node = n.name AND c.lifted_at IS NULL
+                  WHERE n.incarnation::text = uncordon_node.node AND n.name <> uncordon_node.node);
+BEGIN
+  PERFORM pgcron.require_node(uncordon_node.node);
+  IF whole IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('node %L is cordoned by its name', uncordon_node.node), 'A cordon of a name holds for every process of that name.',
+                          format('Lift that of %L.', whole));
+  END IF;
+  UPDATE pgcron.cordon c SET lifted_at = now(), lifted_by = coalesce(uncordon_node.actor, session_user)
+   WHERE c.lifted_at IS NULL AND (c.node = uncordon_node.node OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = uncordon_node.node));
+  PERFORM pgcron.apply_cordons(uncordon_node.node);
+  RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node));
+END $$;
+
+COMMENT ON FUNCTION pgcron.uncordon_node(node text, actor text) IS 'The nodes of that name, or the process of that incarnation, claim runs again. Returns how many do.';
 
 CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamp with time zone) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -2513,6 +2575,20 @@ CREATE TABLE pgcron.cluster (
 );
 
 COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
+
+CREATE TABLE pgcron.cordon (
+    node text NOT NULL,
+    incarnation uuid,
+    reason text,
+    set_by text DEFAULT SESSION_USER NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    lifted_by text,
+    lifted_at timestamp with time zone,
+    CONSTRAINT a_cordon_has_a_reason_of_500_characters CHECK (((reason IS NULL) OR (length(reason) <= 500) OR pgcron.refuse('PC001'::text, format('the reason has %s characters'::text, length(reason)), 'A reason has at most 500 characters.'::text, 'Say it shorter.'::text))),
+    CONSTRAINT a_lifted_cordon_says_by_whom CHECK (((lifted_at IS NULL) = (lifted_by IS NULL)))
+);
+
+COMMENT ON TABLE pgcron.cordon IS 'Which nodes claim nothing: by a name, for every process of that name until it is lifted, or by the incarnation of one process.';
 
 CREATE VIEW pgcron.dead_letters AS
  SELECT run_id,
@@ -2686,7 +2762,7 @@ CREATE TABLE pgcron.node (
     ended_because text,
     CONSTRAINT a_dead_node_says_when_and_why CHECK (((state = 'dead'::text) = ((ended_at IS NOT NULL) AND (ended_because IS NOT NULL)))),
     CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK (((lease_ttl >= '00:00:01'::interval) AND (lease_ttl <= '00:05:00'::interval))),
-    CONSTRAINT a_node_is_alive_draining_or_dead CHECK ((state = ANY (ARRAY['alive'::text, 'draining'::text, 'dead'::text]))),
+    CONSTRAINT a_node_is_alive_cordoned_draining_or_dead CHECK ((state = ANY (ARRAY['alive'::text, 'cordoned'::text, 'draining'::text, 'dead'::text]))),
     CONSTRAINT a_node_name_has_1_to_200_characters CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT node_labels_are_words CHECK ((pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)))
 )
@@ -2705,27 +2781,41 @@ CREATE TABLE pgcron.offer (
 COMMENT ON TABLE pgcron.offer IS 'Which handlers a node offers.';
 
 CREATE VIEW pgcron.nodes AS
- SELECT incarnation,
-    name,
-    host,
-    process_id,
-    version,
-    state,
-    lease_until,
-    lease_ttl,
-    ((state <> 'dead'::text) AND (lease_until > now())) AS has_lease,
-    slots,
-    slots_used,
-    queues,
+ SELECT n.incarnation,
+    n.name,
+    n.host,
+    n.process_id,
+    n.version,
+    n.state,
+    n.lease_until,
+    n.lease_ttl,
+    ((n.state <> 'dead'::text) AND (n.lease_until > now())) AS has_lease,
+    n.slots,
+    n.slots_used,
+    n.queues,
     ( SELECT array_agg(o.handler ORDER BY o.handler) AS array_agg
            FROM pgcron.offer o
           WHERE (o.incarnation = n.incarnation)) AS handlers,
-    is_idle,
-    started_at,
-    ended_at,
-    ended_because,
-    labels
-   FROM pgcron.node n;
+    n.is_idle,
+    n.started_at,
+    n.ended_at,
+    n.ended_because,
+    n.labels,
+    c.set_at AS cordoned_at,
+    c.set_by AS cordoned_by,
+    c.reason AS cordon_reason
+   FROM (pgcron.node n
+     LEFT JOIN LATERAL ( SELECT e.node,
+            e.incarnation,
+            e.reason,
+            e.set_by,
+            e.set_at,
+            e.lifted_by,
+            e.lifted_at
+           FROM pgcron.cordon e
+          WHERE ((e.lifted_at IS NULL) AND (e.node = ANY (ARRAY[n.name, (n.incarnation)::text])))
+          ORDER BY e.set_at
+         LIMIT 1) c ON ((n.state <> 'dead'::text)));
 
 CREATE TABLE pgcron.occurrence (
     schedule_id bigint NOT NULL,
@@ -3073,6 +3163,9 @@ ALTER TABLE ONLY pgcron.breaker
 ALTER TABLE ONLY pgcron.cluster
     ADD CONSTRAINT cluster_pkey PRIMARY KEY (one);
 
+ALTER TABLE ONLY pgcron.cordon
+    ADD CONSTRAINT cordon_pkey PRIMARY KEY (node);
+
 ALTER TABLE ONLY pgcron.cursor
     ADD CONSTRAINT cursor_pkey PRIMARY KEY (schedule_id);
 
@@ -3207,6 +3300,9 @@ CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXE
 
 ALTER TABLE ONLY pgcron.breaker_handler
     ADD CONSTRAINT breaker_handler_breaker_fkey FOREIGN KEY (breaker) REFERENCES pgcron.breaker(name) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.cordon
+    ADD CONSTRAINT cordon_incarnation_fkey FOREIGN KEY (incarnation) REFERENCES pgcron.node(incarnation) ON DELETE CASCADE;
 
 ALTER TABLE ONLY pgcron.cursor
     ADD CONSTRAINT cursor_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;

@@ -14,6 +14,7 @@ import pytest
 
 from pgcron_ha import App
 from pgcron_ha.config import Settings, load_settings, read_sources
+from pgcron_ha.db.overview import why_parked
 from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Context
@@ -320,3 +321,45 @@ async def _count_history(connection: Connection, count: int) -> bool:
 
 async def _is_idle(connection: Connection) -> bool:
     return bool(await connection.fetchval("SELECT bool_and(is_idle) FROM pgcron.node"))
+
+
+async def test_a_cordoned_node_ends_what_it_runs_and_gives_the_rest_back(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    async with living(settings(slots=1), handlers) as node:
+        runs = await control.enqueue(connection, 2, handler="py:waits")
+        await until("one runs", lambda: len(handlers.calls) == 1)
+        await connection.execute("SELECT pgcron.cordon_node('n1', 'a new disk', 'ann')")
+        await until("the node knows", lambda: node.session.is_cordoned)
+        later = await control.enqueue(connection, handler="py:fine")
+        await until("it waits for others", is_in(connection, runs[1], "ready"))
+        assert not node.session.may_claim()
+        assert node.look().is_cordoned
+        assert node.look().not_ready_because is None
+
+        handlers.go_on.set()
+        await until("what ran ends", is_in(connection, runs[0], "succeeded"))
+        assert [run for run in runs + later if run in handlers.calls] == runs[:1]
+
+        await connection.execute("SELECT pgcron.uncordon_node('n1', 'ann')")
+        for run in (runs[1], *later):
+            await until("the others run", is_in(connection, run, "succeeded"))
+
+
+async def test_only_a_node_with_the_labels_runs_what_requires_them(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    async with living(settings(), handlers):
+        run = await handlers.app.enqueue("fine", requires={"gpu": "a100"}, conn=connection)
+        parked = "SELECT hold FROM pgcron.run WHERE id = $1"
+
+        async def is_parked() -> bool:
+            return bool(await connection.fetchval(parked, run) == "unserved")
+
+        await until("nobody has them", is_parked)
+        said = await why_parked(connection, run)
+        assert said is not None
+        assert said.startswith("needs gpu=a100: no live node that offers 'py:fine'")
+
+    async with living(settings(labels=["gpu=a100"]), handlers):
+        await until("somebody has them", is_in(connection, run, "succeeded"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from pgcron_ha.errors import Conflict, NotFound
 from tests.simulation.tables import NodeRow, Row, Tables, seconds
 
 
@@ -27,6 +28,7 @@ class NodeStatements(Tables):
         self.nodes[incarnation] = NodeRow(
             incarnation, name, home, lease_ttl, until, slots, list(queues), labels=labels
         )
+        self._apply_cordons(self.nodes[incarnation])
         return [Row(now=self.now())]
 
     def offer_handlers(self, *, incarnation: UUID, handlers: Sequence[str]) -> list[Row]:
@@ -55,8 +57,10 @@ class NodeStatements(Tables):
         node.lease_until = self.now() + seconds(node.lease_ttl)
         node.beat_sequence += 1
         node.slots_used = slots_used
-        if is_draining:
+        if is_draining or node.state == "draining":
             node.state = "draining"
+        else:
+            self._apply_cordons(node)
         mine = sorted(
             (run for run in self.runs.values() if run.owner == incarnation), key=lambda r: r.id
         )
@@ -74,6 +78,7 @@ class NodeStatements(Tables):
                 peer_sequences=[peer.beat_sequence for peer in peers],
                 peer_ttls=[peer.lease_ttl for peer in peers],
                 breakers=[],
+                is_cordoned=node.state == "cordoned",
             )
         ]
 
@@ -101,6 +106,45 @@ class NodeStatements(Tables):
 
     def forget_diversions(self, *, at_most: int) -> list[Row]:
         return []
+
+    def cordon_node(self, *, node: str, reason: str | None, actor: str | None) -> list[Row]:
+        self._require_node(node)
+        self.cordons.add(node)
+        named = self._named(node)
+        self.notify("node")
+        return [Row(cordon_node=len(named))]
+
+    def uncordon_node(self, *, node: str, actor: str | None) -> list[Row]:
+        self._require_node(node)
+        for one in self.nodes.values():
+            if str(one.incarnation) == node and one.name in self.cordons:
+                raise Conflict(f"node {node} is cordoned by its name")
+            if one.name == node:
+                self.cordons.discard(str(one.incarnation))
+        self.cordons.discard(node)
+        named = self._named(node)
+        self.notify("node")
+        return [Row(uncordon_node=sum(one.state == "alive" for one in named))]
+
+    def _named(self, node: str) -> list[NodeRow]:
+        """The living of that name, or of that incarnation, as their cordons want them."""
+        named = [
+            one
+            for one in self.nodes.values()
+            if one.state != "dead" and node in (one.name, str(one.incarnation))
+        ]
+        for one in named:
+            if one.state != "draining":
+                self._apply_cordons(one)
+        return named
+
+    def _apply_cordons(self, node: NodeRow) -> None:
+        is_cordoned = bool(self.cordons & {node.name, str(node.incarnation)})
+        node.state = "cordoned" if is_cordoned else "alive"
+
+    def _require_node(self, node: str) -> None:
+        if not any(node in (one.name, str(one.incarnation)) for one in self.nodes.values()):
+            raise NotFound(f"node {node} does not exist")
 
     def say_idle(self, *, incarnation: UUID, is_idle: bool) -> list[Row]:
         node = self.nodes.get(incarnation)

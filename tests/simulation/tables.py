@@ -225,6 +225,7 @@ class Tables:
     nodes: dict[UUID, NodeRow] = field(default_factory=dict)
     offers: set[tuple[UUID, str]] = field(default_factory=set)
     paused_queues: set[str] = field(default_factory=set)
+    cordons: set[str] = field(default_factory=set)
     queue_limits: dict[str, float] = field(default_factory=dict)
     lane_limits: dict[str, int | None] = field(default_factory=dict)
     rates: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)

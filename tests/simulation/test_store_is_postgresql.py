@@ -263,6 +263,15 @@ class Calls(RuleBasedStateMachine):
         note = {"note": None} if verb == "pause_queue" else {}
         self.both.call(verb, name=queue, actor="you", **note)
 
+    @precondition(lambda self: self.nodes)
+    @rule(which=few, verb=st.sampled_from(["cordon_node", "uncordon_node"]), by_name=st.booleans())
+    def a_node_is_cordoned_or_not(self, which: int, verb: str, by_name: bool) -> None:
+        incarnation = self._node(which)
+        given = {"reason": None} if verb == "cordon_node" else {}
+        node = f"n{incarnation.int}" if by_name else str(incarnation)
+        self.both.call(verb, node=node, actor="you", **given)
+        self.both.compare_tables()
+
     # What nodes do.
 
     @precondition(lambda self: self.nodes)

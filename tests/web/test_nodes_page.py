@@ -145,3 +145,38 @@ async def test_what_a_node_says_of_itself_harms_nothing(
     assert "<script>alert" not in page.text
     assert "\x1b" not in page.text
     assert "\u202e" not in page.text
+
+
+async def test_a_node_is_cordoned_and_uncordoned_by_its_page(
+    full_site: Site, full_database: str
+) -> None:
+    connection = await asyncpg.connect(full_database)
+    find = "SELECT incarnation::text FROM pgcron.node WHERE name = 'berlin-1'"
+    page = f"/nodes/{await connection.fetchval(find)}"
+    assert "Cordon</button>" in (await full_site.get(page)).text
+
+    done = await full_site.post(f"{page}/cordon", reason="a new <disk>")
+    assert done.status_code == 303
+    shown = (await full_site.get(done.headers["location"])).text
+    assert "Cordoned: it takes nothing new" in shown
+    assert "a new &lt;disk&gt;" in shown
+    assert "Uncordon</button>" in shown
+    assert "cordoned" in (await full_site.get("/nodes?state=cordoned")).text
+    assert "Node berlin-1" in (await full_site.get("/")).text
+    query = "SELECT set_by, reason, lifted_by FROM pgcron.cordon"
+    [(set_by, reason, _)] = await connection.fetch(query)
+    assert (bool(set_by), reason) == (True, "a new <disk>")
+
+    assert (await full_site.post(f"{page}/uncordon")).status_code == 303
+    assert [row["lifted_by"] for row in await connection.fetch(query)] == [set_by]
+    assert "Cordon</button>" in (await full_site.get(page)).text
+    missing = "/nodes/00000000-0000-0000-0000-000000000000/cordon"
+    assert (await full_site.post(missing)).status_code == 404
+    await connection.close()
+
+
+async def test_labels_of_nodes_are_shown(full_site: Site, full_database: str) -> None:
+    labels = "UPDATE pgcron.node SET labels = $1 WHERE name = 'berlin-1'"
+    await execute(full_database, labels, '{"gpu": "a100"}')
+
+    assert "<code>gpu=a100</code>" in (await full_site.get("/nodes")).text

@@ -1,8 +1,9 @@
 -- name: join_node
 -- A new incarnation; its row is its lease.
-INSERT INTO pgcron.node (incarnation, name, host, process_id, version, home, lease_ttl, lease_until, slots, queues, labels)
+INSERT INTO pgcron.node (incarnation, name, host, process_id, version, home, lease_ttl, lease_until, slots, queues, labels, state)
 VALUES (:incarnation, :name, :host, :process_id, :version, :home, make_interval(secs => :lease_ttl::float8),
-        now() + make_interval(secs => :lease_ttl::float8), :slots, :queues, :labels::text::jsonb)
+        now() + make_interval(secs => :lease_ttl::float8), :slots, :queues, :labels::text::jsonb,
+        CASE WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = :name::text AND c.lifted_at IS NULL) THEN 'cordoned' ELSE 'alive' END)
 RETURNING now() AS now;
 
 -- name: bury_predecessors
@@ -34,11 +35,13 @@ RETURNING epoch, quarantine_until;
 
 -- name: beat
 -- One statement answers: is my lease renewed (no row: this incarnation is dead for ever), which runs are mine and which of
--- them are to stop, and how the peers' leases stand.
+-- them are to stop, how the peers' leases stand, and whether somebody wants this node to take nothing new.
 WITH renewed AS (
   UPDATE pgcron.node SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
-         state = CASE WHEN :is_draining THEN 'draining' ELSE state END
-  WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation)
+         state = CASE WHEN :is_draining OR state = 'draining' THEN 'draining'
+                      WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node IN (node.name, node.incarnation::text) AND c.lifted_at IS NULL) THEN 'cordoned'
+                      ELSE 'alive' END
+  WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation, state)
 SELECT now() AS now,
        ARRAY(SELECT r.id FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS run_ids,
        ARRAY(SELECT r.token FROM pgcron.run r WHERE r.owner = renewed.incarnation AND r.state = 'running' ORDER BY r.id) AS tokens,
@@ -46,7 +49,8 @@ SELECT now() AS now,
        ARRAY(SELECT n.incarnation FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peers,
        ARRAY(SELECT n.beat_sequence FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_sequences,
        ARRAY(SELECT extract(epoch FROM n.lease_ttl)::float8 FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_ttls,
-       ARRAY(SELECT b.name FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name) AS breakers
+       ARRAY(SELECT b.name FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name) AS breakers,
+       renewed.state = 'cordoned' AS is_cordoned
 FROM renewed;
 
 -- name: say_idle

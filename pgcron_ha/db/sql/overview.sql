@@ -93,7 +93,8 @@ ORDER BY 1 LIMIT :limit::int;
 
 -- name: list_nodes
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
-       n.slots, n.slots_used, n.queues, n.handlers, n.started_at, n.ended_at, n.ended_because, n.labels
+       n.slots, n.slots_used, n.queues, n.handlers, n.started_at, n.ended_at, n.ended_because, n.labels,
+       n.cordoned_at, n.cordoned_by, n.cordon_reason
 FROM pgcron.nodes n WHERE :also_dead::boolean OR n.state <> 'dead'
 ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 

@@ -27,6 +27,7 @@ def causes(
     found = [
         *_cluster(visit, facts),
         *_missing_nodes(visit, nodes),
+        *_cordoned(visit, nodes),
         *_failing(visit, judged),
         *_unserved(visit, facts),
         *_others(visit, judged),
@@ -65,7 +66,7 @@ def _cluster(visit: Visit, facts: Facts) -> Iterator[Attention]:
 
 def _missing_nodes(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
     href = visit.link("nodes")
-    if not any(node.state in ("alive", "draining") for node in nodes):
+    if not any(node.state in ("alive", "cordoned", "draining") for node in nodes):
         yield Attention(
             "✕",
             "none",
@@ -76,7 +77,7 @@ def _missing_nodes(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attentio
             "Nothing fires and nothing runs.",
             "Start one: pgcron-ha node",
         )
-    alive = {node.name for node in nodes if node.state == "alive"}
+    alive = {node.name for node in nodes if node.state in ("alive", "cordoned")}
     for node in nodes:
         if node.state in ("silent", "died") and node.name not in alive:
             mark = state_mark(node.state)
@@ -84,6 +85,24 @@ def _missing_nodes(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attentio
             what = f"Node {node.name}"
             yield Attention(
                 mark.glyph, mark.word, "late", what, node.href, node.ended_at, why, None
+            )
+
+
+def _cordoned(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
+    """Nodes that take nothing new: one that is forgotten so is missed when work piles up."""
+    mark = state_mark("cordoned")
+    takes_work = any(node.state == "alive" for node in nodes)
+    for node in nodes:
+        if node.state == "cordoned":
+            yield Attention(
+                mark.glyph,
+                mark.word,
+                "idle" if takes_work else "late",
+                f"Node {node.name}",
+                node.href,
+                node.cordoned_at,
+                f"It takes nothing new, by word of {short(node.reason or 'somebody')}.",
+                None if takes_work else "No other node takes runs: uncordon it, or start another.",
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,17 +11,18 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from pgcron_ha.db import cordons
 from pgcron_ha.db.pages import nodes as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.cluster_contexts import NodeRow, NodesView, NodeView
 from pgcron_ha.web.contexts import FilterChip
-from pgcron_ha.web.formats import duration, plain, plural
+from pgcron_ha.web.formats import duration, plain, plural, short
 from pgcron_ha.web.pages.overview import node_state
 from pgcron_ha.web.visit import Visit
 
-STATES: Final = ("alive", "draining", "silent", "dead")
+STATES: Final = ("alive", "cordoned", "draining", "silent", "dead")
 _FILTERS: Final[tuple[str, ...]] = ("state", "queue", "handler")
 
 
@@ -71,8 +73,50 @@ async def show_node(visit: Visit) -> Response:
         raise NoSuchNode(given, [(_near_name(row), _href(visit, row)) for row in near])
     row = _row(visit, node, snapshot.now, None)
     queues = tuple((queue, visit.link("queue", name=queue)) for queue in node["queues"])
-    view = NodeView(row=row, runs=runs, queues=queues)
+    by = [node["cordoned_by"], short(node["cordon_reason"] or "")]
+    view = NodeView(
+        row=row,
+        runs=runs,
+        queues=queues,
+        cordon=": ".join(filter(None, by)) if node["cordoned_at"] else None,
+    )
     return visit.page("node.html", view, snapshot, title=plain(node["name"]), section="nodes")
+
+
+async def cordon(visit: Visit) -> Response:
+    """It takes nothing new: every process of its name, until that is lifted; ``reason`` is kept."""
+    given = visit.segment("incarnation")
+    reason = (await visit.form("reason")).get("reason")
+
+    async def work(connection: Connection) -> None:
+        node, _ = await _named(connection, visit.schema, given)
+        await cordons.cordon_node(connection, node, reason, actor=visit.actor, schema=visit.schema)
+
+    await visit.act(work)
+    return visit.redirect("node", {"done": "cordoned"}, incarnation=given)
+
+
+async def uncordon(visit: Visit) -> Response:
+    """It takes runs again."""
+    given = visit.segment("incarnation")
+    await visit.form()
+
+    async def work(connection: Connection) -> None:
+        name, is_cordoned_alone = await _named(connection, visit.schema, given)
+        node = given if is_cordoned_alone else name
+        await cordons.uncordon_node(connection, node, actor=visit.actor, schema=visit.schema)
+
+    await visit.act(work)
+    return visit.redirect("node", {"done": "uncordoned"}, incarnation=given)
+
+
+async def _named(connection: Connection, schema: str, given: str) -> tuple[str, bool]:
+    """The node's name, and whether the cordon that was set first is of this process alone."""
+    incarnation = _incarnation(given)
+    node = incarnation and await ask.node(connection, incarnation, schema=schema)
+    if not node:
+        raise NoSuchNode(given, [])
+    return node["name"], bool(node["is_cordoned_alone"])
 
 
 async def read_listing(connection: Connection, schema: str, given: dict[str, str]) -> Listing:
@@ -132,6 +176,7 @@ def _row(visit: Visit, facts: dict[str, Any], now: datetime, usual: str | None) 
     left = (facts["lease_until"] - now).total_seconds()
     state = node_state({**facts, "lease_left": left})
     names = facts["handler_names"]
+    labels = json.loads(facts["labels"])
     return NodeRow(
         facts=facts,
         href=_href(visit, facts),
@@ -141,6 +186,7 @@ def _row(visit: Visit, facts: dict[str, Any], now: datetime, usual: str | None) 
         more_handlers=facts.get("handlers", len(names)) - len(names),
         has_other_version=usual is not None and facts["version"] != usual,
         sentence=_sentence(facts, state, left),
+        labels=tuple(f"{key}={value}" for key, value in labels.items()),
     )
 
 
@@ -149,6 +195,10 @@ def _sentence(facts: dict[str, Any], state: str, left: float) -> str | None:
     if state == "silent":
         held = f"; a living one declares it dead and takes over {plural(runs, 'run')}"
         return f"Its lease ran out {duration(-left)} ago{held if runs else ''}."
+    if state == "cordoned":
+        by = ": ".join(filter(None, [facts["cordoned_by"], short(facts["cordon_reason"] or "")]))
+        rest = f"finishes {plural(runs, 'run')}" if runs else "holds no run: it is drained"
+        return f"It takes nothing new{f', by word of {by}' if by else ''}; it {rest}."
     if state == "draining":
         return f"It takes nothing new and finishes {plural(runs, 'run')}." if runs else "It leaves."
     if state == "died":

@@ -115,7 +115,7 @@ async def read_facts(connection: Connection, schema: str, length: timedelta) -> 
 
 
 def node_state(row: dict[str, Any]) -> str:
-    """alive, draining, silent (its lease ran out), gone (it left in order) or died."""
+    """alive, cordoned, draining, silent (its lease ran out), gone (left in order) or died."""
     if row["state"] == "dead":
         return "died" if "lease" in (row["ended_because"] or "") else "gone"
     if row["lease_left"] <= 0:
@@ -222,6 +222,7 @@ def future_fires(
 
 def _node_line(visit: Visit, row: dict[str, Any]) -> NodeLine:
     state = node_state(row)
+    by = ": ".join(filter(None, [row["cordoned_by"], row["cordon_reason"]]))
     return NodeLine(
         name=row["name"],
         state=state,
@@ -229,9 +230,10 @@ def _node_line(visit: Visit, row: dict[str, Any]) -> NodeLine:
         lease_ttl=row["lease_ttl"],
         slots=row["slots"],
         slots_used=row["slots_used"],
-        reason=row["ended_because"],
+        reason=by if row["cordoned_at"] else row["ended_because"],
         ended_at=row["lease_until"] if state == "silent" else row["ended_at"],
         href=visit.link("node", incarnation=row["incarnation"]),
+        cordoned_at=row["cordoned_at"],
     )
 
 

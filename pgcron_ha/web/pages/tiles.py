@@ -86,13 +86,16 @@ def _nodes(visit: Visit, facts: Facts, nodes: Sequence[NodeLine]) -> Tile:
     alive = [node for node in nodes if node.state == "alive"]
     silent = sum(node.state == "silent" for node in nodes)
     draining = sum(node.state == "draining" for node in nodes)
+    cordoned = sum(node.state == "cordoned" for node in nodes)
     died = sum(node.state == "died" for node in nodes)
     href = visit.link("nodes")
     slots = f"{sum(n.slots_used for n in alive)} of {sum(n.slots for n in alive)} slots used"
-    extra = [f"{count} {word}" for count, word in ((draining, "draining"), (silent, "silent"))]
+    others = ((cordoned, "cordoned"), (draining, "draining"), (silent, "silent"))
+    extra = [f"{count} {word}" for count, word in others]
     note = ", ".join([slots, *(text for text in extra if not text.startswith("0"))])
     if not alive:
-        return _tile("Nodes", "0", "fail", "none", "nothing fires, nothing runs", href=href)
+        idle = "nothing new runs" if cordoned else "nothing fires, nothing runs"
+        return _tile("Nodes", "0", "fail", "none", idle, href=href)
     if silent or died:
         return _tile("Nodes", number(len(alive)), "late", "lost one", note, unit="alive", href=href)
     return _tile("Nodes", number(len(alive)), "ok", "ok", note, unit="alive", href=href)
