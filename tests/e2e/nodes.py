@@ -14,7 +14,10 @@ from typing import Any, Self
 
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.evidence import VARIABLE, Evidence
+from tests.e2e.nursery import Nursery, NurseryProcess, is_gone
 from tests.waiting import wait_for
+
+__all__ = ["CHECKOUT", "Cluster", "NodeProcess", "children_of", "descendants_of", "is_gone", "send"]
 
 CHECKOUT = Path(__file__).parents[2]
 HANDLERS = "tests.e2e.handlers:app"
@@ -27,11 +30,22 @@ _PROGRAM = Path(__file__).with_name("program.py")
 class NodeProcess:
     """One ``pgcron-ha node``. Its log is read as events."""
 
-    def __init__(self, name: str, command: list[str], environment: dict[str, str], log: Path):
+    def __init__(
+        self,
+        name: str,
+        command: list[str],
+        environment: dict[str, str],
+        log: Path,
+        nursery: Nursery | None = None,
+    ) -> None:
         self.name = name
         self.log = log
         self.killed_at: float | None = None
         self.started_at = boottime()
+        self.process: subprocess.Popen[bytes] | NurseryProcess
+        if nursery is not None:
+            self.process = nursery.start(command[3:], environment, log)
+            return
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 command,
@@ -112,6 +126,8 @@ class Cluster:
         self.folder = folder
         self.evidence = Evidence(folder / "evidence")
         self.nodes: list[NodeProcess] = []
+        self.nursery: Nursery | None = None
+        """Where nodes begin from now on; else each begins as an interpreter of its own."""
         self.configuration = folder / "pgcron-ha.toml"
         self.configuration.write_text(
             _CONFIGURATION.format(
@@ -147,7 +163,7 @@ class Cluster:
             }
         )
         log = self.folder / f"{name}.{len(self.nodes)}.log"
-        node = NodeProcess(name, command, environment, log)
+        node = NodeProcess(name, command, environment, log, self.nursery)
         self.nodes.append(node)
         return node
 
@@ -195,15 +211,6 @@ def children_of(pid: int) -> list[int]:
 def descendants_of(pid: int) -> list[int]:
     children = children_of(pid)
     return children + [each for child in children for each in descendants_of(child)]
-
-
-def is_gone(pid: int) -> bool:
-    """A zombie is gone: whoever inherited it may be slow to look."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return True
-    return stat.rpartition(")")[2].split()[0] in "ZX"
 
 
 def send(pid: int, number: signal.Signals) -> None:

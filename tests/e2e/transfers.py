@@ -17,13 +17,14 @@ from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e import evidence
 from tests.e2e.ledger import Connection, enqueue
-from tests.e2e.nodes import Cluster
+from tests.e2e.nodes import Cluster, NodeProcess
+from tests.e2e.nursery import Nursery
 from tests.waiting import until
 
 APP: Final = "tests.e2e.transfers:app"
 ACCOUNTS: Final = 20
 BALANCE: Final = 1000
-NODES: Final = ("a", "b", "c")
+NODES: Final = ("a", "b", "c", "d", "e")  # enough that one is at work while others begin
 
 app = App()
 
@@ -99,6 +100,19 @@ async def play(
     """
     chance = random.Random(seed)
     await connection.execute(_TABLES)
+    with Nursery(__name__) as cluster.nursery:
+        return await _play(cluster, connection, chance, count, seconds, pause, most_kills)
+
+
+async def _play(
+    cluster: Cluster,
+    connection: Connection,
+    chance: random.Random,
+    count: int,
+    seconds: float,
+    pause: float,
+    most_kills: int | None,
+) -> Report:
     nodes = {name: cluster.start(name, app=APP) for name in NODES}
     began = boottime()
     await _enqueue(connection, chance, count, seconds)
@@ -108,15 +122,15 @@ async def play(
             ahead = timedelta(seconds=seconds * number / others)
             await _ask(connection, "py:effect", ahead, {}, delivery=delivery)
     kills = turns = 0
+    first = boottime()
     while not await _is_over(connection):
         turns += 1
-        due = began + pause * turns
-        await until("the next kill", partial(_is_past, due), deadline=pause + 60)
-        name = chance.choice(NODES)
-        may_kill = most_kills is None or kills < most_kills
-        if may_kill and nodes[name].has_joined():  # else it has not even begun; its turn comes
-            nodes[name].kill9()
-            nodes[name] = cluster.spawn(name, app=APP)
+        await until("the next kill", partial(_is_past, first + pause * turns), deadline=pause + 60)
+        if most_kills is None or kills < most_kills:
+            victim = await until("one is at work", partial(_at_work, nodes, chance), deadline=60)
+            assert victim is not None
+            victim.kill9()
+            nodes[victim.name] = cluster.spawn(victim.name, app=APP)
             kills += 1
         assert boottime() < began + 20 * seconds + 120, "it does not end"
     return await _judge(cluster, connection, count, others, kills, boottime() - began)
@@ -146,6 +160,12 @@ async def _enqueue(
                 args["isolation"] = chance.choice(["repeatable_read", "serializable"])
         ahead = timedelta(seconds=seconds * number / count)
         await _ask(connection, handler, ahead, args, delivery="transactional")
+
+
+def _at_work(nodes: dict[str, NodeProcess], chance: random.Random) -> NodeProcess | None:
+    """One of those that have joined; the others are about to."""
+    joined = [node for node in nodes.values() if node.has_joined()]
+    return chance.choice(joined) if joined else None
 
 
 def _is_past(instant: float) -> bool:
