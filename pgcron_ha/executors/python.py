@@ -22,6 +22,7 @@ from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.capture import capture, current_run
 from pgcron_ha.executors.child_pool import ChildPool, ChildProgram, isolations_of
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
+from pgcron_ha.executors.copies import end_copy, watch_for_copies
 from pgcron_ha.executors.coroutines import go_on
 from pgcron_ha.executors.event_loops import new_event_loop
 from pgcron_ha.executors.failures import outcome_of_error, outcome_of_result
@@ -95,6 +96,7 @@ class PythonExecutor:
         if isolated:
             assert children is not None
             self._children = ChildPool(children, isolated, self._end_isolated, max_threads)
+        watch_for_copies(self)
 
     def handlers(self) -> frozenset[str]:
         """The full names of the registered functions."""
@@ -138,6 +140,14 @@ class PythonExecutor:
         self._lease.deadline = deadline
         if self._children is not None:
             self._children.renew_lease(deadline)
+
+    def become_a_copy(self) -> None:
+        """This is a process that a handler forked: it ends when it leaves its handler, or waits."""
+        self._done = end_copy
+        for context in self._live:
+            context._transaction = None  # its connection is the node's
+        if threading.get_ident() == self._loop_thread.ident:
+            self._loop.call_soon(end_copy)
 
     async def close(self, grace: float) -> None:
         """Stop all; after ``grace`` abandon what remains.

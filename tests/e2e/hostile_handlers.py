@@ -91,6 +91,42 @@ def leaves_a_daemon(ctx: Context, path: str) -> None:
 
 
 @in_every_way
+def returns_twice(ctx: Context, path: str) -> str:
+    """Forks, and forgets to end the child."""
+    return "the child" if _forked(path) else "the handler"
+
+
+@in_every_way
+def finds_the_disk_full(ctx: Context) -> None:
+    with open("/dev/full", "w") as file:
+        file.write("no room for it")
+
+
+@app.handler("forks_and_waits")
+async def forks_and_waits(ctx: Context, path: str) -> None:
+    if _forked(path):
+        await asyncio.sleep(60)
+
+
+@app.handler("forks_in_a_transaction")
+async def forks_in_a_transaction(ctx: Context, path: str) -> None:
+    async with ctx.connection() as own:
+        await own.execute("INSERT INTO public.effect VALUES ($1)", ctx.run_id)
+        _forked(path)
+
+
+def _forked(path: str) -> bool:
+    """Whether this is the child, whose process id stands there by then."""
+    if os.fork() == 0:
+        with open(path, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        return True
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return False
+
+
+@in_every_way
 def closes_its_pipes(ctx: Context) -> None:
     sys.stdout.close()
     sys.stderr.close()

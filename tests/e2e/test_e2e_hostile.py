@@ -118,6 +118,7 @@ async def test_a_node_survives_what_python_handlers_do(
         f"py:interrupts.{kind}": ("dead", "KeyboardInterrupt"),
         f"py:raises_what_nobody_catches.{kind}": ("dead", "Unheard"),
         f"py:recurses.{kind}": ("dead", "RecursionError"),
+        f"py:finds_the_disk_full.{kind}": ("dead", "OSError"),
     }
     if kind == "process":
         expected |= {
@@ -145,6 +146,32 @@ async def test_a_node_survives_what_python_handlers_do(
         again = cluster.start("a", app=APP, lease_ttl=f"{TTL_SECONDS}s")
         assert not again.events("NodeHasATwin")
         send(daemon, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_process_that_a_handler_forks_and_lets_return_is_no_second_node(
+    cluster: Cluster, connection: Connection, tmp_path: Path, kind: str
+) -> None:
+    node = cluster.start("a", app=APP, lease_ttl=f"{TTL_SECONDS}s")
+    await connection.execute("CREATE TABLE public.effect (run bigint)")
+    paths = [tmp_path / str(number) for number in range(6)]
+    async with bystanders(cluster, connection):
+        runs = []
+        for path in paths[:4]:
+            runs += await enqueue(connection, f"py:returns_twice.{kind}", args={"path": str(path)})
+        runs += await enqueue(connection, "py:forks_and_waits", args={"path": str(paths[4])})
+        runs += await enqueue(
+            connection, "py:forks_in_a_transaction", args={"path": str(paths[5])},
+            delivery="transactional",
+        )  # fmt: skip
+        rows = await ended(connection, *runs)
+        copies = [int(path.read_text()) for path in paths]
+        await until("no copy lives", lambda: all(map(is_gone, copies)))
+    told = [(row["outcome"], row["attempt"], row["result"]) for row in rows]
+    assert told == [("succeeded", 1, '"the handler"')] * 4 + [("succeeded", 1, None)] * 2
+    assert await connection.fetchval("SELECT count(*) FROM public.effect") == 1
+    still_the_same(node)
+    assert not node.events("RunFenced")
 
 
 async def test_a_node_survives_what_programs_do(

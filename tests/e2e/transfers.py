@@ -5,12 +5,15 @@ The judge counts rows that nothing keeps unique, and evidence outside the databa
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
+
+import asyncpg
 
 from pgcron_ha.client import App
 from pgcron_ha.executors.context import Context
@@ -24,6 +27,7 @@ from tests.waiting import until
 APP: Final = "tests.e2e.transfers:app"
 ACCOUNTS: Final = 20
 BALANCE: Final = 1000
+EFFECT_SECONDS: Final = 0.05  # so that some are killed in the middle of it
 NODES: Final = ("a", "b", "c", "d", "e")  # enough that one is at work while others begin
 
 app = App()
@@ -61,6 +65,7 @@ def plain_transfer(context: Context, source: int, target: int, amount: int) -> N
 async def effect(context: Context) -> None:
     with evidence.executing(context):
         print("an effect outside")
+        await asyncio.sleep(EFFECT_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -115,17 +120,12 @@ async def _play(
 ) -> Report:
     nodes = {name: cluster.start(name, app=APP) for name in NODES}
     began = boottime()
-    await _enqueue(connection, chance, count, seconds)
     others = count // 10
-    for delivery in ("at_least_once", "at_most_once"):
-        for number in range(others):
-            ahead = timedelta(seconds=seconds * number / others)
-            await _ask(connection, "py:effect", ahead, {}, delivery=delivery)
+    asking = asyncio.create_task(_ask_for_all(cluster.dsn, chance, count, others, seconds))
     kills = turns = 0
-    first = boottime()
-    while not await _is_over(connection):
+    while not (asking.done() and await _is_over(connection)):
         turns += 1
-        await until("the next kill", partial(_is_past, first + pause * turns), deadline=pause + 60)
+        await until("the next kill", partial(_is_past, began + pause * turns), deadline=pause + 60)
         if most_kills is None or kills < most_kills:
             victim = await until("one is at work", partial(_at_work, nodes, chance), deadline=60)
             assert victim is not None
@@ -133,7 +133,22 @@ async def _play(
             nodes[victim.name] = cluster.spawn(victim.name, app=APP)
             kills += 1
         assert boottime() < began + 20 * seconds + 120, "it does not end"
+    await asking
     return await _judge(cluster, connection, count, others, kills, boottime() - began)
+
+
+async def _ask_for_all(
+    dsn: str, chance: random.Random, count: int, others: int, seconds: float
+) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await _enqueue(connection, chance, count, seconds)
+        for delivery in ("at_least_once", "at_most_once"):
+            for number in range(others):
+                ahead = timedelta(seconds=seconds * number / others)
+                await _ask(connection, "py:effect", ahead, {}, delivery=delivery)
+    finally:
+        await connection.close()
 
 
 async def _ask(
