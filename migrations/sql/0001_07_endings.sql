@@ -240,7 +240,7 @@ BEGIN
       LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e;
 END $$;
 
--- running -> ready, dead, lost, cancelled
+-- running -> ready, dead, lost, cancelled, succeeded
 -- By anybody, level-triggered: whatever runs under a session that is not alive. Rows somebody else is ending are skipped. The row
 -- is locked by its token: when a row has changed since the snapshot, PostgreSQL re-checks the join's condition but keeps the join's
 -- missing or dead node, so a run that was reaped and claimed anew meanwhile would be taken from its living owner.
@@ -263,13 +263,10 @@ BEGIN
     held AS MATERIALIZED (
       SELECT o.* FROM pgcron.run r JOIN orphaned o ON o.id = r.id AND o.token = r.token ORDER BY r.id FOR UPDATE OF r SKIP LOCKED)
     SELECT e.run_id, e.verdict FROM (
-      SELECT array_agg(o.id) ids, array_agg('lease_lost'::text) kinds, array_agg(true) retryables, array_agg(NULL::float8) retry_afters,
-             array_agg('LeaseLost'::text) error_classes,
-             array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
-             array_agg(NULL::text) tracebacks, array_agg('LeaseLost'::text) causes, array_agg(NULL::text) fingerprints,
+      SELECT array_agg(o.id) ids, array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
              array_agg(o.node_name) node_names
         FROM held o) g,
-      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
+      LATERAL pgcron.end_orphans(g.ids, g.errors, g.node_names) e
      WHERE g.ids IS NOT NULL;
 END $$;
-COMMENT ON FUNCTION pgcron.reap_runs(int) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once) or cancelled.';
+COMMENT ON FUNCTION pgcron.reap_runs(int) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once), cancelled, or as the service that was called has answered.';

@@ -28,6 +28,7 @@ SCRIPTS = (
     "0001_14_dead_letters",
     "0001_15_awaited_runs",
     "0001_16_breakers",
+    "0001_17_callbacks",
 )
 
 

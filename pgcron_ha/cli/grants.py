@@ -12,7 +12,7 @@ from pgcron_ha.config import Settings
 from pgcron_ha.db.statements import in_schema
 from pgcron_ha.errors import InvalidInput
 
-PARTS = ("producer", "scheduler", "operator", "viewer", "service")
+PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks")
 
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
@@ -72,6 +72,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "viewer": _READ,
     # Who works for a run that a node executes: no table, and nothing without the claim's token.
     "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run TO",),
+    # What takes callbacks: no table, and nothing without a callback's token.
+    "callbacks": ("GRANT EXECUTE ON FUNCTION answer_callback TO",),
 }
 _MOST_CHARACTERS = 63
 
@@ -85,8 +87,8 @@ def grants_command(settings: Settings, part: str, role: str) -> None:
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
-    own transaction. A role may have several parts. Nodes connect as the role that migrated, which
-    owns the tables and makes their partitions.
+    own transaction. callbacks: take what called services say. A role may have several parts. Nodes
+    connect as the role that migrated, which owns the tables and makes their partitions.
     """
     for statement in statements(part, role, settings.schema):
         click.echo(statement)

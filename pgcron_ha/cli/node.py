@@ -7,7 +7,7 @@ import importlib.metadata
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -32,6 +32,7 @@ own 5 ms are a part of every start and claim that follows a burst of short runs.
 @click.option("--lease-ttl", metavar="DURATION", help="The lease's time to live, such as 15s.")
 @click.option("--state-directory", metavar="DIRECTORY", help="Where the node keeps its lock.")
 @click.option("--web", metavar="HOST:PORT", help="Serve the pages, too, on this machine's address.")
+@click.option("--callbacks", metavar="HOST:PORT", help="Take services' callbacks there, too.")
 def node_command(
     name: str | None,
     apps: tuple[str, ...],
@@ -41,6 +42,7 @@ def node_command(
     lease_ttl: str | None,
     state_directory: str | None,
     web: str | None,
+    callbacks: str | None,
 ) -> int:
     """Run a node until it is told to stop.
 
@@ -56,31 +58,42 @@ def node_command(
         "node.lease_ttl": lease_ttl,
         "node.state_directory": state_directory,
         "web.listen": web,
+        "web.callbacks": callbacks,
     }
-    return run_node(command_context().load(flags), with_web=web is not None)
+    serves = Serves(pages=web is not None, callbacks=callbacks is not None)
+    return run_node(command_context().load(flags), serves)
 
 
-def run_node(settings: Settings, *, with_web: bool = False) -> int:
+class Serves(NamedTuple):
+    """What a node's process serves beside its work."""
+
+    pages: bool = False
+    callbacks: bool = False
+
+
+def run_node(settings: Settings, serves: Serves = Serves()) -> int:
     """Runs a node with these settings in this process; returns the exit code."""
     log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
     apps = [load_app(place) for place in settings.node.apps]
-    run(live(settings, apps, with_web=with_web))
+    run(live(settings, apps, serves))
     return 0
 
 
-async def live(settings: Settings, apps: list[App], *, with_web: bool = False) -> None:
+async def live(settings: Settings, apps: list[App], serves: Serves) -> None:
     """One node from its start to its end in order, which a signal begins; the pages go last."""
     node = Node(settings, apps, installed_version())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stop)
-    if not with_web:
+    if not any(serves):
         await node.run()
         return
-    from pgcron_ha.cli.web import beside, web_server  # a node alone loads no web framework
+    from pgcron_ha.cli.web import beside, callback_server, web_server
 
-    async with beside(web_server(settings, node.look)):
+    servers = [web_server(settings, node.look)] if serves.pages else []
+    servers += callback_server(settings) if serves.callbacks else []
+    async with beside(*servers):
         await node.run()
 
 

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 @click.command("web")
 @click.option("--listen", metavar="HOST:PORT", help="An address of this machine; port 0: any.")
-def web_command(listen: str | None) -> int:
+@click.option("--callbacks", metavar="HOST:PORT", help="Take services' callbacks there, too.")
+def web_command(listen: str | None, callbacks: str | None) -> int:
     """Serve the pages, the probes and the metrics.
 
-    There is no login: only this machine can connect. SIGTERM and SIGINT stop it.
+    There is no login: only this machine can connect. Callbacks of services that runs have called
+    are taken at an address of their own, where there are no pages. SIGTERM and SIGINT stop it.
     """
-    settings = command_context().load({"web.listen": listen})
+    settings = command_context().load({"web.listen": listen, "web.callbacks": callbacks})
     log.set_up(settings.log.format, settings.log.level)
     run(serve(settings))
     return 0
@@ -36,10 +38,12 @@ def web_command(listen: str | None) -> int:
 async def serve(settings: Settings) -> None:
     """Serves until a signal."""
     server = web_server(settings)
+    callbacks = callback_server(settings)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
-    await server.run()
+    async with beside(*callbacks):
+        await server.run()
 
 
 def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
@@ -61,12 +65,28 @@ def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
     return server
 
 
+def callback_server(settings: Settings) -> list[WebServer]:
+    """The one that takes callbacks at ``web.callbacks`` and listens already, if that is set; its
+    address is printed. Raises ConfigError as `web_server`.
+    """
+    if settings.web.callbacks is None:
+        return []
+    from pgcron_ha.web.callbacks import create_callback_app
+    from pgcron_ha.web.serving import WebServer
+
+    app = create_callback_app(settings.required_dsn(), schema=settings.schema)
+    server = WebServer(app, settings.web.callbacks, may_be_reached=True)
+    click.echo(f"taking callbacks at {server.url}")
+    return [server]
+
+
 @asynccontextmanager
-async def beside(server: WebServer) -> AsyncIterator[None]:
+async def beside(*servers: WebServer) -> AsyncIterator[None]:
     """Serves as long as the context lasts: a node's work does not depend on its pages."""
-    serving = asyncio.create_task(server.run())
+    serving = [asyncio.create_task(server.run()) for server in servers]
     try:
         yield
     finally:
-        server.stop()
-        await asyncio.gather(serving, return_exceptions=True)
+        for server in servers:
+            server.stop()
+        await asyncio.gather(*serving, return_exceptions=True)

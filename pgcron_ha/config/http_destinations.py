@@ -28,6 +28,9 @@ DEFAULT_CONNECTIONS: Final = 10
 MAX_CONNECTIONS: Final = 1_000
 MAX_POLL_SECONDS: Final = 3600.0
 MAX_URL_CHARACTERS: Final = 4_000
+COMPLETIONS: Final = ("answer", "poll", "callback")
+CALLBACK_PLACEHOLDERS: Final = ("callback_url", "callback_token")
+"""What the body of a destination with callbacks may name beside its placeholders."""
 
 EVERYTHING: Final[tuple[Network, ...]] = (
     ipaddress.ip_network("0.0.0.0/0"),
@@ -74,8 +77,10 @@ class HttpDestination:
 
     `body` None: the run's args as JSON where the method has a body; False: none; a text; or what
     becomes JSON. `timeout` (the whole run), `request_timeout` (one exchange) and `poll` (the
-    pause between two looks at work that the service accepted) are seconds. `allow_private` are
-    the networks that are no public ones and may be connected to all the same.
+    pause between two looks at work that the service accepted) are seconds. `completion` is how a
+    run ends that the service answers with 202: as that ``answer``, as the service says when it is
+    asked (``poll``), or as it says by a ``callback``. `allow_private` are the networks that are
+    no public ones and may be connected to all the same.
     """
 
     name: str
@@ -92,6 +97,7 @@ class HttpDestination:
     discard: Statuses = ()
     check: AnswerCheck | None = None
     poll: float | None = None
+    completion: Literal["answer", "poll", "callback"] = "answer"
     connections: int = DEFAULT_CONNECTIONS
     allow_private: tuple[Network, ...] = ()
     ca_file: str | None = None
@@ -136,6 +142,7 @@ class _HttpTable(CapabilityTable):
             discard=self._statuses("discard", ()),
             check=self._check(),
             poll=self.seconds("poll", MAX_POLL_SECONDS),
+            completion=self._completion(placeholders),
             connections=self.integer("connections", DEFAULT_CONNECTIONS, 1, MAX_CONNECTIONS),
             allow_private=private,
             ca_file=self._ca_file(),
@@ -146,6 +153,20 @@ class _HttpTable(CapabilityTable):
         if destination.method == "HEAD" and destination.check is not None:
             self.refuse("check", "an answer to HEAD has no body")
         return destination
+
+    def _completion(self, placeholders: Mapping[str, str]) -> Literal["answer", "poll", "callback"]:
+        asks = "poll" in self.table
+        given = self.table.get("completion", "poll" if asks else "answer")
+        if given not in COMPLETIONS:
+            self.refuse("completion", f"'{given}': expected one of {', '.join(COMPLETIONS)}")
+        elif given == "poll" and not asks:
+            self.refuse("completion", "'poll' needs poll, the pause between two questions")
+        elif given != "poll" and asks:
+            self.refuse("completion", f"'{given}' does not go with poll")
+        for name in CALLBACK_PLACEHOLDERS if given == "callback" else ():
+            if name in placeholders:
+                self.refuse(f"placeholders.{name}", "is made for each run, and not the run's arg")
+        return given  # type: ignore[return-value]
 
     def _url(self, placeholders: Mapping[str, str]) -> str:
         url = self.text("url")
@@ -203,7 +224,9 @@ class _HttpTable(CapabilityTable):
         if body is True or not isinstance(body, str | dict | list | bool | None):
             self.refuse("body", "expected a string, a table or list that becomes JSON, or false")
             return None
-        for name in sorted(_names_in(body) - placeholders.keys()):
+        is_called_back = self.table.get("completion") == "callback"
+        made = CALLBACK_PLACEHOLDERS if is_called_back else ()
+        for name in sorted(_names_in(body) - placeholders.keys() - {*made}):
             self.refuse("body", f"'{{{name}}}' is not declared in placeholders")
         if not _is_json(body):
             self.refuse("body", "JSON has no dates, times, infinities and NaN")

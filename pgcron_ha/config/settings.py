@@ -23,6 +23,8 @@ from pgcron_ha.config.values import (
     TextList,
     address,
     directory,
+    optional_address,
+    optional_base_url,
 )
 from pgcron_ha.errors import ConfigError
 
@@ -58,9 +60,11 @@ class LogSettings:
 
 @dataclass(frozen=True)
 class WebSettings:
-    """Where the pages are served."""
+    """Where the pages are served, and where services that were called call back."""
 
     listen: Address
+    callbacks: Address | None = None
+    public_url: str | None = None
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,20 @@ SETTINGS: tuple[Setting, ...] = (
         "127.0.0.1:8420",
         "Where `pgcron-ha web` serves its pages; only this machine's own addresses, as there is"
         " no login.",
+    ),
+    Setting(
+        "web.callbacks",
+        optional_address,
+        None,
+        "Where `pgcron-ha web` takes callbacks of called services, and nothing else; any address,"
+        " as each of them needs its token.",
+    ),
+    Setting(
+        "web.public_url",
+        optional_base_url,
+        None,
+        "How services reach web.callbacks, through whatever stands before it:"
+        " https://jobs.example.com.",
     ),
 )
 

@@ -181,6 +181,26 @@ def address(raw: object) -> Address:
     return Address(found[1].strip("[]"), int(found[2]))
 
 
+def optional_address(raw: object) -> Address | None:
+    """As `address`; None for none."""
+    return None if raw is None else address(raw)
+
+
+def optional_base_url(raw: object) -> str | None:
+    """Read ``https://jobs.example.com`` or ``https://example.com/jobs``, without the last slash;
+    None for none.
+    """
+    if raw is None:
+        return None
+    pattern = (
+        r"https?://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,253})(:[0-9]{1,5})?(/[\w.~/-]{0,200})?"
+    )
+    text = raw.strip() if isinstance(raw, str) else ""
+    if not re.fullmatch(pattern, text, re.ASCII):
+        raise ValueError("a URL without user and query, such as https://jobs.example.com")
+    return text.rstrip("/")
+
+
 def directory(raw: object) -> Path:
     """An absolute path; ``~`` is this user's home."""
     path = Path(str(raw)).expanduser() if isinstance(raw, str | Path) and str(raw) else Path()

@@ -69,6 +69,7 @@ class Janitor(Service):
         await self._link.rows("forget_keys", at_most=BATCH)
         await self._link.rows("forget_progress", at_most=BATCH)
         await self._link.rows("forget_diversions", at_most=BATCH)
+        await self._link.rows("forget_callbacks", at_most=BATCH)
         await self._link.rows("forget_nodes")
         await self._link.rows("forget_missed")
         try:

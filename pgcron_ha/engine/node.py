@@ -36,7 +36,7 @@ from pgcron_ha.engine.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.standing import NodeLook
 from pgcron_ha.engine.strangers import settle_strangers
 from pgcron_ha.engine.watch import Watch
-from pgcron_ha.engine.workforce import build_executors, finishing_handlers
+from pgcron_ha.engine.workforce import build_executors, callbacks_came, finishing_handlers
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Executor, Interrupted, StopReason
 from pgcron_ha.executors.masking import remember_password
@@ -186,6 +186,7 @@ class Node:
                 "cancel": self._session.beat_now,
                 "breaker": self._breakers.wake,
                 "node": self._session.beat_now,
+                "callback": partial(callbacks_came, self._executors),
             },
             self._dispatcher.trust_notifications,
         )

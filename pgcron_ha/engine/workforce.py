@@ -77,6 +77,14 @@ def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str
     return shell | frozenset(name for name, each in handlers if each.on_lease_loss == FINISH)
 
 
+def callbacks_came(executors: Mapping[str, Executor]) -> None:
+    """The database says that a service has called back, perhaps for a run of this node."""
+    if "http" in executors:
+        from pgcron_ha.engine.http_services import tell_executor
+
+        tell_executor(executors["http"])
+
+
 def _add_configured(
     executors: dict[str, Executor], settings: Settings, workplace: Callable[[str], Workplace]
 ) -> None:
@@ -88,9 +96,9 @@ def _add_configured(
             settings.shell, place.done, place.feed, place.sink, place.inherit, place.directory
         )
     if settings.http:
-        from pgcron_ha.executors.http import HttpExecutor  # and the client library with it
+        from pgcron_ha.engine.http_services import http_executor  # and the client library with it
 
-        executors["http"] = HttpExecutor(settings.http, workplace("http"))
+        executors["http"] = http_executor(settings, workplace("http"))
     kinds = {*settings.plugins, *settings.node.executors}
     if kinds:
         from pgcron_ha.executors.plugins import load_plugin

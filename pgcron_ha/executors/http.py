@@ -25,6 +25,7 @@ from pgcron_ha.executors.context import Context, StopReason
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.http_address import AddressRefused
 from pgcron_ha.executors.http_answer import outcome_of_answer
+from pgcron_ha.executors.http_callback import Callback, CallbackDesk
 from pgcron_ha.executors.http_client import HttpClient, Origin, TooManyRedirects, tls_context
 from pgcron_ha.executors.http_operation import Operation
 from pgcron_ha.executors.http_request import authorization_header, render_request
@@ -43,7 +44,14 @@ class HttpExecutor(TaskExecutor):
     Raises `ConfigError` for a secret or a file of certificates that can't be read.
     """
 
-    def __init__(self, destinations: Mapping[str, HttpDestination], workplace: Workplace) -> None:
+    def __init__(
+        self,
+        destinations: Mapping[str, HttpDestination],
+        workplace: Workplace,
+        desk: CallbackDesk | None = None,
+    ) -> None:
+        """``desk`` must be given if a destination has callbacks."""
+        self._desk = desk
         self._destinations = {f"http:{each.name}": each for each in destinations.values()}
         self._tls = _tls_contexts(destinations)
         for each in destinations.values():
@@ -70,25 +78,56 @@ class HttpExecutor(TaskExecutor):
         """Close the idle connections."""
         for client in self._clients.values():
             await client.close()
+        if self._desk is not None:
+            await self._desk.shut()
+
+    def callbacks_came(self) -> None:
+        """A service has called back, perhaps for a run of this executor. Thread-safe."""
+        if self._desk is not None:
+            self._post(self._desk.ring)
 
     async def _attempt(self, destination: HttpDestination, context: Context) -> Outcome:
-        masker = Masker(())
+        if self._desk is None or destination.completion != "callback":
+            return await self._exchange(destination, context)
+        callback = await self._desk.open(context)
         try:
-            request = render_request(destination, context)
+            outcome = await self._exchange(destination, context, callback)
+        except asyncio.CancelledError:
+            told = await callback.close()
+            if told is None:
+                raise
+            return told  # the service was quicker than the stop
+        finally:
+            self._desk.forget(callback)
+        if isinstance(outcome, Failed):  # unless the service has told another end
+            return await callback.close() or outcome
+        return outcome
+
+    async def _exchange(
+        self, destination: HttpDestination, context: Context, callback: Callback | None = None
+    ) -> Outcome:
+        secrets = [] if callback is None else [callback.token]
+        try:
+            request = render_request(destination, context, callback)
             if destination.auth is not None:
                 secret = destination.auth.secret.read()
                 remember_secret(secret)
                 name, value = authorization_header(destination.auth, secret)
-                masker = Masker((secret, value.rpartition(" ")[2]))
+                secrets += [secret, value.rpartition(" ")[2]]
                 request = replace(request, headers={**request.headers, name: value})
         except ConfigError as error:
             return Failed("SecretUnreadable", bounded_text(error.message), error.detail)
         except PgcronError as error:
             return Failed("InvalidInput", bounded_text(error.message), error.detail, retry=False)
         client = self._client(destination)
+        masker = Masker(secrets)
+        if callback is not None:
+            callback.masker = masker
         try:
             context.check()
             answer = await client.exchange(request)
+            if callback is not None and answer.status == _ACCEPTED:
+                return await callback.wait()
             if destination.poll is not None and answer.status == _ACCEPTED:
                 operation = Operation(destination, client, context, masker, context.check)
                 return await operation.follow(answer)

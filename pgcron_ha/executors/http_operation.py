@@ -22,7 +22,6 @@ the same ``Idempotency-Key`` and a higher ``Pgcron-Fence``.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,19 +46,13 @@ from pgcron_ha.executors.http_client import HttpAnswer, HttpClient, TooManyRedir
 from pgcron_ha.executors.http_request import HttpRequest
 from pgcron_ha.executors.outcome import Failed, Outcome
 from pgcron_ha.executors.secret_forms import Masker
+from pgcron_ha.executors.work_words import BADLY, GOES_ON, WELL, failure_text, plain_word
 
 MAX_LOST_ANSWERS: Final = 10
 """In a row, before the work is given up."""
 
 MAX_PAUSE_SECONDS: Final = 300.0
 """The longest pause between two questions that a service may ask for."""
-
-_GOES_ON = {
-    *("notstarted", "accepted", "pending", "queued"),
-    *("running", "inprogress", "processing"),
-}
-_WELL = {"succeeded", "success", "completed", "done"}
-_BADLY = {"failed", "failure", "error", "cancelled", "canceled"}
 
 
 class Operation:
@@ -136,14 +129,14 @@ class Operation:
         except NotJson:
             document = None
         status = document.get("status") if isinstance(document, dict) else None
-        word = _plain(status) if isinstance(status, str) else ""
-        if isinstance(document, dict) and word in _GOES_ON:
+        word = plain_word(status) if isinstance(status, str) else ""
+        if isinstance(document, dict) and word in GOES_ON:
             self._show_progress(document)
             return None
-        if isinstance(document, dict) and word in _WELL:
+        if isinstance(document, dict) and word in WELL:
             self._context.log(f"the work has ended: {word}")
             return outcome_of_document(document.get("result"), self._context)
-        if isinstance(document, dict) and word in _BADLY:
+        if isinstance(document, dict) and word in BADLY:
             return _failure(document, word)
         return outcome_of_answer(self._destination, answer, self._context, self._masker)
 
@@ -153,16 +146,9 @@ class Operation:
             self._context.progress(max(0.0, min(float(done), 100.0)), 100)
 
 
-def _plain(word: str) -> str:
-    return word.lower().replace(" ", "").replace("-", "").replace("_", "")
-
-
 def _failure(document: dict[str, Any], word: str) -> Failed:
-    error = document.get("error")
-    if isinstance(error, dict):
-        error = error.get("message", error)
-    text = error if isinstance(error, str) else json.dumps(error)
-    message = f"the work has ended: {word}" + (f" ({text})" if error is not None else "")
     return Failed(
-        "OperationFailed", bounded_text(message), retry=document.get("retry") is not False
+        "OperationFailed",
+        bounded_text(failure_text(document.get("error"), word)),
+        retry=document.get("retry") is not False,
     )

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlsplit
 from uuid import UUID
 
@@ -37,7 +37,16 @@ class HttpRequest:
     content: bytes | None
 
 
-def render_request(destination: HttpDestination, context: Context) -> HttpRequest:
+class CalledBack(Protocol):
+    """Where the service calls back: as headers, and as what the body may name."""
+
+    def headers(self) -> Mapping[str, str]: ...  # noqa: D102
+    def texts(self) -> Mapping[str, str]: ...  # noqa: D102
+
+
+def render_request(
+    destination: HttpDestination, context: Context, callback: CalledBack | None = None
+) -> HttpRequest:
     """The request of a run, without what authorizes it.
 
     Raises `InvalidInput` for an arg nothing is made of, a placeholder without arg, a value that is
@@ -52,6 +61,10 @@ def render_request(destination: HttpDestination, context: Context) -> HttpReques
         for name, pattern in destination.placeholders.items()
     }
     headers = {"User-Agent": "pgcron-ha", **run_headers(context)}
+    made: Mapping[str, str] = {}
+    if callback is not None:
+        made = callback.texts()
+        headers |= callback.headers()
     headers |= _title_case(destination.headers)
     content: bytes | None = None
     if sends_args:
@@ -59,10 +72,10 @@ def render_request(destination: HttpDestination, context: Context) -> HttpReques
         content = _json(args)
     elif isinstance(destination.body, str):
         headers.setdefault("Content-Type", "text/plain; charset=utf-8")
-        content = _text(destination.body, texts, headers["Content-Type"]).encode()
+        content = _text(destination.body, {**texts, **made}, headers["Content-Type"]).encode()
     elif destination.body not in (None, False):
         headers.setdefault("Content-Type", "application/json")
-        content = _json(_filled(destination.body, texts, args))
+        content = _json(_filled(destination.body, {**texts, **made}, {**args, **made}))
     return HttpRequest(destination.method, _url(destination.url, texts), headers, content)
 
 

@@ -25,9 +25,13 @@ _MOST_HEAD_BYTES: Final = 16 * 1024
 class WebServer:
     """Serves one application on one address of this machine. `run` lives until `stop`."""
 
-    def __init__(self, app: ASGIApp, listen: Address) -> None:
-        """Listens at once, so that the address is known. ConfigError if it can't be."""
-        require_loopback(listen)
+    def __init__(self, app: ASGIApp, listen: Address, *, may_be_reached: bool = False) -> None:
+        """Listens at once, so that the address is known. ConfigError if it can't be.
+
+        `may_be_reached` from other machines, too: only for what asks each caller for a proof.
+        """
+        if not may_be_reached:
+            require_loopback(listen)
         self._socket = _listen(listen)
         self.address = Address(listen.host, self._socket.getsockname()[1])
         self._server = _Server(

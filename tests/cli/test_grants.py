@@ -140,3 +140,24 @@ def test_a_service_shows_a_claims_token_and_nothing_else(
     assert refusal.value.sqlstate == "PC012"
     assert refused(service("enqueue", "py:x"))
     assert refused(service("runs", "list"))
+
+
+def test_what_takes_callbacks_answers_and_nothing_else(
+    granted: Callable[[str], As], database: str, role: str
+) -> None:
+    taker = granted("callbacks")
+
+    with psycopg.connect(dsn_of(role, database)) as connection:
+        row = connection.execute(
+            "SELECT pgcron.answer_callback(1, 1, sha256('x'), 'succeeded')"
+        ).fetchone()
+        assert row == ("unknown",)
+        for forbidden in (
+            "SELECT FROM pgcron.callback",
+            "SELECT pgcron.end_orphans('{}', '{}', '{}')",
+            "SELECT pgcron.assert_token(1, gen_random_uuid())",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
+                connection.execute(forbidden.encode())
+    assert refused(taker("enqueue", "py:x"))
+    assert refused(taker("runs", "list"))

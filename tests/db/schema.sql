@@ -25,6 +25,41 @@ BEGIN
   RETURN true;
 END $$;
 
+CREATE FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text, result jsonb DEFAULT NULL::jsonb, error text DEFAULT NULL::text, retry_after double precision DEFAULT NULL::double precision, done double precision DEFAULT NULL::double precision, total double precision DEFAULT NULL::double precision, note text DEFAULT NULL::text, lines text[] DEFAULT '{}'::text[]) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  none bytea := decode(repeat('00', 32), 'hex');
+  expected bytea;
+  kept pgcron.callback;
+BEGIN
+  SELECT c.token_hash INTO expected FROM pgcron.callback c WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence;
+  IF octet_length(answer_callback.token_hash) IS DISTINCT FROM 32
+     OR NOT pgcron.is_same_hash(coalesce(expected, none), answer_callback.token_hash) OR expected IS NULL THEN RETURN 'unknown'; END IF;
+  SELECT c.* INTO STRICT kept FROM pgcron.callback c WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence FOR UPDATE;
+  IF kept.status IS NOT NULL AND answer_callback.status IS NOT NULL THEN
+    RETURN CASE WHEN (kept.status, kept.result, kept.error, kept.retry_after)
+                     IS NOT DISTINCT FROM (answer_callback.status, answer_callback.result, answer_callback.error, answer_callback.retry_after)
+                THEN 'again' ELSE 'other' END;
+  END IF;
+  IF kept.status IS NOT NULL OR kept.closed_at IS NOT NULL THEN RETURN 'gone'; END IF;
+  PERFORM FROM pgcron.run r WHERE r.id = kept.run_id AND r.fence = kept.fence AND r.state = 'running' FOR SHARE;
+  IF NOT FOUND THEN RETURN 'gone'; END IF;
+  UPDATE pgcron.callback c
+     SET answered_at = CASE WHEN answer_callback.status IS NOT NULL THEN clock_timestamp() END, status = answer_callback.status, result = answer_callback.result,
+         error = answer_callback.error, retry_after = answer_callback.retry_after, has_news = true, done = coalesce(answer_callback.done, c.done),
+         total = CASE WHEN answer_callback.done IS NULL THEN c.total ELSE answer_callback.total END,
+         note = CASE WHEN answer_callback.done IS NULL THEN c.note ELSE answer_callback.note END,
+         lines = (c.lines || answer_callback.lines)[1:1000]      -- more than a node fetches in a second, and bounded when none does
+   WHERE c.run_id = kept.run_id AND c.fence = kept.fence;
+  PERFORM pg_notify(pgcron.channel(), 'callback');
+  RETURN 'taken';
+END $$;
+
+COMMENT ON FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text, result jsonb, error text, retry_after double precision, done double precision, total double precision, note text, lines text[]) IS 'Takes what a called service says of a run: status succeeded, failed, discarded, retry, or NULL while it goes on. Answers taken, again, other, gone or unknown.';
+
 CREATE FUNCTION pgcron.apply_cordons(node text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -831,6 +866,37 @@ CREATE FUNCTION pgcron.end_channel() RETURNS text
 
 COMMENT ON FUNCTION pgcron.end_channel() IS 'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications are hints; nothing depends on them.';
 
+CREATE FUNCTION pgcron.end_orphans(run_ids bigint[], errors text[], node_names text[]) RETURNS TABLE(run_id bigint, verdict text)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  given record;
+  ending pgcron.run;
+BEGIN
+  FOR given IN
+    SELECT c.run_id, c.result, c.opened_at, o.node_name FROM unnest(end_orphans.run_ids, node_names) o(id, node_name) JOIN pgcron.callback c ON c.run_id = o.id
+     WHERE c.status = 'succeeded' AND c.fence = (SELECT r.fence FROM pgcron.run r WHERE r.id = o.id) ORDER BY c.run_id LOOP
+    SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = given.run_id;
+    ending.started_at := coalesce(ending.started_at, given.opened_at);
+    PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, given.node_name, given.result);
+    run_id := given.run_id;
+    verdict := 'succeeded';
+    RETURN NEXT;
+  END LOOP;
+  RETURN QUERY
+    SELECT e.run_id, e.verdict FROM (
+      SELECT array_agg(r.id) ids, array_agg(CASE WHEN c.status IS NULL THEN 'lease_lost' ELSE 'failed' END) kinds,
+             array_agg(c.status IS DISTINCT FROM 'discarded') retryables, array_agg(c.retry_after) retry_afters,
+             array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost' WHEN c.status = 'retry' THEN 'Retry' ELSE 'OperationFailed' END) error_classes,
+             array_agg(CASE WHEN c.status IS NULL THEN o.error ELSE c.error END) errors, array_agg(NULL::text) tracebacks,
+             array_agg(CASE WHEN c.status IS NULL THEN 'LeaseLost' WHEN c.status = 'retry' THEN 'Retry pgcron_ha.Retry' ELSE 'OperationFailed' END) causes,
+             array_agg(NULL::text) fingerprints, array_agg(o.node_name) node_names
+        FROM unnest(end_orphans.run_ids, errors, end_orphans.node_names) o(id, error, node_name) JOIN pgcron.run r ON r.id = o.id
+        LEFT JOIN pgcron.callback c ON c.run_id = r.id AND c.fence = r.fence) g,
+      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
+     WHERE g.ids IS NOT NULL;
+END $$;
+
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text, result jsonb DEFAULT NULL::jsonb, finished_at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1154,6 +1220,10 @@ CREATE FUNCTION pgcron.is_broken(handler text, queue text) RETURNS boolean
     AS $$
   SELECT EXISTS (SELECT FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
                   WHERE m.handler = is_broken.handler AND b.state <> 'closed' AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;
+
+CREATE FUNCTION pgcron.is_same_hash(one bytea, other bytea) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT coalesce(bit_or(get_byte(one, n) # get_byte(other, n)) = 0, false) FROM generate_series(0, 31) n $$;
 
 CREATE FUNCTION pgcron.is_served(handler text, queue text, requires text[]) RETURNS boolean
     LANGUAGE sql STABLE
@@ -1615,17 +1685,14 @@ BEGIN
     held AS MATERIALIZED (
       SELECT o.* FROM pgcron.run r JOIN orphaned o ON o.id = r.id AND o.token = r.token ORDER BY r.id FOR UPDATE OF r SKIP LOCKED)
     SELECT e.run_id, e.verdict FROM (
-      SELECT array_agg(o.id) ids, array_agg('lease_lost'::text) kinds, array_agg(true) retryables, array_agg(NULL::float8) retry_afters,
-             array_agg('LeaseLost'::text) error_classes,
-             array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
-             array_agg(NULL::text) tracebacks, array_agg('LeaseLost'::text) causes, array_agg(NULL::text) fingerprints,
+      SELECT array_agg(o.id) ids, array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
              array_agg(o.node_name) node_names
         FROM held o) g,
-      LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e
+      LATERAL pgcron.end_orphans(g.ids, g.errors, g.node_names) e
      WHERE g.ids IS NOT NULL;
 END $$;
 
-COMMENT ON FUNCTION pgcron.reap_runs(at_most integer) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once) or cancelled.';
+COMMENT ON FUNCTION pgcron.reap_runs(at_most integer) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once), cancelled, or as the service that was called has answered.';
 
 CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
     LANGUAGE plpgsql
@@ -2562,6 +2629,36 @@ CREATE TABLE pgcron.breaker_handler (
 
 COMMENT ON TABLE pgcron.breaker_handler IS 'Which handlers a breaker stands for; a handler has one breaker at most.';
 
+CREATE TABLE pgcron.callback (
+    run_id bigint NOT NULL,
+    fence bigint NOT NULL,
+    token_hash bytea NOT NULL,
+    opened_at timestamp with time zone DEFAULT now() NOT NULL,
+    closed_at timestamp with time zone,
+    answered_at timestamp with time zone,
+    status text,
+    result jsonb,
+    error text,
+    retry_after double precision,
+    has_news boolean DEFAULT false NOT NULL,
+    done double precision,
+    total double precision,
+    note text,
+    lines text[] DEFAULT '{}'::text[] NOT NULL,
+    CONSTRAINT a_callback_token_is_kept_as_sha256 CHECK ((octet_length(token_hash) = 32)),
+    CONSTRAINT an_answer_asks_for_no_negative_delay CHECK ((retry_after >= (0)::double precision)),
+    CONSTRAINT an_answer_has_its_time CHECK (((status IS NULL) = (answered_at IS NULL))),
+    CONSTRAINT an_answer_is_known CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'discarded'::text, 'retry'::text])))
+);
+
+COMMENT ON TABLE pgcron.callback IS 'Attempts that wait, or waited within the last day, for a service''s callback. The token itself is nowhere but in the request that the service got.';
+
+COMMENT ON COLUMN pgcron.callback.closed_at IS 'The run was stopped: nothing more is taken.';
+
+COMMENT ON COLUMN pgcron.callback.status IS 'How the service says that it ended; NULL: it has not said so.';
+
+COMMENT ON COLUMN pgcron.callback.has_news IS 'Progress or lines that the node has not fetched.';
+
 CREATE TABLE pgcron.cluster (
     one boolean DEFAULT true NOT NULL,
     system_identifier bigint,
@@ -3160,6 +3257,9 @@ ALTER TABLE ONLY pgcron.breaker_handler
 ALTER TABLE ONLY pgcron.breaker
     ADD CONSTRAINT breaker_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY pgcron.callback
+    ADD CONSTRAINT callback_pkey PRIMARY KEY (run_id, fence);
+
 ALTER TABLE ONLY pgcron.cluster
     ADD CONSTRAINT cluster_pkey PRIMARY KEY (one);
 
@@ -3231,6 +3331,8 @@ CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 CREATE INDEX breaker_handler_breaker ON pgcron.breaker_handler USING btree (breaker);
 
 CREATE INDEX breaker_open ON pgcron.breaker USING btree (name) WHERE (state <> 'closed'::text);
+
+CREATE INDEX callback_age ON pgcron.callback USING btree (opened_at);
 
 CREATE INDEX cursor_due ON pgcron.cursor USING btree (next_fire NULLS FIRST) WHERE ((status <> 'invalid'::text) AND (NOT is_paused));
 

@@ -162,3 +162,42 @@ def test_a_secret_is_one_line_of_text(tmp_path: Path) -> None:
         assert str(file) in caught.value.message
     with pytest.raises(ConfigError, match="'env:A' is empty or not set"):
         parse_secret_reference("env:A").read({"A": ""})
+
+
+CALLED_BACK = "[x]\n" + URL + "completion = 'callback'\n"
+
+
+def test_a_body_may_name_where_the_service_calls_back() -> None:
+    body = 'body = { to = "{callback_url}", with = "Bearer {callback_token}" }\n'
+
+    destinations, problems = read_http_destinations(tomllib.loads(CALLED_BACK + body))
+
+    assert problems == []
+    assert destinations["x"].completion == "callback"
+    assert "'{callback_token}' is not declared" in problems_of("[x]\n" + URL + body)
+
+
+@pytest.mark.parametrize(("more", "completion"), [("", "answer"), ("poll = '1s'\n", "poll")])
+def test_how_a_run_ends_without_saying_so(more: str, completion: str) -> None:
+    destinations, _ = read_http_destinations(tomllib.loads("[x]\n" + URL + more))
+
+    assert destinations["x"].completion == completion
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("completion = 'later'", "'later': expected one of answer, poll, callback"),
+        ("completion = 3", "'3': expected one of"),
+        ("completion = ['poll']", "expected one of"),
+        ("completion = 'poll'", "'poll' needs poll"),
+        ("completion = 'callback'\npoll = '1s'", "'callback' does not go with poll"),
+        ("completion = 'answer'\npoll = '1s'", "'answer' does not go with poll"),
+        (
+            "completion = 'callback'\nplaceholders = { callback_token = true }",
+            "placeholders.callback_token: is made for each run",
+        ),
+    ],
+)
+def test_a_completion_that_can_not_be_is_refused(more: str, expected: str) -> None:
+    assert expected in problems_of("[x]\n" + URL + more)

@@ -80,4 +80,5 @@ WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation;
 -- running -> dead
 -- running -> lost
 -- running -> cancelled
+-- running -> succeeded
 SELECT run_id, verdict FROM pgcron.reap_runs(:at_most);

@@ -1,0 +1,38 @@
+"""The executor of a node's HTTP destinations, and what its services call back to."""
+
+from __future__ import annotations
+
+from pgcron_ha.config import Settings
+from pgcron_ha.db.link import Link
+from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.base import Executor
+from pgcron_ha.executors.http import HttpExecutor
+from pgcron_ha.executors.http_callback import CallbackDesk
+from pgcron_ha.executors.workplace import Workplace
+
+
+def http_executor(settings: Settings, workplace: Workplace) -> HttpExecutor:
+    """Works from now on. A connection of its own is for callbacks, if a destination has them.
+
+    Raises `ConfigError` for what `HttpExecutor` can't use, and for callbacks without an address.
+    """
+    called_back = [each.name for each in settings.http.values() if each.completion == "callback"]
+    if not called_back:
+        return HttpExecutor(settings.http, workplace)
+    if settings.web.public_url is None:
+        raise ConfigError(
+            f"http.{called_back[0]}.completion: its service has no address to call back",
+            'With completion = "callback" each request says where the callback goes, and'
+            " web.public_url is not set.",
+            'Set web.public_url = "https://…" to how services reach what `pgcron-ha web --callbacks'
+            " HOST:PORT` serves.",
+        )
+    link = Link(settings.required_dsn(), settings.schema)
+    desk = CallbackDesk(link, settings.web.public_url, settings.node.poll_interval)
+    return HttpExecutor(settings.http, workplace, desk)
+
+
+def tell_executor(executor: Executor) -> None:
+    """A callback came, perhaps for a run of this executor of HTTP destinations."""
+    if isinstance(executor, HttpExecutor):
+        executor.callbacks_came()
