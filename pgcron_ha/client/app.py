@@ -15,7 +15,7 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.enqueued_run import EnqueuedRun
 from pgcron_ha.client.hearing import Hearing
 from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
-from pgcron_ha.client.requirements import Requirements
+from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import request_run
 from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
@@ -74,6 +74,7 @@ class App:
         self._dsn = dsn
         self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
+        self._requires: dict[str, tuple[str, ...] | None] = {}
         self._schedules: dict[str, CodeSchedule] = {}
         self._breakers: dict[str, Breaker | str] = {}
         self._pools = ClientPools()
@@ -115,6 +116,7 @@ class App:
         cpu: str | float | None = None,
         on_lease_loss: LeaseLoss = STOP,
         breaker: Breaker | str | None = None,
+        requires: Requirements | None = None,
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
 
@@ -123,13 +125,15 @@ class App:
         seconds). With on_lease_loss="finish" a run that began goes on while its node can't reach
         the database, though another node may then begin it, too; one that may begin only once, or
         holds a lane, is stopped all the same. A `breaker` leaves a handler that keeps failing alone
-        for a while; a text names the handler whose breaker it shares. Raises ConfigError when the
-        name is taken, a limit is none or the function can't be called with keywords, InvalidInput
-        for a name that no handler can have.
+        for a while; a text names the handler whose breaker it shares. What it `requires` is the
+        default of runs and schedules that this App makes of it. Raises ConfigError when the name is
+        taken, a limit is none or the function can't be called with keywords, InvalidInput for a
+        name that no handler can have.
         """
         limits = read_isolation(isolation, memory, cpu)
         lease_loss = read_lease_loss(on_lease_loss)
         circuit = None if breaker is None else read_breaker(breaker)
+        labels = requirement_words(requires)
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
@@ -150,6 +154,7 @@ class App:
             self._handlers[full_name] = added
             if circuit is not None:
                 self._breakers[full_name] = circuit
+            self._requires[full_name] = labels
             return function
 
         return register
@@ -175,7 +180,9 @@ class App:
         self, name: str, spec: str, handler: str, **policies: Unpack[Policies]
     ) -> CodeSchedule:
         """A schedule in code of any handler, ``shell:backup`` say. Raises as `schedule`."""
-        defined = define_schedule(name, spec, self._name_of(handler), policies)
+        full_name = self._name_of(handler)
+        policies.setdefault("requires", self._requires.get(full_name))
+        defined = define_schedule(name, spec, full_name, policies)
         self._check_args(defined.handler, defined.args)
         if defined.name in self._schedules:
             raise ConfigError(
@@ -235,6 +242,8 @@ class App:
             lane=lane,
             requires=requires,
         )
+        if requires is None:
+            request = request._replace(requires=self._requires.get(request.handler))
         if check_args:
             self._check_args(request.handler, request.args)
         async with self._connection(conn) as connection:
@@ -250,7 +259,7 @@ class App:
         `enqueue` does, in words that begin with ``run 3 of 20``; TooLarge for more.
         """
         check = self._check_args if check_args else None
-        requests = list(request_runs(runs, self._name_of, check))
+        requests = list(request_runs(runs, self._name_of, check, self._requires))
         async with self._connection(conn) as connection:
             return await send_runs(connection, requests, self.schema)
 

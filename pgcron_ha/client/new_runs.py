@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final, Required, TypedDict
 
 from pgcron_ha.client import checks
@@ -40,15 +41,17 @@ class NewRun(TypedDict, total=False):
 
 
 _KEYS: Final = NewRun.__annotations__.keys()
+_NOTHING: Final[Mapping[str, tuple[str, ...] | None]] = MappingProxyType({})
 
 
 def request_runs(
     runs: Iterable[Mapping[str, Any]],
     name_of: Callable[[Any], str],
     check_args: Callable[[str, str], None] | None = None,
+    requires_of: Mapping[str, tuple[str, ...] | None] = _NOTHING,
 ) -> Iterator[str]:
     """The checked requests in order, as JSON; `name_of` gives a handler's full name, `check_args`
-    judges the args (JSON text) of a handler.
+    judges the args (JSON text) of a handler, `requires_of` has what handlers require by default.
 
     Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
     """
@@ -66,7 +69,7 @@ def request_runs(
         rest = _all_but_args(wish)
         known = judged.get(rest) if rest else None
         if known is None:
-            request = request_new_run(wish, name_of, which, check_args)
+            request = request_new_run(wish, name_of, which, check_args, requires_of)
             args, members = request.args, request.all_but_args()
             if rest:
                 judged[rest] = request.handler, members
@@ -108,6 +111,7 @@ def request_new_run(
     name_of: Callable[[Any], str],
     which: str,
     check_args: Callable[[str, str], None] | None = None,
+    requires_of: Mapping[str, tuple[str, ...] | None] = _NOTHING,
 ) -> RunRequest:
     """The checked request; messages begin with `which`. None stands for what is left out."""
     if not isinstance(wish, Mapping):
@@ -121,6 +125,8 @@ def request_new_run(
     given = {key: value for key, value in wish.items() if value is not None}
     try:
         request = request_run(name_of(given.pop("handler", "")), **given)
+        if "requires" not in given:
+            request = request._replace(requires=requires_of.get(request.handler))
         if check_args is not None:
             check_args(request.handler, request.args)
         return request

@@ -63,6 +63,9 @@ def _state(standing: Standing) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "pgcron_draining", "1 while this node drains, else 0.", int(standing.is_draining)
     )
+    yield GaugeMetricFamily(
+        "pgcron_cordoned", "1 while this node is cordoned, else 0.", int(standing.is_cordoned)
+    )
     yield _gauge(
         "pgcron_lease_remaining_seconds",
         "What is left of this node's lease.",

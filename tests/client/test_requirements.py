@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import asyncpg
 import pytest
 
+from pgcron_ha import App
+from pgcron_ha.client.new_runs import request_runs
 from pgcron_ha.client.requirements import requirement_words
 from pgcron_ha.client.run_request import request_run
 from pgcron_ha.errors import InvalidInput
@@ -53,3 +56,39 @@ def test_what_is_no_list_of_labels_is_refused_with_the_rule(given: Any) -> None:
 def test_a_request_says_what_it_requires_and_only_then() -> None:
     assert '"requires":["gpu=a100"]' in request_run("py:a", requires={"gpu": "a100"}).as_json()
     assert "requires" not in request_run("py:a").as_json()
+
+
+def test_what_a_handler_requires_is_the_default_of_its_schedules_and_runs() -> None:
+    app = App("postgresql://nobody@localhost/none", "pgcron")
+
+    @app.schedule("0 3 * * *")
+    @app.handler(requires={"gpu": "a100"})
+    def train() -> None: ...
+
+    app.add_schedule("anywhere", "0 4 * * *", "train", requires={})
+    assert app.schedules["train"].requires == ("gpu=a100",)
+    assert app.schedules["anywhere"].requires == ()
+    wishes: list[dict[str, Any]] = [{"handler": "py:train"}]
+    wishes.append({"handler": "py:train", "requires": []})
+    first, second = request_runs(wishes, str, None, {"py:train": ("gpu=a100",)})
+    assert '"requires":["gpu=a100"]' in first
+    assert "requires" not in second
+    with pytest.raises(InvalidInput, match="is not a list of labels"):
+        app.handler("wrong", requires={"gpu": 1})
+
+
+async def test_a_run_of_a_handler_gets_what_the_handler_requires(database: str) -> None:
+    connection = await asyncpg.connect(database)
+    async with App(database) as app:
+        app.handler("train", requires=["gpu"])(lambda: None)
+        made = [
+            await app.enqueue("train"),
+            await app.enqueue("train", requires=["gpu=a100"]),
+            await app.enqueue("train", requires=[]),
+            *await app.enqueue_many([{"handler": "train"}]),
+        ]
+
+    rows = await connection.fetch("SELECT id, requires FROM pgcron.run")
+    found = {row["id"]: row["requires"] for row in rows}
+    assert [found[run] for run in made] == [["gpu"], ["gpu=a100"], None, ["gpu"]]
+    await connection.close()
