@@ -21,8 +21,9 @@ CREATE TABLE pgcron.schedule (
   paused_by text,
   overlap text NOT NULL DEFAULT 'skip' CONSTRAINT an_overlap_policy_is_known CHECK (overlap IN ('skip', 'allow') OR pgcron.refuse('PC001',
     format('overlap policy %L is not known', left(overlap, 100)), 'This version knows skip (do not start while the last run is not over) and allow.', 'Leave it out for skip.')),
-  catchup text NOT NULL DEFAULT 'latest' CONSTRAINT a_catchup_policy_is_known CHECK (catchup IN ('latest', 'none') OR pgcron.refuse('PC001',
-    format('catch-up policy %L is not known', left(catchup, 100)), 'This version knows latest (run the newest missed fire) and none.', 'Leave it out for latest.')),
+  catchup text NOT NULL DEFAULT 'latest' CONSTRAINT a_catchup_policy_is_known CHECK (catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$' OR pgcron.refuse('PC001',
+    format('catch-up policy %L is not known', left(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.',
+    'Leave it out for latest.')),
   catchup_window interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_catchup_window_is_positive CHECK (catchup_window > '0' OR pgcron.refuse('PC001',
     format('catch-up window %s is not positive', catchup_window), 'It says how old a missed fire may be to be run late.', 'Write for example ''1 hour''; catchup ''none'' runs nothing late.')),
   start_deadline interval CONSTRAINT a_start_deadline_is_positive CHECK (start_deadline IS NULL OR start_deadline > '0' OR pgcron.refuse('PC001',
@@ -47,6 +48,11 @@ CREATE TABLE pgcron.schedule (
   CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (delivery <> 'transactional' OR handler ~ '^(py|sql):' OR pgcron.refuse('PC001',
     format('delivery transactional with handler %L', left(handler, 200)), 'Only py: and sql: handlers can have their effects in the transaction that completes the run.',
     'Use at_least_once, and give the idempotency key to whoever must not do it twice.')),
+  CONSTRAINT several_late_fires_need_overlap_allow CHECK (catchup IN ('latest', 'none') OR overlap = 'allow' OR pgcron.refuse('PC001',
+    format('catch-up policy %L with overlap %L', left(catchup, 100), overlap), 'Late fires are due together, and all but one of them would be skipped.',
+    'Use overlap ''allow'' (and a lane, if they must run one after the other), or catch-up ''latest''.')),
+  CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (catchup <> 'all' OR catchup_window <= '31 days' OR pgcron.refuse('PC001',
+    format('catch-up all with a window of %s', catchup_window), 'All late fires run only within a bound: 31 days at most.', 'Give a shorter catchup_window.')),
   CONSTRAINT at_most_once_means_one_attempt CHECK (delivery <> 'at_most_once' OR coalesce(max_attempts, 1) = 1 OR pgcron.refuse('PC001',
     format('max_attempts %s with at_most_once', max_attempts), 'A run that may be executed at most once can''t be tried again.', 'Leave max_attempts out, or use at_least_once.'))
 ) WITH (fillfactor = 90);

@@ -21,7 +21,7 @@ _OPTIONS = (
     click.option("--priority", type=int, help="0 is first, 9 last."),
     click.option("--enabled/--paused", "enabled", default=None, help="Whether it fires."),
     click.option("--overlap", metavar="POLICY", help="skip or allow."),
-    click.option("--catchup", metavar="POLICY", help="latest or none."),
+    click.option("--catchup", metavar="POLICY", help="latest, latest N, all or none."),
     click.option("--catchup-window", metavar="DURATION", help="How old a late fire may be."),
     click.option("--start-deadline", metavar="DURATION", help="Expire what has not begun then."),
     click.option("--timeout", metavar="DURATION", help="Stop a run after so long."),

@@ -14,10 +14,10 @@ from pgcron_ha.db import doors
 from pgcron_ha.db.doors import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.plan import CatchUp
 from pgcron_ha.model.spec import parse_spec
 
 OVERLAPS: Final = ("skip", "allow")
-CATCHUPS: Final = ("latest", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +121,13 @@ def _check_choices(policies: SchedulePolicies) -> None:
     if policies.get("overlap") is not None:
         checks.choice("overlap policy", policies["overlap"], OVERLAPS)
     if policies.get("catchup") is not None:
-        checks.choice("catch-up policy", policies["catchup"], CATCHUPS)
+        policies["catchup"] = CatchUp.parse(str(policies["catchup"])).text
     if policies.get("delivery") is not None:
         checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
     if policies.get("lane"):
         checks.lane_name(policies["lane"])
     if policies.get("requires") is not None:
-        policies["requires"] = requirement_words(policies["requires"]) or ()
+        policies["requires"] = list(requirement_words(policies["requires"]) or ())
     checks.max_attempts(policies.get("max_attempts"), policies.get("delivery"))
 
 

@@ -17,26 +17,41 @@ from pgcron_ha.model.spec import Spec
 # decided in milliseconds.
 COUNTED_EXACTLY = 1000
 
+# Each of them is looked for; who wants more wants all within a window.
+MOST_LATEST = 100
+
 _INSTANT_LATER = timedelta(microseconds=1)
+_KEPT: dict[str, int | None] = {"latest": 1, "all": None, "none": 0}
 
 
-class CatchUp(StrEnum):
-    """What becomes of late fires: only the newest runs, or none."""
+@dataclass(frozen=True)
+class CatchUp:
+    """What becomes of late fires: the newest ones run, all, or none."""
 
-    LATEST = "latest"
-    NONE = "none"
+    kept: int | None
+    """How many of the newest at most; None: all."""
+
+    @property
+    def text(self) -> str:
+        """What `parse` reads, the same for all spellings."""
+        names = {kept: name for name, kept in _KEPT.items()}
+        return names.get(self.kept, f"latest {self.kept}")
 
     @classmethod
     def parse(cls, text: str) -> CatchUp:
-        """The policy of that name, any case; raises `InvalidInput`."""
-        try:
-            return cls(text.strip().lower())
-        except ValueError:
+        """``latest``, ``latest 5`` (2 to `MOST_LATEST`), ``all`` or ``none``, any case; raises
+        `InvalidInput`.
+        """
+        name, _, number = " ".join(text.lower().split()).partition(" ")
+        if name == "latest" and number.isdecimal() and 2 <= int(number[:9]) <= MOST_LATEST:
+            return cls(int(number))
+        if number or name not in _KEPT:
             raise InvalidInput(
                 f'"{text[:40]}" is not a catch-up policy',
-                "the policies are latest and none",
-                "leave it out for latest",
-            ) from None
+                f"the policies are latest, latest 2 to latest {MOST_LATEST}, all and none",
+                "leave it out for latest, which runs the newest late fire",
+            )
+        return cls(_KEPT[name])
 
 
 class MissedReason(StrEnum):
@@ -79,15 +94,15 @@ def plan(
     watermark: datetime,
     now: datetime,
     horizon_end: datetime,
-    catchup: CatchUp | str,
+    catchup: str,
     window: timedelta,
     grace: timedelta,
     limit: int,
 ) -> Plan:
     """Decide the fires in (watermark, horizon_end], at most ``limit`` (>= 1) of them as runs.
 
-    A fire is late when it is not after ``now - grace``. Of the late ones `CatchUp.LATEST` keeps the
-    newest unless it is older than ``window``; `CatchUp.NONE` keeps none. With more than ``limit``
+    A fire is late when it is not after ``now - grace``. Of the late ones that are not older than
+    ``window``, ``catchup`` keeps the newest, some, all, or none (`CatchUp`). Beyond ``limit``
     fires the new watermark is the last planned one, else it is ``horizon_end`` (never earlier than
     the old one). A long outage costs no more than a short one. Raises `InvalidInput` for a catch-up
     policy that does not exist.
@@ -96,8 +111,8 @@ def plan(
         raise ValueError("a plan that may not plan a fire would never advance")
     end = max(watermark, horizon_end)
     late_end = min(max(_before(now, grace), watermark), end)
-    kept, missed = _late(spec, watermark, now, late_end, CatchUp.parse(catchup), window)
-    planned = kept + spec.between(late_end, end, limit + 1 - len(kept))
+    kept, missed = _late(spec, watermark, now, late_end, CatchUp.parse(catchup), window, limit)
+    planned = kept + spec.between(late_end, end, max(limit + 1 - len(kept), 0))
     if len(planned) > limit:
         end = planned[limit - 1]
     fires = planned[:limit]
@@ -111,28 +126,45 @@ def _late(
     late_end: datetime,
     catchup: CatchUp,
     window: timedelta,
+    limit: int,
 ) -> tuple[list[datetime], list[Missed]]:
-    """The late fire that is kept, if any, and the ranges of the others; none is enumerated."""
+    """The late fires that are kept, no more than ``limit`` + 1, and the ranges of the others, of
+    which none is enumerated.
+    """
     oldest = spec.next(watermark)
     if oldest is None or oldest > late_end:
         return [], []  # the usual case, without a look back
     newest = spec.previous(late_end + _INSTANT_LATER)
     if newest is None or newest <= watermark:
         return [], []
-    if catchup is CatchUp.NONE:
+    if catchup.kept == 0:
         return [], _missed(spec, watermark, newest, MissedReason.NONE)
     window_start = max(_before(now, window), watermark)
     if newest < window_start:
         return [], _missed(spec, watermark, newest, MissedReason.WINDOW)
     too_old = spec.previous(window_start)
-    superseded = spec.previous(newest)
     missed: list[Missed] = []
     if too_old is not None:
         missed += _missed(spec, watermark, too_old, MissedReason.WINDOW)
         watermark = max(watermark, too_old)
+    if catchup.kept is None:
+        return spec.between(watermark, newest, limit + 1), missed
+    kept = _newest(spec, newest, watermark, catchup.kept)
+    superseded = spec.previous(kept[0])
     if superseded is not None:
         missed += _missed(spec, watermark, superseded, MissedReason.LATEST)
-    return [newest], missed
+    return kept[: limit + 1], missed
+
+
+def _newest(spec: Spec, newest: datetime, after: datetime, most: int) -> list[datetime]:
+    """The fires up to ``newest`` (one of them) and after ``after``, ascending, at most so many."""
+    found = [newest]
+    while len(found) < most:
+        earlier = spec.previous(found[-1])
+        if earlier is None or earlier <= after:
+            break
+        found.append(earlier)
+    return found[::-1]
 
 
 def _missed(spec: Spec, after: datetime, last: datetime, reason: MissedReason) -> list[Missed]:

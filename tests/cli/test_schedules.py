@@ -15,7 +15,7 @@ WRONG = {
     "zone": (["s", "@daily", "py:x", "--tz", "Europe/Nowhere"], "Europe/Nowhere"),
     "DST policy": (["s", "@daily", "py:x", "--dst", "none"], "none"),
     "overlap": (["s", "@daily", "py:x", "--overlap", "maybe"], "maybe"),
-    "catch-up": (["s", "@daily", "py:x", "--catchup", "all"], "all"),
+    "catch-up": (["s", "@daily", "py:x", "--catchup", "some"], "some"),
     "delivery": (["s", "@daily", "py:x", "--delivery", "twice"], "twice"),
     "timeout": (["s", "@daily", "py:x", "--timeout", "-5s"], "-5s"),
     "no unit": (["s", "@daily", "py:x", "--retry-base", "5"], "5"),

@@ -98,6 +98,30 @@ async def test_after_an_outage_the_newest_fire_runs_and_the_others_are_missed(
     assert missed[0]["last_at"] < late[0]
 
 
+@pytest.mark.parametrize(("catchup", "runs"), [("all", (12, 13)), ("latest 5", (5,))])
+async def test_with_other_catch_up_policies_several_late_fires_run(
+    materializer: Materializer, connection: Connection, catchup: str, runs: tuple[int, ...]
+) -> None:
+    schedule = await put_schedule(
+        connection,
+        spec="*/5 * * * *",
+        catchup=catchup,
+        overlap="allow",
+        catchup_window=timedelta(hours=1),
+    )
+    await set_back(connection, schedule, 7200)
+
+    await materializer.run_once()
+
+    now = await database_now(connection)
+    late = [fire for fire in await fires(connection, schedule) if fire <= now]
+    assert len(late) in runs
+    missed = await connection.fetch("SELECT * FROM pgcron.missed ORDER BY first_at")
+    assert len(late) + sum(row["fires"] for row in missed) in (23, 24, 25)
+    assert all(row["last_at"] < late[0] for row in missed)
+    assert missed[0]["reason"] == "catchup_window"
+
+
 async def test_with_catch_up_none_an_outage_runs_nothing_late(
     materializer: Materializer, connection: Connection
 ) -> None:

@@ -22,6 +22,9 @@ HOURLY = parse_spec("0 * * * *")
 WALK_START, WALK_END = NOON, NOON + timedelta(days=2)
 WALKED = ("*/20 * * * *", "30 2 * * *", "0 9,10,11 * * *", "15 */3 25-30 * *", "* 3 * * *")
 
+# How many of the newest late fires run.
+CATCHUPS = {"latest": 1, "latest 3": 3, "all": 10_000, "none": 0}
+
 bounded = settings(max_examples=400, deadline=None, derandomize=True, database=None)
 moments = st.datetimes(
     WALK_START.replace(tzinfo=None), WALK_END.replace(tzinfo=None), timezones=st.just(UTC)
@@ -163,11 +166,40 @@ def test_windows_and_graces_longer_than_the_calendar_are_no_trouble() -> None:
 
 
 def test_a_policy_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InvalidInput, match='"all" is not a catch-up policy'):
-        decide(catchup="all")
+    for wrong in ("some", "latest 1", "latest 101", "latest few", "all 5", ""):
+        with pytest.raises(InvalidInput, match=f'"{wrong}" is not a catch-up policy'):
+            decide(catchup=wrong)
     with pytest.raises(ValueError, match="advance"):
         decide(limit=0)
-    assert CatchUp.parse(" LATEST ") is CatchUp.LATEST
+    assert CatchUp.parse(" LATEST ") == CatchUp(1)
+    assert CatchUp.parse("latest  100") == CatchUp(100)
+
+
+def test_all_late_fires_of_the_window_run_in_their_order() -> None:
+    decided = decide(now=at(5.5), horizon_end=at(6.5), window=3 * HOUR, catchup="all")
+    assert decided.fires == [at(3), at(4), at(5), at(6)]
+    assert decided.missed == [Missed(at(1), at(2), 2, MissedReason.WINDOW)]
+
+
+def test_the_newest_of_the_late_fires_run_and_they_replace_the_others() -> None:
+    decided = decide(now=at(5.5), horizon_end=at(6.5), window=4 * HOUR, catchup="latest 2")
+    assert decided.fires == [at(4), at(5), at(6)]
+    assert decided.missed == [
+        Missed(at(1), at(1), 1, MissedReason.WINDOW),
+        Missed(at(2), at(3), 2, MissedReason.LATEST),
+    ]
+
+
+def test_a_weekend_of_every_second_runs_late_in_batches_and_each_fire_once() -> None:
+    spec = parse_spec("* * * * * *")
+    watermark, now, fires = NOON, NOON + 48 * HOUR, list[datetime]()
+    for _ in range(3):
+        step = decide(spec, watermark, now, now, catchup="all", window=HOUR, limit=1500)
+        assert len(step.fires) <= 1500
+        fires += step.fires
+        watermark = step.watermark
+    assert fires == [now - HOUR + timedelta(seconds=number) for number in range(3601)]
+    assert watermark == now
 
 
 @cache
@@ -183,7 +215,7 @@ def oracle(text: str) -> list[datetime]:
     moments,
     moments,
     moments,
-    st.sampled_from(CatchUp),
+    st.sampled_from(list(CATCHUPS)),
     spans,
     spans,
     st.integers(1, 30),
@@ -193,7 +225,7 @@ def test_every_fire_up_to_the_new_watermark_is_in_exactly_one_place(
     watermark: datetime,
     now: datetime,
     horizon_end: datetime,
-    catchup: CatchUp,
+    catchup: str,
     window: timedelta,
     grace: timedelta,
     limit: int,
@@ -213,10 +245,11 @@ def test_every_fire_up_to_the_new_watermark_is_in_exactly_one_place(
     assert watermark <= decided.watermark <= max(watermark, horizon_end)
     assert len(decided.fires) <= limit
     # And each place is the right one.
-    late = [fire for fire in due if fire <= now - grace]
+    end = max(watermark, horizon_end)
+    late = [fire for fire in oracle(text) if watermark < fire <= min(now - grace, end)]
     kept = [fire for fire in decided.fires if fire <= now - grace]
-    newest = late[-1:] if catchup is CatchUp.LATEST else []
-    assert kept == [fire for fire in newest if now - fire <= window]
+    newest = late[-CATCHUPS[catchup] :] if CATCHUPS[catchup] else []
+    assert kept == [f for f in newest if now - f <= window and f <= decided.watermark]
     assert [fire for fire in due if fire > now - grace] == [
         f for f in decided.fires if f not in kept
     ]
