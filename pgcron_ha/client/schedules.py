@@ -127,7 +127,7 @@ def _check_choices(policies: SchedulePolicies) -> None:
     if policies.get("lane"):
         checks.lane_name(policies["lane"])
     if policies.get("requires") is not None:
-        policies["requires"] = list(requirement_words(policies["requires"]) or ())
+        policies["requires"] = requirement_words(policies["requires"]) or ()
     checks.max_attempts(policies.get("max_attempts"), policies.get("delivery"))
 
 

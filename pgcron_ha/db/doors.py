@@ -130,6 +130,8 @@ async def put_schedule(
     values: dict[str, Any] = dict.fromkeys(SchedulePolicies.__annotations__)
     for policy, value in policies.items():
         values[policy] = value.total_seconds() if isinstance(value, timedelta) else value
+    if values["requires"] is not None:
+        values["requires"] = list(values["requires"])  # what every driver takes as an array
     found: int = await _value(
         connection,
         schema,
