@@ -194,7 +194,12 @@ class SqlSession:
                 await self._ask_outside("cancel_session")
 
     async def terminate(self) -> bool:
-        """Ends the session; whether it is known to be gone, after some seconds at most."""
+        """Ends the session; whether it is known to be gone, after some seconds at most.
+
+        Nothing happens once it has left: the connection may work for another run.
+        """
+        if self._is_over:
+            return True
         cut(self._connection)
         try:
             async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:

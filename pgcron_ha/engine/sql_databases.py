@@ -10,23 +10,21 @@ from pgcron_ha.config.secret_reference import SecretReference
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.sql_session import SqlDatabase
 from pgcron_ha.engine.recorder import Recorder
-from pgcron_ha.engine.runner import Runner
 from pgcron_ha.executors.masking import remember_secret
 from pgcron_ha.executors.sql import SqlExecutor
+from pgcron_ha.executors.workplace import Workplace
 from pgcron_ha.telemetry.events import ProfileIsRisky
 from pgcron_ha.telemetry.log import emit
 
 
-def sql_executor(settings: Settings, runner: Runner, recorder: Recorder) -> SqlExecutor:
+def sql_executor(settings: Settings, workplace: Workplace, recorder: Recorder) -> SqlExecutor:
     """Works from now on. A profile that can't be used, or whose role may too much, is told in the
     node's log.
     """
     return SqlExecutor(
         settings.sql,
         {name: _database(profile, settings) for name, profile in settings.sql.items()},
-        runner.done,
-        runner.feed_for("sql"),
-        recorder,
+        workplace,
         recorder.flush_from_thread,
         lambda sentence: emit(ProfileIsRisky(sentence)),
     )

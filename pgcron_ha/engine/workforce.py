@@ -50,7 +50,7 @@ async def build_executors(
         if settings.sql:
             from pgcron_ha.engine.sql_databases import sql_executor
 
-            executors["sql"] = sql_executor(settings, runner, recorder)
+            executors["sql"] = sql_executor(settings, workplace("sql"), recorder)
         executors["py"] = PythonExecutor(
             handlers,
             runner.done,

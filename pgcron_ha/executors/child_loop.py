@@ -18,9 +18,9 @@ from pgcron_ha.executors.child_supervisor import ChildSupervisor
 from pgcron_ha.executors.child_watch import ChildWatch, files_of
 from pgcron_ha.executors.context import Context, Lease, StopReason
 from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.flood_watch import FLOOD_SECONDS
 from pgcron_ha.executors.isolation import Isolation
 from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
-from pgcron_ha.executors.shell_loop import FLOOD_SECONDS
 from pgcron_ha.executors.shell_run import OutputPipe
 from pgcron_ha.executors.waker import Waker
 
@@ -243,9 +243,7 @@ class ChildLoop:
     # What they say.
 
     def _read(self, pipe: OutputPipe) -> None:
-        count = pipe.read()
-        pipe.allowance -= max(0, count)
-        if count == 0:
+        if pipe.read() == 0:
             self._watch.remove(pipe)
         self._watch.pause_a_flood(pipe)
 

@@ -70,6 +70,10 @@ class ChildProcess:
         self._outgoing: deque[memoryview] = deque()
         self.pipes: tuple[OutputPipe, ...] = ()
 
+    def fileno(self) -> int:
+        """The descriptor of its socket, for selectors."""
+        return self.control.fileno()
+
     def open(self) -> tuple[int, ...]:
         """Make its pipes and its socket; gives the ends that are its own. Raises OSError."""
         with contextlib.ExitStack() as undo:

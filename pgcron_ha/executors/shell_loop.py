@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import selectors
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -17,6 +16,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
 from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.flood_watch import FLOOD_SECONDS, FloodWatch
 from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
 from pgcron_ha.executors.shell_command import (
     Account,
@@ -32,11 +32,6 @@ Request: TypeAlias = tuple[
     Literal["start", "stop", "kill", "close", "kill all", "end"], Sequence[Context]
 ]
 
-FLOOD_BYTES = 2 * 1024 * 1024
-"""What one pipe may give in a `FLOOD_SECONDS`; then the program waits until the next one, so that a
-flood takes little of the node's processor."""
-
-FLOOD_SECONDS = 0.1
 _ORPHAN_SECONDS = 0.05  # between two looks at groups whose supervisor died
 
 
@@ -67,11 +62,10 @@ class ShellLoop:
         self._runs: dict[int, ShellRun] = {}
         self._orphans: list[ShellRun] = []
         self._last_number = 0
-        self._paused: list[OutputPipe] = []
-        self._resume_at = 0.0
         self._closing = False
         self._serving = True
-        self._selector = selectors.DefaultSelector()
+        self._watch: FloodWatch[OutputPipe] = FloodWatch()
+        self._selector = self._watch.selector
         self._waker = Waker(self._selector)
         self._supervisor: SupervisorClient | None = None
         self._open_supervisor()
@@ -105,7 +99,7 @@ class ShellLoop:
             # After the output: the end of a run closes its pipes.
             self._waker.drain()
             self._listen()
-            self._resume_paused()
+            self._watch.resume()
             self._send_lease()
             while self._requests:
                 self._obey(*self._requests.popleft())
@@ -116,7 +110,7 @@ class ShellLoop:
     def _pause(self) -> float | None:
         if self._orphans:
             return _ORPHAN_SECONDS
-        return FLOOD_SECONDS if self._paused else None
+        return FLOOD_SECONDS if self._watch.has_paused else None
 
     # Requests.
 
@@ -170,7 +164,7 @@ class ShellLoop:
         context._work = run
         self._runs[run.number] = run
         for pipe in run.pipes:
-            self._watch(pipe)
+            self._watch.add(pipe)
         return None
 
     def _send_run(self, run: ShellRun, account: Account | None) -> None:
@@ -204,25 +198,10 @@ class ShellLoop:
 
     # Output.
 
-    def _watch(self, pipe: OutputPipe) -> None:
-        pipe.allowance = FLOOD_BYTES
-        self._selector.register(pipe.descriptor, selectors.EVENT_READ, pipe)
-
     def _read(self, pipe: OutputPipe) -> None:
-        count = pipe.read()
-        pipe.allowance -= max(0, count)
-        if count == 0:
-            self._selector.unregister(pipe.descriptor)
-        elif pipe.allowance <= 0:
-            self._selector.unregister(pipe.descriptor)
-            self._paused.append(pipe)
-
-    def _resume_paused(self) -> None:
-        if self._paused and time.monotonic() >= self._resume_at:
-            for pipe in self._paused:
-                self._watch(pipe)
-            self._paused.clear()
-            self._resume_at = time.monotonic() + FLOOD_SECONDS
+        if pipe.read() == 0:
+            self._watch.remove(pipe)
+        self._watch.pause_a_flood(pipe)
 
     # The supervisor.
 
@@ -282,10 +261,7 @@ class ShellLoop:
 
     def _close_output(self, run: ShellRun) -> None:
         for pipe in run.pipes:
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(pipe.descriptor)
-            if pipe in self._paused:
-                self._paused.remove(pipe)
+            self._watch.remove(pipe)
         run.close()
 
     def _finish(self, run: ShellRun, outcome: Outcome) -> None:

@@ -43,6 +43,10 @@ class OutputPipe:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         os.set_blocking(descriptor, False)
 
+    def fileno(self) -> int:
+        """Its descriptor, for selectors."""
+        return self.descriptor
+
     def read(self) -> int:
         """Pass on at most `READ_BYTES`; gives their number, 0 at the end, -1 for nothing yet."""
         try:
@@ -51,6 +55,7 @@ class OutputPipe:
             return -1
         except OSError:
             data = b""
+        self.allowance -= len(data)
         self._log.feed(self._stream, self._decoder.decode(data, final=not data))
         self.tail = (self.tail + data)[-MAX_TAIL_BYTES:]
         return len(data)

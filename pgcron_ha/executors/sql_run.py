@@ -42,9 +42,6 @@ class SqlRun:
         self.context = context
         self.profile = profile
         self.session: SqlSession | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.ending: asyncio.Task[None] | None = None
-        self.has_begun = False
         self.is_killed = False
         self._database = database
         self._flush = flush

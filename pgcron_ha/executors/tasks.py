@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from time import monotonic
-from typing import Any
+from typing import Any, ClassVar
 
 from pgcron_ha.executors.context import Context, Lease, StopReason
 from pgcron_ha.executors.event_loops import new_event_loop
@@ -28,6 +28,7 @@ from pgcron_ha.executors.failures import (
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.outcome import (
     SUCCEEDED,
+    Committed,
     Failed,
     Interrupted,
     Outcome,
@@ -49,9 +50,13 @@ _END_SECONDS = 5.0
 
 
 class TaskExecutor(ABC):
-    """An `Executor` whose runs are coroutines. Subclasses implement `execute`, and may `open` and
-    `shut` what they share. ``handlers`` are full names, all of this ``kind``.
+    """An `Executor` whose runs are coroutines. Subclasses implement `execute`, may `shut` what the
+    runs share, and say with `interrupt` and `end` how work outside of the process is stopped.
+    ``handlers`` are full names, all of this ``kind``.
     """
+
+    end_seconds: ClassVar[float] = 1.0
+    """What `end` gets; a run whose `end` takes longer is over all the same."""
 
     def __init__(self, kind: str, handlers: Iterable[str], workplace: Workplace) -> None:
         self._kind = kind
@@ -61,6 +66,7 @@ class TaskExecutor(ABC):
         self._sink = workplace.sink
         self._lease = Lease()
         self._live: dict[Context, asyncio.Task[None]] = {}
+        self._endings: dict[Context, asyncio.Task[None]] = {}
         self._inbox: deque[Context] = deque()
         self._closing = False
         self._nothing_left: Future[None] = Future()
@@ -77,8 +83,24 @@ class TaskExecutor(ABC):
         """Execute one run, on the executor's loop; an exception is an outcome, too. The text of a
         `Succeeded` is made of its result here.
 
-        It is cancelled to stop it, and must let that pass: its end says that the work has ended.
+        It is cancelled to stop it, unless `interrupt` knows better, and must let that pass: its end
+        says that the work has ended.
         """
+
+    def interrupt(self, context: Context) -> None:
+        """Ask a run that has begun to stop; called on the loop."""
+        self.cancel(context)
+
+    async def end(self, context: Context) -> None:
+        """End a run that has begun without asking; called on the loop, once. `done` waits for it:
+        when it returns, nothing of the run goes on outside of this process. The coroutine that
+        still goes on `KILL_SECONDS` later is closed.
+        """
+        self.cancel(context)
+
+    def cancel(self, context: Context) -> None:
+        """Cancel its `execute`."""
+        self._live[context].cancel()
 
     async def shut(self) -> None:  # noqa: B027 - a subclass may share nothing
         """Close what the runs have shared; called on the loop after the last of them."""
@@ -128,7 +150,10 @@ class TaskExecutor(ABC):
         await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
         if not self._nothing_left.done():
             self._post(self._kill_all)
-            await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=2 * KILL_SECONDS)
+            await asyncio.wait(
+                {asyncio.wrap_future(self._nothing_left)},
+                timeout=self.end_seconds + 2 * KILL_SECONDS,
+            )
         self._post(self._loop.stop)
         await asyncio.wait({asyncio.wrap_future(self._ended)}, timeout=_END_SECONDS)
         if self._ended.done():  # else code of a run blocks the loop; the thread ends after it
@@ -206,11 +231,20 @@ class TaskExecutor(ABC):
                 outcome = _bounded(await self.execute(context))
             except BaseException as error:
                 outcome = outcome_of_error(error, context)
+            await self._until_ended(context)
         self._finish(context, outcome)
+
+    async def _until_ended(self, context: Context) -> None:
+        """A run that is being killed is not over before that is done."""
+        ending = self._endings.get(context)
+        while ending is not None and not ending.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({ending})
 
     def _finish(self, context: Context, outcome: Outcome) -> None:
         if self._live.pop(context, None) is None:
             return  # it was ended by force
+        self._endings.pop(context, None)
         if context._log is not None:
             context._log.finish()
         context._work = None
@@ -222,15 +256,19 @@ class TaskExecutor(ABC):
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
-        task = self._live.get(context)
-        if task is not None and context._work is not None:
-            task.cancel()
+        if context in self._live and context._work is not None:
+            self.interrupt(context)
 
     def _kill(self, context: Context) -> None:
         task = self._live.get(context)
-        if task is not None:
-            self._cancel(context)
-            self._loop.call_later(KILL_SECONDS, self._end_by_force, context, task)
+        if task is not None and context not in self._endings:
+            self._endings[context] = self._loop.create_task(self._end(context, task))
+
+    async def _end(self, context: Context, task: asyncio.Task[None]) -> None:
+        if self._live.get(context) is task and context._work is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self.end(context), self.end_seconds)
+        self._loop.call_later(KILL_SECONDS, self._end_by_force, context, task)
 
     def _end_by_force(self, context: Context, task: asyncio.Task[None]) -> None:
         if self._live.get(context) is not task:
@@ -275,6 +313,8 @@ class TaskExecutor(ABC):
 
 def _bounded(outcome: Outcome) -> Outcome:
     """What the database can keep, whatever a subclass returns. Raises TypeError for no outcome."""
+    if isinstance(outcome, Committed):
+        return outcome  # the database has taken it
     if isinstance(outcome, Succeeded):
         # Its text is made once more: it must be that of its result, and fit.
         return SUCCEEDED if outcome.result is None else outcome_of_result(outcome.result)

@@ -25,6 +25,7 @@ from pgcron_ha.executors.base import (
 )
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.sql import SqlExecutor
+from pgcron_ha.executors.workplace import Workplace
 from tests.db.control import Connection, claim, enqueue, history_row, join, release
 from tests.engine.proxy import Proxy
 from tests.executors.running import Record, context
@@ -52,9 +53,7 @@ async def executor(
     running = SqlExecutor(
         {"t": profile},
         {"t": SqlDatabase(lambda: dsn, None, profile.connections, node="a node")},
-        record.done,
-        record.feed,
-        record,
+        Workplace(record.done, record.feed, record, 16),
         flushed,
         None if warnings is None else warnings.append,
     )

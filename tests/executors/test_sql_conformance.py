@@ -49,9 +49,7 @@ class TestSql(ExecutorConformance):
         return SqlExecutor(
             profiles,
             {name: SqlDatabase(lambda: self.dsn, None, 8) for name in profiles},
-            workplace.done,
-            workplace.feed,
-            workplace.sink,
+            workplace,
             flushed,
         )
 

@@ -9,11 +9,21 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.executors.base import SUCCEEDED, Context, Failed, Interrupted, Outcome, Succeeded
+from pgcron_ha.executors import tasks
+from pgcron_ha.executors.base import (
+    SUCCEEDED,
+    Context,
+    Failed,
+    Interrupted,
+    Outcome,
+    StopReason,
+    Succeeded,
+)
 from pgcron_ha.executors.failures import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS
 from pgcron_ha.executors.tasks import TaskExecutor
 from pgcron_ha.executors.workplace import Workplace
 from tests.executors.running import Record, context
+from tests.waiting import until
 
 Work = Callable[[Context], Awaitable[Any]]
 
@@ -154,3 +164,68 @@ async def test_what_goes_on_after_its_cancellation_ends_when_it_is_killed() -> N
         await asyncio.to_thread(record.outcome, after)
         assert len(steps) == taken, "no code of it runs any more"
     assert isinstance(outcome, Interrupted)
+
+
+class Outside(Worker):
+    """Its work goes on outside of the process until `end` has ended it."""
+
+    def __init__(self, works: dict[str, Work], workplace: Workplace) -> None:
+        self.asked = asyncio.Event()
+        self.is_gone = False
+        super().__init__(works, workplace)
+
+    def interrupt(self, context: Context) -> None:
+        self.asked.set()
+
+    async def end(self, context: Context) -> None:
+        self.asked.set()  # the coroutine ends now, and what it stands for does not
+        gone = asyncio.Event()
+        asyncio.get_running_loop().call_later(5 * tasks.KILL_SECONDS, gone.set)
+        await gone.wait()
+        self.is_gone = True
+
+
+@pytest.mark.parametrize("insists", [False, True])
+async def test_a_killed_run_is_over_when_its_work_outside_is_gone(
+    insists: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "KILL_SECONDS", 0.05)
+    record = Record()
+    gone_when_done: list[bool] = []
+
+    def done(context: Context, outcome: Outcome) -> None:
+        gone_when_done.append(running.is_gone)
+        record.done(context, outcome)
+
+    async def work(run: Context) -> Outcome:
+        await running.asked.wait()
+        if insists:
+            await asyncio.Event().wait()
+        return SUCCEEDED
+
+    running = Outside({"work": work}, Workplace(done, record.feed, record, 16))
+    run = context(1, "x:work")
+    running.start([run])
+    await until("it has begun", lambda: run.started_monotonic is not None)
+    assert running.kill(run)
+    assert running.kill(run)
+    outcome = await asyncio.to_thread(record.outcome, run)
+    await running.close(5)
+    assert gone_when_done == [True]
+    assert isinstance(outcome, Interrupted if insists else Succeeded)
+
+
+async def test_a_run_is_asked_to_stop_in_the_way_of_its_executor() -> None:
+    record = Record()
+
+    async def work(run: Context) -> Outcome:
+        await running.asked.wait()
+        return SUCCEEDED
+
+    running = Outside({"work": work}, Workplace(record.done, record.feed, record, 16))
+    run = context(1, "x:work")
+    running.start([run])
+    await until("it has begun", lambda: run.started_monotonic is not None)
+    running.stop(run, StopReason.CANCELLED)
+    assert await asyncio.to_thread(record.outcome, run) is SUCCEEDED
+    await running.close(5)
