@@ -56,6 +56,8 @@ CREATE TABLE pgcron.queue (
     format('max_running %s is out of range', max_running), 'Of one queue 1 to 100000 runs may execute at once.', 'NULL is no limit; pausing the queue lets nothing run.')),
   rate int,
   per interval,
+  set_by text,
+  set_at timestamptz,
   is_plain boolean NOT NULL GENERATED ALWAYS AS (paused_at IS NULL AND max_running IS NULL AND rate IS NULL) STORED,
   CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
 );

@@ -302,8 +302,9 @@ COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int,
 CREATE FUNCTION pgcron.set_queue(name text, max_running int DEFAULT NULL, rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM pgcron.rate_window w USING pgcron.queue q WHERE w.kind = 'queue' AND w.name = set_queue.name AND q.name = w.name AND q.per IS DISTINCT FROM set_queue.per;
-  INSERT INTO pgcron.queue AS q (name, max_running, rate, per) VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.per)
-  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per;
+  INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
+  VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.per, coalesce(set_queue.actor, session_user), now())
+  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
   SELECT pg_notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_queue(text, int, int, interval, text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
 

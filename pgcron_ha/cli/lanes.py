@@ -85,7 +85,7 @@ def set_command(lane: str, slots: str, rate: str | None, as_json: bool) -> None:
         )
     )
     if as_json:
-        print_json({"lane": lane, "slots": count})
+        print_json({"lane": lane, "slots": count, "rate": starts, "per": per})
     else:
         slots_now = {None: "any number of slots", 1: "1 slot"}.get(count, f"{count} slots")
         click.echo(f"lane '{lane}' has {slots_now}{rate_in_words(rate)}")

@@ -83,7 +83,7 @@ def set_command(queue: str, max_running: str, rate: str | None, as_json: bool) -
         )
     )
     if as_json:
-        print_json({"queue": name, "max_running": most})
+        print_json({"queue": name, "max_running": most, "rate": starts, "per": per})
     else:
         limit = "as many runs as there are slots" if most is None else f"at most {most} runs"
         click.echo(f"queue '{name}' executes {limit} at once{rate_in_words(rate)}")

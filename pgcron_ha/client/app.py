@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from types import MappingProxyType, TracebackType
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Never, Self, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
@@ -117,6 +117,7 @@ class App:
         on_lease_loss: LeaseLoss = STOP,
         breaker: Breaker | str | None = None,
         requires: Requirements | None = None,
+        **unknown: Never,
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
 
@@ -128,8 +129,9 @@ class App:
         for a while; a text names the handler whose breaker it shares. What it `requires` is the
         default of runs and schedules that this App makes of it. Raises ConfigError when the name is
         taken, a limit is none or the function can't be called with keywords, InvalidInput for a
-        name that no handler can have.
+        name that no handler can have and for any other argument.
         """
+        checks.no_other_arguments(App.handler, unknown)
         limits = read_isolation(isolation, memory, cpu)
         lease_loss = read_lease_loss(on_lease_loss)
         circuit = None if breaker is None else read_breaker(breaker)

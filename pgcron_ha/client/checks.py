@@ -6,10 +6,11 @@ want it. All raise `InvalidInput` (`TooLarge`, `InvalidSpec`, `UnknownZone`) wit
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -44,6 +45,17 @@ def handler_name(name: object) -> str:
             "`pgcron-ha nodes` lists what live nodes offer.",
         )
     return str(name)
+
+
+def no_other_arguments(function: Callable[..., Any], unknown: Mapping[str, Any]) -> None:
+    """Of a decorator that was given arguments it does not have."""
+    if unknown:
+        names = [name for name in inspect.signature(function).parameters if name != "self"][:-1]
+        raise InvalidInput(
+            f"@app.{function.__name__} has no argument '{min(unknown)[:100]}'",
+            f"It takes {', '.join(names)}: what a function is, and not what is asked of a run.",
+            "Say the latter where runs are asked for: app.enqueue(…) or @app.schedule(…).",
+        )
 
 
 def args_text(args: Mapping[str, Any] | str | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.context import (
     Cancel,
     Context,
@@ -73,6 +74,18 @@ def outcome_of_error(error: BaseException, context: Context) -> Outcome:
     if isinstance(error, Cancel):
         return Interrupted(StopReason.CANCELLED, _message(error))
     return _failure(error, context.handler)
+
+
+def refused(error: PgcronError) -> Failed:
+    """Of args that can't be taken: no retry helps. Detail and hint stand where a traceback does."""
+    parts = [error.detail, None if error.hint is None else f"hint: {error.hint}"]
+    told = "\n".join(part for part in parts if part is not None)
+    return Failed(
+        "InvalidInput",
+        bounded_text(error.message),
+        bounded_text(told, MAX_TRACEBACK_CHARACTERS) or None,
+        retry=False,
+    )
 
 
 def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:

@@ -1,9 +1,9 @@
 """A fingerprint of a failure: the same when it fails in the same way, on any node, in any run.
 
 Made of the handler, the class of the error, its message without what differs from run to run
-(numbers, uuids, hexadecimal words, addresses, what stands in quotes), and the innermost functions
-of the user's own code: no lines and no paths, so that an edit above it or another installation is
-not another error.
+(numbers, uuids, hexadecimal words, addresses, what stands in quotes), the exit status of a program,
+and the innermost functions of the user's own code: no lines and no paths, so that an edit above it
+or another installation is not another error.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _OURS: Final = "pgcron_ha."
 
 
 def fingerprint_of(failure: Failed, handler: str) -> str:
-    """Of a failure without a traceback: by its handler, class and message."""
-    return _digest(failure.error_class, normalized(failure.message), handler)
+    """Of a failure without a traceback: by its handler, class, message and exit status."""
+    status = () if failure.exit_status is None else (f"status {failure.exit_status}",)
+    return _digest(failure.error_class, normalized(failure.message), handler, *status)
 
 
 def fingerprint_of_error(error: BaseException, handler: str) -> str:

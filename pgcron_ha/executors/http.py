@@ -22,7 +22,7 @@ import httpx
 from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.context import Context, StopReason
-from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.failures import bounded_text, refused
 from pgcron_ha.executors.http_address import AddressRefused
 from pgcron_ha.executors.http_answer import outcome_of_answer
 from pgcron_ha.executors.http_callback import Callback, CallbackDesk
@@ -118,7 +118,7 @@ class HttpExecutor(TaskExecutor):
         except ConfigError as error:
             return Failed("SecretUnreadable", bounded_text(error.message), error.detail)
         except PgcronError as error:
-            return Failed("InvalidInput", bounded_text(error.message), error.detail, retry=False)
+            return refused(error)
         client = self._client(destination)
         masker = Masker(secrets)
         if callback is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.coroutines import as_coroutine
-from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.failures import bounded_text, refused
 from pgcron_ha.executors.isolation import Isolation
 from pgcron_ha.executors.lease_loss import STOP, LeaseLoss
 from pgcron_ha.executors.outcome import Failed
@@ -76,7 +76,7 @@ class PythonHandler:
         try:
             context._values = self._parameters.values(context.args)
         except PgcronError as error:
-            return Failed("InvalidInput", bounded_text(error.message), error.detail, retry=False)
+            return refused(error)
         except BaseException as error:  # SystemExit in a validator
             return Failed(type(error).__name__, bounded_text(f"its args were judged: {error!r}"))
         return None

@@ -15,7 +15,7 @@ from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
-from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.failures import bounded_text, refused
 from pgcron_ha.executors.flood_watch import FLOOD_SECONDS, FloodWatch
 from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
 from pgcron_ha.executors.shell_command import (
@@ -157,8 +157,7 @@ class ShellLoop:
         try:
             self._send_run(run, account)
         except PgcronError as error:
-            message = bounded_text(error.message)
-            return Failed("InvalidInput", message, error.detail, retry=False)
+            return refused(error)
         except OSError as error:
             return Failed("CouldNotStart", bounded_text(str(error)))
         context._work = run

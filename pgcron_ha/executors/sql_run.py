@@ -14,7 +14,7 @@ from pgcron_ha.db.link import Unanswered
 from pgcron_ha.db.sql_session import InvalidValue, SqlDatabase, SqlError, SqlSession
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.context import Context
-from pgcron_ha.executors.failures import bounded_text, outcome_of_error, outcome_of_result
+from pgcron_ha.executors.failures import bounded_text, outcome_of_error, outcome_of_result, refused
 from pgcron_ha.executors.outcome import (
     MAX_RESULT_BYTES,
     SUCCEEDED,
@@ -57,7 +57,7 @@ class SqlRun:
         try:
             given = frozenset(context.args)
         except PgcronError as error:
-            return _invalid(error.message, error.detail)
+            return refused(error)
         needed = profile.parameters
         wrong = sorted(given ^ needed)
         if wrong:

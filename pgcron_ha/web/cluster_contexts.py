@@ -103,6 +103,8 @@ class QueueRow:
     paused_note: str | None
     max_running: int | None
     """So many of its runs execute at once; None is no limit."""
+    set_by: str | None
+    """Who said its limits last."""
     rate: str | None
     """So many start in a time, such as ``10 in 1 m``; None is no limit."""
     next_at: datetime | None

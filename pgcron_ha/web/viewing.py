@@ -25,6 +25,7 @@ NOTICES: Final[dict[str, str]] = {
     "rerun": "It runs again as this new run.",
     "repeated": "This form had been sent already; this is the run that it made.",
     "redriven": "The dead letter runs again as this new run.",
+    "redriven_none": "Nothing of this cause was left to run again: no run was made.",
     "redriven_cause": "Its letters run again as new runs; those that were lost are left.",
 }
 

@@ -243,7 +243,7 @@ def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> Non
     assert said == "queue 'slow' executes at most 5 runs at once\n"
     assert cli("queues", "list", "--json").rows[0]["max_running"] == 5
     assert cli("queues", "set", "slow", "--max-running", "none", "--json").rows == [
-        {"queue": "slow", "max_running": None}
+        {"queue": "slow", "max_running": None, "rate": None, "per": None}
     ]
     assert cli("lanes", "list").out == "no lanes\n"
     assert cli("lanes", "set", "customer-*", "3").out == "lane 'customer-*' has 3 slots\n"
@@ -261,6 +261,12 @@ def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> Non
     (row,) = cli("queues", "list", "--json").rows
     assert (row["max_running"], row["rate"], row["per"]) == (None, 5, 2.0)
     assert execute("SELECT rate, per::text FROM pgcron.queue") == [(5, "00:00:02")]
+    assert cli("queues", "set", "slow", "--rate", "5/2s", "--json").rows == [
+        {"queue": "slow", "max_running": None, "rate": 5, "per": 2.0}
+    ]
+    assert cli("lanes", "set", "bulk", "none", "--rate", "10/1m", "--json").rows == [
+        {"lane": "bulk", "slots": None, "rate": 10, "per": 60.0}
+    ]
     assert "COUNT/DURATION" in cli("lanes", "set", "bulk", "1", "--rate", "10").err
     cli("lanes", "forget", "bulk")
     assert execute("SELECT lane FROM pgcron.lane_limit") == [("customer-*",)]

@@ -2398,8 +2398,9 @@ CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::in
     LANGUAGE sql
     AS $$
   DELETE FROM pgcron.rate_window w USING pgcron.queue q WHERE w.kind = 'queue' AND w.name = set_queue.name AND q.name = w.name AND q.per IS DISTINCT FROM set_queue.per;
-  INSERT INTO pgcron.queue AS q (name, max_running, rate, per) VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.per)
-  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per;
+  INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
+  VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.per, coalesce(set_queue.actor, session_user), now())
+  ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
   SELECT pg_notify(pgcron.channel(), 'run') $$;
 
 COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, rate integer, per interval, actor text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
@@ -2997,6 +2998,8 @@ CREATE TABLE pgcron.queue (
     max_running integer,
     rate integer,
     per interval,
+    set_by text,
+    set_at timestamp with time zone,
     is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL) AND (rate IS NULL))) STORED NOT NULL,
     CONSTRAINT a_queue_name_is_simple CHECK ((((name ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(name) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
     CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 100000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text))),

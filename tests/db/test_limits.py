@@ -560,3 +560,16 @@ async def test_eight_claimers_never_hold_more_than_a_lane_or_a_queue_may_run(
 
     assert most == {"a": 3, "b": 3, "small": 4}
     assert len(set(ended)) == len(ended) == 420
+
+
+async def test_who_limited_a_queue_is_kept(connection: Connection) -> None:
+    await connection.execute("SELECT pgcron.set_queue('slow', 3, actor => 'ann')")
+    await connection.execute("SELECT pgcron.set_queue('other', 3)")
+
+    rows = await connection.fetch(
+        "SELECT name, set_by = 'ann', set_by = session_user, set_at FROM pgcron.queue ORDER BY name"
+    )
+    assert [(*row[:3], row[3] is not None) for row in rows] == [
+        ("other", False, True, True),
+        ("slow", True, False, True),
+    ]

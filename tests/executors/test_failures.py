@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from pgcron_ha.executors.failures import (
     bounded_text,
     causes_of,
     outcome_of_error,
+    refused,
 )
 from pgcron_ha.executors.fingerprints import fingerprint_of, normalized
 from pgcron_ha.executors.masking import MASK, mask, remember_password, remember_secret
@@ -131,6 +133,21 @@ def test_a_failure_without_a_traceback_is_known_by_its_handler() -> None:
 
     assert fingerprint_of(failed, "shell:a") == fingerprint_of(failed, "shell:a")
     assert fingerprint_of(failed, "shell:a") != fingerprint_of(failed, "shell:b")
+
+
+def test_exit_statuses_of_one_template_are_different_failures() -> None:
+    first, second = (Failed("ExitStatus", f"exited with status {n}", exit_status=n) for n in (1, 2))
+
+    assert fingerprint_of(first, "shell:a") == fingerprint_of(replace(first), "shell:a")
+    assert fingerprint_of(first, "shell:a") != fingerprint_of(second, "shell:a")
+
+
+def test_a_refusal_keeps_the_rule_and_what_to_do() -> None:
+    failed = refused(InvalidInput("the arg 'x' is missing", "It takes x.", "Give it."))
+
+    assert (failed.message, failed.retry) == ("the arg 'x' is missing", False)
+    assert failed.traceback == "It takes x.\nhint: Give it."
+    assert refused(InvalidInput("no")).traceback is None
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,8 @@ async def test_a_cause_is_redriven_at_a_rate_and_each_letter_once(
     again = await full_site.post(href.replace("&amp;", "&"), rate="60")
 
     assert (first.status_code, again.status_code) == (303, 303)
+    assert first.headers["location"].endswith("done=redriven_cause")
+    assert again.headers["location"].endswith("done=redriven_none")
     rows = await fetch(
         full_database,
         "SELECT extract(epoch FROM due_at - min(due_at) OVER ())::int AS later, created_by"

@@ -80,7 +80,7 @@ ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
 SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, extract(epoch FROM s.per)::float8 AS per, q.waiting, q.due, q.running, q.held,
-       q.oldest_due
+       q.oldest_due, s.set_by, s.set_at
 FROM pgcron.queues q LEFT JOIN pgcron.queue s ON s.name = q.name ORDER BY q.name LIMIT :limit::int;
 
 -- name: list_lanes

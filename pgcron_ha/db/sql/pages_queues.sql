@@ -1,5 +1,5 @@
 -- name: page_queue_settings
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.rate, extract(epoch FROM q.per)::float8 AS per,
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.rate, extract(epoch FROM q.per)::float8 AS per, q.set_by, q.set_at,
        (SELECT w.next_at FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w WHERE q.rate IS NOT NULL AND w.room = 0) AS next_at
 FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
 
@@ -95,6 +95,7 @@ GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 -- has used up its rate. :due chooses what is due or what is to come.
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts,
        left(r.last_error, 300) AS error,
+       r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') AS is_snoozed,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues)
                  AND (r.requires IS NULL OR r.requires <@ pgcron.label_words(n.labels))) AS is_offered,

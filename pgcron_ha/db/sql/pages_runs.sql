@@ -13,7 +13,8 @@ matched AS MATERIALIZED (
     AND (:node::text IS NULL OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
     AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
   ORDER BY l.id DESC LIMIT :limit::int)
-SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.word AS state, m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
+SELECT scan.looked, scan.floor, scan.floor_at, m.id,
+       CASE WHEN m.word = 'retrying' AND r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') THEN 'snoozed' ELSE m.word END AS state, m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
        coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at, NULL::timestamptz AS finished_at,
        NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error
 FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.at) AS floor_at FROM looked l) scan
@@ -130,7 +131,7 @@ LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.
 
 -- name: page_live_runs_of_schedule
 -- The live runs of one schedule, the next due first.
-SELECT r.id, r.word AS state, r.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
+SELECT r.id, CASE WHEN r.word = 'retrying' AND r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') THEN 'snoozed' ELSE r.word END AS state, r.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
        coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at, NULL::timestamptz AS finished_at,
        NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error
 FROM (SELECT e.*, CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at) ELSE e.due_at END AS at,

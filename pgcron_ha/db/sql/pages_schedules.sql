@@ -86,11 +86,12 @@ ORDER BY o.fire_at DESC;
 -- The newest ended runs of a schedule, and those that are alive.
 (SELECT r.id, r.origin, coalesce(r.scheduled_for, r.nominal_for) AS fire_time, r.state, r.hold, r.attempt, r.max_attempts, r.due_at, r.started_at,
         NULL::timestamptz AS finished_at, NULL::float8 AS seconds, extract(epoch FROM r.started_at - greatest(r.due_at, r.created_at))::float8 AS delay,
-        n.name AS node, left(r.last_error, 300) AS error
+        n.name AS node, left(r.last_error, 300) AS error,
+        r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') AS is_snoozed
  FROM (SELECT * FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint AND (e.state = 'running' OR e.due_at <= now() OR e.attempt > 0) LIMIT :limit::int) r
  LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
 UNION ALL
 (SELECT h.id, h.origin, coalesce(h.scheduled_for, h.nominal_for), h.outcome, NULL, h.attempt, h.max_attempts, h.due_at, h.started_at, h.finished_at,
-        extract(epoch FROM h.finished_at - h.started_at)::float8, extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8, h.node, left(h.error, 300)
+        extract(epoch FROM h.finished_at - h.started_at)::float8, extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8, h.node, left(h.error, 300), false
  FROM pgcron.history h WHERE h.schedule_id = :schedule_id::bigint AND h.finished_at <= now() ORDER BY h.finished_at DESC LIMIT :limit::int)
 ORDER BY finished_at DESC NULLS FIRST, id DESC;

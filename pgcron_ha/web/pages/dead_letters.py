@@ -75,6 +75,7 @@ async def redrive_cause(visit: Visit) -> Response:
     rate = (await visit.form("rate")).get("rate")
     choice(rate, RATES, "rate")
     starting: datetime | None = None
+    redriven = 0
     for _ in range(_MOST_BATCHES):
         batch = await visit.act(
             partial(
@@ -86,10 +87,11 @@ async def redrive_cause(visit: Visit) -> Response:
                 schema=visit.schema,
             )
         )
+        redriven += len(batch.runs)
         if len(batch.runs) < doors.MOST_REDRIVEN:
             break
         starting = batch.next_due
-    return visit.redirect("dead", {"done": "redriven_cause"})
+    return visit.redirect("dead", {"done": "redriven_cause" if redriven else "redriven_none"})
 
 
 async def read_letters(

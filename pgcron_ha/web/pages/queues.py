@@ -208,6 +208,7 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
         paused_note=pause.get("paused_note"),
         max_running=pause.get("max_running"),
         rate=_rate(pause),
+        set_by=pause.get("set_by"),
         next_at=pause.get("next_at"),
     )
 
