@@ -7,10 +7,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from time import monotonic, time
+from typing import Any
 
 from pgcron_ha.db.link import Row
 from pgcron_ha.engine.runner import Ended
 from pgcron_ha.telemetry.counters import COUNTERS
+
+
+def count_waits(claimed: Sequence[Any]) -> None:
+    """Runs that were claimed: rows with ``queue`` and ``due``."""
+    if COUNTERS.is_watched and claimed:
+        waits: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
+        now = time()
+        for row in claimed:
+            waits[row["queue"],].append(max(0.0, now - row["due"]))
+        for labels, seconds in waits.items():
+            COUNTERS.queue_waits.at(labels).add(seconds)
 
 
 def count_successes(batch: Sequence[Ended]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.careful_claims import CarefulClaims
 from pgcron_ha.engine.claim_paths import ClaimPaths
+from pgcron_ha.engine.counting import count_waits
 from pgcron_ha.engine.heads import Heads
 from pgcron_ha.engine.limited_claims import LimitedClaims
 from pgcron_ha.engine.pace import Pace
@@ -272,6 +273,7 @@ class Dispatcher(Service):
                 self._progress_at = monotonic()
                 if not self._runner.executing:
                     self._pace.begin(self._progress_at)
+            count_waits(rows)
             self._runner.accept(rows, may_outlive)
         elif rows and self._session.incarnation is not None:
             await self._link.rows(

@@ -51,7 +51,8 @@ async def failure_page(
         status=status or found,
         heading=heading,
         message=error.message,
-        detail=error.detail,
+        # What a driver says of a server names its address and more: that is for the process's log.
+        detail=None if isinstance(error, DatabaseUnavailable) else error.detail,
         hint=error.hint,
         near=(*near, *getattr(error, "near", ()), *_corrections(visit, error)),
     )

@@ -99,6 +99,12 @@ def _runs(counters: Counters) -> Iterator[Metric]:
         ("queue",),
         counters.start_delays.items(),
     )
+    yield _histograms(
+        "pgcron_run_queue_wait_seconds",
+        "From when a run is due to its claim, by this host's clock.",
+        ("queue",),
+        counters.queue_waits.items(),
+    )
     yield _counter(
         "pgcron_occurrences",
         "Fires by what this node decided; one that became a run may be skipped or expire later.",

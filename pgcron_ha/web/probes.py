@@ -1,8 +1,10 @@
-"""``/livez``, ``/readyz``, ``/statusz``, ``/metrics``: what machines ask. Not logged, never cached.
+"""``/livez``, ``/readyz``, ``/startupz``, ``/statusz``, ``/metrics``: what machines ask.
+
+Not logged, never cached.
 
 Livez needs no database, so that an outage of it restarts nothing. Readyz fails first when a node
-drains, so that whoever watches it looks elsewhere while it ends what it runs. The two open ones
-answer one word: no versions, no names.
+drains, so that whoever watches it looks elsewhere while it ends what it runs. The three open
+ones answer one word: no versions, no names.
 """
 
 from __future__ import annotations
@@ -39,6 +41,21 @@ async def show_readyz(visit: Visit) -> Response:
         if look is not None and look().not_ready_because is not None:
             return _not_ready()
         await visit.services.reader.check()
+    except PgcronError:
+        return _not_ready()
+    return PlainTextResponse("ok\n")
+
+
+async def show_startupz(visit: Visit) -> Response:
+    """``ok`` once the database was read with the schema that is needed, and the node of this
+    process, if it has one, has joined; an outage after that changes nothing.
+    """
+    reader, look = visit.services.reader, visit.services.look
+    try:
+        if look is not None and look().incarnation is None:
+            return _not_ready()
+        if reader.last_success is None:
+            await reader.check()
     except PgcronError:
         return _not_ready()
     return PlainTextResponse("ok\n")

@@ -98,6 +98,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("GET", "/robots.txt", "robots", "open", assets_page.show_robots),
     WebRoute("GET", "/livez", "livez", "open", probes.show_livez),
     WebRoute("GET", "/readyz", "readyz", "open", probes.show_readyz),
+    WebRoute("GET", "/startupz", "startupz", "open", probes.show_startupz),
     WebRoute("GET", "/statusz", "statusz", "metrics:read", probes.show_statusz),
     WebRoute("GET", "/metrics", "metrics", "metrics:read", probes.show_metrics),
 )

@@ -18,6 +18,7 @@ from pgcron_ha.engine.counting import (
     count_failures,
     count_lines,
     count_successes,
+    count_waits,
 )
 from pgcron_ha.engine.runner import Ended
 from pgcron_ha.executors.base import SUCCEEDED, Context, Failed, Outcome
@@ -110,14 +111,23 @@ def test_what_never_began_has_no_duration_and_a_clock_behind_makes_no_negative_d
     assert times(COUNTERS.start_delays, queue) == (1, 0.0)
 
 
+def test_a_wait_is_from_being_due_to_the_claim(queue: str) -> None:
+    now = datetime.now(UTC).timestamp()
+    count_waits([{"queue": queue, "due": now - 5}, {"queue": queue, "due": now + 50}])
+
+    assert times(COUNTERS.queue_waits, queue) == (2, pytest.approx(5, abs=0.5))
+
+
 def test_nothing_is_counted_for_each_run_while_nobody_can_read_it(queue: str) -> None:
     COUNTERS.is_watched = False
 
     count_successes([ended(1, queue)])
     count_failures([ended(2, queue)], {2: "dead"}, ["failed"])
     count_lines([(queue, "a line")])
+    count_waits([{"queue": queue, "due": 0.0}])
 
     assert COUNTERS.attempts.at((queue, "py:a")) == {}
+    assert times(COUNTERS.queue_waits, queue) == (0, 0.0)
     assert dict(COUNTERS.log_bytes.items()).get((queue,)) is None
 
 

@@ -85,8 +85,9 @@ async def test_a_node_s_work_is_counted(client: httpx.AsyncClient, connection: C
         heard = growth(after, "pgcron_wakeups_total", source="notify")
         failed = growth(after, "pgcron_runs_finished_total", **bad, outcome="dead")
         fired = growth(after, "pgcron_schedule_start_delay_seconds_count", queue="default")
+        waited = growth(after, "pgcron_run_queue_wait_seconds_count", queue="default")
         ended = growth(after, "pgcron_runs_finished_total", **fine)
-        return after if heard and failed and fired and ended > 5 else None
+        return after if heard and failed and fired and waited > 5 and ended > 5 else None
 
     await connection.execute(
         "INSERT INTO pgcron.run (handler, max_attempts)"

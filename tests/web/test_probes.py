@@ -8,7 +8,7 @@ from tests.web.conftest import Serve, Site
 
 
 async def test_probes_answer_one_word(site: Site) -> None:
-    for path in ("/livez", "/readyz"):
+    for path in ("/livez", "/readyz", "/startupz"):
         answer = await site.get(path)
         assert (answer.status_code, answer.text) == (200, "ok\n")
 
@@ -19,8 +19,10 @@ async def test_a_database_without_the_schema_is_not_ready_and_the_page_says_what
     async with serve(empty_database) as site:
         ready = await site.get("/readyz")
         live = await site.get("/livez")
+        started = await site.get("/startupz")
         page = await site.get("/")
 
+    assert started.status_code == 503
     assert (ready.status_code, live.status_code, page.status_code) == (503, 200, 503)
     assert "pgcron-ha migrate" in page.text
 

@@ -135,6 +135,7 @@ async def test_without_the_database_pages_come_from_memory_and_say_so(
         unseen = await site.get("/schedules")
         verb = await site.post("/schedules/weekly-report/run")
         probes = [(await site.get(path)).status_code for path in ("/livez", "/readyz", "/statusz")]
+        started = (await site.get("/startupz")).status_code
         status = (await site.get("/statusz")).json()
 
         mortal.start()
@@ -148,6 +149,10 @@ async def test_without_the_database_pages_come_from_memory_and_say_so(
     assert away.headers["retry-after"] == "5"
     assert unseen.status_code == verb.status_code == 503
     assert "The database is away" in unseen.text
+    for page in (away, unseen, verb):
+        assert "ConnectionRefusedError" not in page.text
+        assert mortal.folder.name not in page.text
+    assert started == 200
     assert probes == [200, 503, 200]
     assert status["database_problem"]["message"]
     assert "From memory." not in back.text

@@ -18,7 +18,7 @@ _PATTERNS: Final = [
 ]
 # Answers for programs, and files of pages.
 _NO_PAGES: Final = frozenset(
-    {"static", "favicon", "robots", "livez", "readyz", "statusz", "metrics"}
+    {"static", "favicon", "robots", "livez", "readyz", "startupz", "statusz", "metrics"}
 )
 PAGES: Final = frozenset(name for _, name in _PATTERNS) - _NO_PAGES
 
