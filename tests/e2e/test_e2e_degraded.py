@@ -143,6 +143,31 @@ async def test_handlers_that_hold_all_their_connections_keep_no_other_run(
     unharmed(node)
 
 
+async def test_slow_handlers_of_a_limited_queue_leave_slots_to_the_others(
+    cluster: Cluster, connection: Connection
+) -> None:
+    node = cluster.start("a", slots=6, queues="default,slow")
+    await connection.execute("SELECT pgcron.set_queue('slow', max_running => 4)")
+    slow = []
+    for handler, more in (
+        ("py:deaf", {}), ("py:work", {}), ("py:finish_isolated", {}),
+        ("shell:program", {"manner": "once"}),
+    ):  # fmt: skip
+        args = {"seconds": 3 * TTL, **more}
+        slow += await enqueue(connection, handler, 10, args=args, queue="slow")
+    await until("four of them run", lambda: cluster.evidence.count("start") == 4, deadline=30)
+    waits = []
+    began = boottime()
+    while boottime() < began + 2 * TTL:
+        [row] = await ended(connection, *await enqueue(connection, "py:work"))
+        waits.append((row["finished_at"] - row["due_at"]).total_seconds())
+        running = "SELECT count(*) FROM pgcron.run WHERE state = 'running' AND queue = 'slow'"
+        assert await connection.fetchval(running) <= 4
+    print(f"{len(waits)} others; the longest was over after {max(waits):.2f} s")
+    assert max(waits) < TTL / 2
+    unharmed(node)
+
+
 def unharmed(node: NodeProcess) -> None:
     assert not node.has_ended()
     assert len(node.events("NodeJoined")) == 1
