@@ -33,6 +33,7 @@ class Gate:
             GRANT USAGE ON SCHEMA pgcron TO {self._role};
             GRANT ALL ON ALL TABLES IN SCHEMA pgcron TO {self._role};
             GRANT ALL ON ALL SEQUENCES IN SCHEMA pgcron TO {self._role};
+            GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgcron TO {self._role};
             CREATE FUNCTION public.pass_gate() RETURNS boolean LANGUAGE plpgsql VOLATILE AS
               'BEGIN PERFORM pg_advisory_xact_lock_shared({_KEY}); RETURN true; END';
             ALTER TABLE pgcron.run ENABLE ROW LEVEL SECURITY;
