@@ -32,6 +32,8 @@ CREATE TABLE pgcron.run (
   snoozes smallint,
   lane text COLLATE "C",
   lane_slot int,
+  unique_key text COLLATE "C",
+  unique_scope text,
   requires text[] COLLATE "C",
   owner uuid,
   token uuid,
@@ -50,6 +52,8 @@ COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from thi
 COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that have it no more execute at once than the lane has slots (pgcron.lane_limit).';
 COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
+COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it, see pgcron.has_key.';
+COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: waiting, and given back.';
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
@@ -95,6 +99,8 @@ DECLARE
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
     WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
+    WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0 OR (pgcron.unique_key_is_fine(r.unique_key) AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period'))) IS NOT TRUE
+      THEN 'a_unique_key_is_readable'
     WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE THEN 'a_run_requires_labels'
   END;
 BEGIN
@@ -127,6 +133,7 @@ BEGIN
     WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),
       'No retry waits longer than this.', 'Write for example ''1 hour''.');
     WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
+    WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key, r.unique_scope);
     WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse_requires(r.requires);
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),

@@ -5,12 +5,21 @@ CREATE FUNCTION pgcron.enqueue(
   handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default', priority int DEFAULT 5, due_at timestamptz DEFAULT NULL,
   idempotency_key text DEFAULT NULL, key_lifetime interval DEFAULT '1 day', timeout interval DEFAULT '1 hour', max_attempts int DEFAULT NULL,
   delivery text DEFAULT 'at_least_once', retry jsonb DEFAULT NULL, actor text DEFAULT NULL,
-  lane text DEFAULT NULL, requires text[] DEFAULT NULL) RETURNS bigint
+  lane text DEFAULT NULL, requires text[] DEFAULT NULL,
+  unique_key text DEFAULT NULL, unique_scope text DEFAULT NULL, unique_for interval DEFAULT NULL, on_conflict text DEFAULT NULL,
+  debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
   known_id bigint;
 BEGIN
+  IF num_nonnulls(unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max) > 0 THEN
+    IF idempotency_key IS NOT NULL THEN
+      PERFORM pgcron.refuse_unique('idempotency_key is given with unique_key', 'Each says which run a second call gets: an idempotency key the run it named, whatever became of it; a unique key the one that has it now.');
+    END IF;
+    RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, actor, lane, requires,
+                                 unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max);
+  END IF;
   IF idempotency_key IS NOT NULL THEN
     IF key_lifetime <= '0' THEN
       PERFORM pgcron.refuse('PC001', format('key_lifetime %s is not positive', key_lifetime), 'It says how long an idempotency key is remembered.', 'Leave it out for ''1 day''.');
@@ -33,14 +42,14 @@ BEGIN
   END IF;
   RETURN new_id;
 END $$;
-COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval, int, text, jsonb, text, text, text[]) IS
+COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval, int, text, jsonb, text, text, text[], text, text, interval, text, interval, interval) IS
   'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it.';
 
--- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key.
+-- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key or is to be unique.
 CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires}';
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -51,7 +60,7 @@ BEGIN
     PERFORM pgcron.refuse('PC004', format('runs has %s elements and %s bytes', jsonb_array_length(runs), pg_column_size(runs)),
       'One call takes up to 10000 runs and 67108864 bytes (64 MiB).', 'Call it several times; in one transaction they exist together or not at all.');
   END IF;
-  SELECT coalesce(bool_or(wish ? 'idempotency_key'), false),
+  SELECT coalesce(bool_or(wish ?| '{idempotency_key,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max}'), false),
          min(position) FILTER (WHERE CASE jsonb_typeof(wish) WHEN 'object' THEN wish - known_keys <> '{}' ELSE true END)
     INTO has_keys, wrong FROM jsonb_array_elements(runs) WITH ORDINALITY element(wish, position);
   IF jsonb_typeof(runs -> (wrong - 1)) = 'object' THEN
@@ -64,10 +73,13 @@ BEGIN
   RETURN has_keys;
 END $$;
 
--- The ids of the runs that are asked for: the new ones, but where an idempotency key names a run already. Keys are taken in one
--- order, so that two callers with the same ones can't wait for each other in a ring.
-CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[]) RETURNS bigint[]
+-- The ids of the runs that are asked for: the new ones, but where an idempotency key names a run already, or where a unique one was
+-- made or met. Keys are taken in one order, so that two callers with the same ones can't wait for each other in a ring.
+CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[], actor text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
+DECLARE
+  ids bigint[];
+  single record;
 BEGIN
   IF EXISTS (SELECT FROM jsonb_to_recordset(runs) AS wish(idempotency_key text, key_lifetime interval) WHERE wish.idempotency_key IS NOT NULL AND wish.key_lifetime <= '0') THEN
     PERFORM pgcron.refuse_wish(runs);
@@ -78,10 +90,28 @@ BEGIN
    WHERE wish.key IS NOT NULL ORDER BY wish.key, wish.new_id
   ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at WHERE known.expires_at <= now();
   -- Only a new statement can see a key that was inserted meanwhile.
-  RETURN ARRAY(SELECT coalesce(known.run_id, wish.new_id)
+  ids := ARRAY(SELECT coalesce(known.run_id, wish.new_id)
                  FROM ROWS FROM (jsonb_to_recordset(runs) AS (idempotency_key text), unnest(new_ids)) WITH ORDINALITY wish(key, new_id, position)
                  LEFT JOIN pgcron.idempotency known ON known.key = wish.key ORDER BY wish.position);
+  FOR single IN
+    SELECT element.wish, element.position FROM jsonb_array_elements(runs) WITH ORDINALITY element(wish, position)
+     WHERE num_nonnulls(wish ->> 'unique_key', wish ->> 'unique_scope', wish ->> 'unique_for', wish ->> 'on_conflict', wish ->> 'debounce', wish ->> 'debounce_max') > 0
+     ORDER BY wish ->> 'unique_key' COLLATE "C", wish ->> 'handler' COLLATE "C", position LOOP
+    ids[single.position] := pgcron.enqueue_wish(single.wish, claim_keys.actor);
+  END LOOP;
+  RETURN ids;
 END $$;
+
+-- One element of what pgcron.enqueue_many is given, by itself.
+CREATE FUNCTION pgcron.enqueue_wish(wish jsonb, actor text) RETURNS bigint
+LANGUAGE sql AS $$
+  SELECT pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
+                        wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
+                        wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane',
+                        requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish -> 'requires', 'null'))),
+                        actor => enqueue_wish.actor, unique_key => wish ->> 'unique_key', unique_scope => wish ->> 'unique_scope',
+                        unique_for => (wish ->> 'unique_for')::interval, on_conflict => wish ->> 'on_conflict', debounce => (wish ->> 'debounce')::interval,
+                        debounce_max => (wish ->> 'debounce_max')::interval) $$;
 
 -- Says which element is refused: asks for one after the other until it happens.
 CREATE FUNCTION pgcron.refuse_wish(runs jsonb) RETURNS void
@@ -96,10 +126,7 @@ DECLARE
 BEGIN
   FOR wish IN SELECT jsonb_array_elements(runs) LOOP
     position := position + 1;
-    PERFORM pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
-                           wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
-                           wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane',
-                           requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish -> 'requires', 'null'))));
+    PERFORM pgcron.enqueue_wish(wish, NULL);
   END LOOP;
 EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, remedy = PG_EXCEPTION_HINT;
@@ -118,7 +145,7 @@ DECLARE
   ids bigint[];
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
-  ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids) ELSE new_ids END;
+  ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor) ELSE new_ids END;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
   SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
          coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
@@ -270,10 +297,15 @@ BEGIN
   END IF;
   ended := pgcron.ended_run(run);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, lane, requires, created_by)
+                          retry, lane, requires, created_by, unique_key, unique_scope)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
           ended.args, ended.delivery, ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
-          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires, coalesce(actor, session_user)) RETURNING id INTO new_id;
+          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires, coalesce(actor, session_user),
+          ended.unique_key, CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
+  ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
+  IF new_id IS NULL THEN
+    PERFORM pgcron.refuse_met(format('run %s can''t be run again', run), pgcron.run_with_key(ended.unique_key, ended.handler), ended.unique_key);
+  END IF;
   RETURN new_id;
 END $$;
 

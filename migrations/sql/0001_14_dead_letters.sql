@@ -9,17 +9,19 @@ CREATE VIEW pgcron.error_groups AS
     FROM pgcron.dead_letter d GROUP BY d.fingerprint;
 COMMENT ON VIEW pgcron.error_groups IS 'Dead letters by how they died; open ones were not redriven. fingerprint is NULL for letters without one.';
 
--- The new run of a letter that the caller has locked.
+-- The new run of a letter that the caller has locked; NULL when another run has its unique key.
 CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_at timestamptz, actor text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
 BEGIN
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                          lane, requires, due_at, created_by)
+                          lane, requires, due_at, created_by, unique_key, unique_scope)
   VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler,
           coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, letter.requires,
-          run_of_letter.due_at, coalesce(run_of_letter.actor, session_user)) RETURNING id INTO new_id;
+          run_of_letter.due_at, coalesce(run_of_letter.actor, session_user), letter.unique_key, CASE letter.unique_scope WHEN 'taken' THEN 'waiting' ELSE letter.unique_scope END)
+  ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
+  IF new_id IS NULL THEN RETURN NULL; END IF;
   UPDATE pgcron.dead_letter d SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(run_of_letter.actor, session_user) WHERE d.run_id = letter.run_id;
   RETURN new_id;
 END $$;
@@ -29,6 +31,7 @@ CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL, args jsonb D
 LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
+  new_id bigint;
 BEGIN
   SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = run FOR UPDATE;
   IF letter.run_id IS NULL THEN
@@ -37,12 +40,16 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
                           format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
   END IF;
-  RETURN pgcron.run_of_letter(letter, args, now(), actor);
+  new_id := pgcron.run_of_letter(letter, args, now(), actor);
+  IF new_id IS NULL THEN
+    PERFORM pgcron.refuse_met(format('dead letter %s can''t be redriven', run), pgcron.run_with_key(letter.unique_key, letter.handler), letter.unique_key);
+  END IF;
+  RETURN new_id;
 END $$;
 
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most `at_most` (1000) in a call. Each is
 -- redriven once, however many callers there are: a letter that somebody else redrives at the moment is theirs. Lost ones, which may
--- have taken effect, are left alone unless they are asked for. With `rate` so many become due in each interval `per`, the first at
+-- have taken effect, are left alone unless they are asked for, and so are letters whose unique key another run has. With `rate` so many become due in each interval `per`, the first at
 -- `starting`: give the next call the last due_at and one step more. Returns the letters, their new runs, and when those are due.
 CREATE FUNCTION pgcron.redrive_many(
   fingerprint text DEFAULT NULL, handler text DEFAULT NULL, queue text DEFAULT NULL, error_class text DEFAULT NULL, schedule text DEFAULT NULL,
@@ -53,6 +60,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
   step interval;
+  seen int;
+  room int;
+  made int := 0;
 BEGIN
   IF num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0 THEN
     PERFORM pgcron.refuse('PC001', 'no dead letters are named', 'At least one filter says which letters run again.', 'Write until => now() for all of them.');
@@ -64,18 +74,27 @@ BEGIN
   END IF;
   step := CASE WHEN rate IS NULL THEN interval '0' ELSE per / rate END;
   due_at := greatest(starting, now());
-  FOR letter IN
-    SELECT d.* FROM pgcron.dead_letter d
-     WHERE d.requeued_as IS NULL AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
-       AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler) AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
-       AND (redrive_many.error_class IS NULL OR coalesce(d.error_class, '') = redrive_many.error_class)
-       AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
-       AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until) AND (also_lost OR d.outcome = 'dead')
-     ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
-    dead_letter := letter.run_id;
-    run := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
-    RETURN NEXT;
-    due_at := due_at + step;
+  LOOP
+    seen := 0;
+    room := at_most - made;
+    FOR letter IN
+      SELECT d.* FROM pgcron.dead_letter d
+       WHERE d.requeued_as IS NULL AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
+         AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler) AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
+         AND (redrive_many.error_class IS NULL OR coalesce(d.error_class, '') = redrive_many.error_class)
+         AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
+         AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until) AND (also_lost OR d.outcome = 'dead')
+         AND (d.unique_key IS NULL OR d.unique_scope = 'period' OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
+       ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
+      seen := seen + 1;
+      run := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
+      CONTINUE WHEN run IS NULL;      -- an older letter of these has its key now
+      dead_letter := letter.run_id;
+      made := made + 1;
+      RETURN NEXT;
+      due_at := due_at + step;
+    END LOOP;
+    EXIT WHEN made = at_most OR seen < room;
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many(text, text, text, text, text, timestamptz, timestamptz, boolean, jsonb, int, interval, timestamptz, int, text) IS

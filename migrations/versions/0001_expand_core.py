@@ -29,6 +29,7 @@ SCRIPTS = (
     "0001_15_awaited_runs",
     "0001_16_breakers",
     "0001_17_callbacks",
+    "0001_18_unique",
 )
 
 

@@ -17,7 +17,7 @@ PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks")
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
     "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, "
-    "requires, created_by"
+    "requires, unique_key, unique_scope, created_by"
 )
 _RUN_OF_SCHEDULE = (
     f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
@@ -41,13 +41,21 @@ _READ = (
     f"GRANT SELECT ON {_READABLE} TO",
     # To find a run by its key; who reads the args of runs learns no more from their keys.
     "GRANT SELECT (key, run_id) ON idempotency TO",
+    "GRANT SELECT ON unique_period TO",
+)
+# What pgcron.enqueue remembers of keys, and how it replaces what has not begun.
+_KEYS = (
+    "GRANT SELECT, INSERT, UPDATE (run_id, expires_at) ON idempotency TO",
+    "GRANT SELECT, INSERT, UPDATE (run_id, until) ON unique_period TO",
+    "GRANT EXECUTE ON FUNCTION replace_run TO",
 )
 _STATEMENTS: dict[str, tuple[str, ...]] = {
     "producer": (
         f"GRANT INSERT (id, {_RUN}) ON run TO",
         # What RETURNING and the status of one's own run need; args of others stay unread.
-        "GRANT SELECT (id, uuid, handler, queue, state, due_at) ON run TO",
-        "GRANT SELECT, INSERT, UPDATE (run_id, expires_at) ON idempotency TO",
+        "GRANT SELECT (id, uuid, handler, queue, state, due_at, attempt, unique_key, unique_scope) "
+        "ON run TO",
+        *_KEYS,
         "GRANT USAGE ON SEQUENCE run_id_seq TO",
     ),
     "scheduler": (
@@ -67,7 +75,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT UPDATE (state) ON node TO",
         "GRANT INSERT, UPDATE, DELETE ON lane_limit, breaker, breaker_handler TO",
         # A form that is sent twice is one operation.
-        "GRANT SELECT, INSERT, UPDATE (run_id, expires_at) ON idempotency TO",
+        *_KEYS,
     ),
     "viewer": _READ,
     # Who works for a run that a node executes: no table, and nothing without the claim's token.

@@ -67,6 +67,7 @@ class Janitor(Service):
 
     async def _sweep(self) -> None:
         await self._link.rows("forget_keys", at_most=BATCH)
+        await self._link.rows("forget_periods", at_most=BATCH)
         await self._link.rows("forget_progress", at_most=BATCH)
         await self._link.rows("forget_diversions", at_most=BATCH)
         await self._link.rows("forget_callbacks", at_most=BATCH)

@@ -42,7 +42,7 @@ def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
 
 
 def test_a_producer_enqueues_and_nothing_else(
-    granted: Callable[[str], As], role: str, tmp_path: Path
+    granted: Callable[[str], As], database: str, role: str, tmp_path: Path
 ) -> None:
     producer = granted("producer")
     file = tmp_path / "runs.ndjson"
@@ -52,6 +52,15 @@ def test_a_producer_enqueues_and_nothing_else(
     assert producer("enqueue", "py:x", "--key", "k").code == 0
     assert producer("enqueue", "py:x", "--priority", "1").code == 0
     assert len(producer("enqueue", "--file", file).out.split()) == 2
+    ways = ("", "unique_for => '1 hour'", "on_conflict => 'replace'", "debounce => '1 s'")
+    with psycopg.connect(dsn_of(role, database), autocommit=True) as connection:
+        for way in ways:
+            words = ", ".join(filter(None, ("'py:x'", "unique_key => %s", way)))
+            asked = [
+                connection.execute(f"SELECT pgcron.enqueue({words})".encode(), (f"k{way}",))
+                for _ in range(2)
+            ]
+            assert asked[0].fetchone() == asked[1].fetchone()
     assert refused(producer("runs", "list"))
     assert refused(producer("schedules", "put", "s", "@daily", "py:x"))
     assert refused(producer("runs", "cancel", 1))

@@ -149,6 +149,8 @@ CREATE TABLE pgcron.run (
     snoozes smallint,
     lane text COLLATE pg_catalog."C",
     lane_slot integer,
+    unique_key text COLLATE pg_catalog."C",
+    unique_scope text,
     requires text[] COLLATE pg_catalog."C",
     owner uuid,
     token uuid,
@@ -177,6 +179,10 @@ COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back with
 COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that have it no more execute at once than the lane has slots (pgcron.lane_limit).';
 
 COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
+
+COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it, see pgcron.has_key.';
+
+COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: waiting, and given back.';
 
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
 
@@ -249,9 +255,12 @@ CREATE FUNCTION pgcron.channel() RETURNS text
 
 COMMENT ON FUNCTION pgcron.channel() IS 'The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.';
 
-CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[]) RETURNS bigint[]
+CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[], actor text) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
+DECLARE
+  ids bigint[];
+  single record;
 BEGIN
   IF EXISTS (SELECT FROM jsonb_to_recordset(runs) AS wish(idempotency_key text, key_lifetime interval) WHERE wish.idempotency_key IS NOT NULL AND wish.key_lifetime <= '0') THEN
     PERFORM pgcron.refuse_wish(runs);
@@ -262,9 +271,16 @@ BEGIN
    WHERE wish.key IS NOT NULL ORDER BY wish.key, wish.new_id
   ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at WHERE known.expires_at <= now();
   -- Only a new statement can see a key that was inserted meanwhile.
-  RETURN ARRAY(SELECT coalesce(known.run_id, wish.new_id)
+  ids := ARRAY(SELECT coalesce(known.run_id, wish.new_id)
                  FROM ROWS FROM (jsonb_to_recordset(runs) AS (idempotency_key text), unnest(new_ids)) WITH ORDINALITY wish(key, new_id, position)
                  LEFT JOIN pgcron.idempotency known ON known.key = wish.key ORDER BY wish.position);
+  FOR single IN
+    SELECT element.wish, element.position FROM jsonb_array_elements(runs) WITH ORDINALITY element(wish, position)
+     WHERE num_nonnulls(wish ->> 'unique_key', wish ->> 'unique_scope', wish ->> 'unique_for', wish ->> 'on_conflict', wish ->> 'debounce', wish ->> 'debounce_max') > 0
+     ORDER BY wish ->> 'unique_key' COLLATE "C", wish ->> 'handler' COLLATE "C", position LOOP
+    ids[single.position] := pgcron.enqueue_wish(single.wish, claim_keys.actor);
+  END LOOP;
+  RETURN ids;
 END $$;
 
 CREATE FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, look integer) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision)
@@ -902,28 +918,28 @@ CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text
     AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
-    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, lane, requires, priority, handler, args, delivery, max_attempts,
+    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, max_attempts,
                                     timeout, retry_base, retry_cap, retry, attempts, error_class, error, fingerprint)
-    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.lane, ending.requires, ending.priority, ending.handler,
+    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.priority, ending.handler,
             ending.args, ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout, ending.retry_base, ending.retry_cap, ending.retry,
             ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
     ON CONFLICT DO NOTHING;
   END IF;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, outcome,
                                 attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
                                 result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
             end_run.result, coalesce(end_run.finished_at, now()));
   EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, outcome,
                                 attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
                                 result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
             end_run.result, coalesce(end_run.finished_at, now()));
@@ -945,16 +961,16 @@ BEGIN
     FROM pgcron.run r
    WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args,
                                 delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.requires, r.priority, r.handler, r.args,
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args,
                                          delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.requires, r.priority, r.handler, r.args,
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
@@ -976,6 +992,8 @@ CREATE TABLE pgcron.history (
     parent_run bigint,
     queue text NOT NULL,
     lane text,
+    unique_key text,
+    unique_scope text,
     requires text[],
     priority smallint NOT NULL,
     handler text NOT NULL,
@@ -1024,13 +1042,20 @@ BEGIN
   RETURN ended;
 END $$;
 
-CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[]) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], unique_key text DEFAULT NULL::text, unique_scope text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, on_conflict text DEFAULT NULL::text, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
   new_id bigint;
   known_id bigint;
 BEGIN
+  IF num_nonnulls(unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max) > 0 THEN
+    IF idempotency_key IS NOT NULL THEN
+      PERFORM pgcron.refuse_unique('idempotency_key is given with unique_key', 'Each says which run a second call gets: an idempotency key the run it named, whatever became of it; a unique key the one that has it now.');
+    END IF;
+    RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, actor, lane, requires,
+                                 unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max);
+  END IF;
   IF idempotency_key IS NOT NULL THEN
     IF key_lifetime <= '0' THEN
       PERFORM pgcron.refuse('PC001', format('key_lifetime %s is not positive', key_lifetime), 'It says how long an idempotency key is remembered.', 'Leave it out for ''1 day''.');
@@ -1054,7 +1079,7 @@ BEGIN
   RETURN new_id;
 END $$;
 
-COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[]) IS 'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it.';
+COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval) IS 'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it.';
 
 CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL::text) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -1065,7 +1090,7 @@ DECLARE
   ids bigint[];
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
-  ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids) ELSE new_ids END;
+  ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor) ELSE new_ids END;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
   SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
          coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
@@ -1081,6 +1106,77 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 
 COMMENT ON FUNCTION pgcron.enqueue_many(runs jsonb, actor text) IS 'Enqueues up to 10000 runs, an array of objects with the arguments of enqueue, in the caller''s transaction; returns their ids in order.';
+
+CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  manner text := CASE WHEN debounce IS NOT NULL THEN 'replace' ELSE coalesce(enqueue_unique.on_conflict, 'return') END;
+  scope text := CASE WHEN unique_for IS NOT NULL THEN 'period' ELSE coalesce(enqueue_unique.unique_scope, CASE manner WHEN 'replace' THEN 'waiting' ELSE 'open' END) END;
+  wanted timestamptz := coalesce(now() + debounce, enqueue_unique.due_at);
+  waits_for_ever boolean := current_setting('lock_timeout') = '0';
+  met bigint;
+  met_until timestamptz;
+  made bigint;
+BEGIN
+  IF NOT pgcron.handler_is_fine(coalesce(enqueue_unique.handler, '')) THEN PERFORM pgcron.refuse_handler(coalesce(enqueue_unique.handler, '')); END IF;
+  PERFORM pgcron.judge_unique(enqueue_unique.unique_key, enqueue_unique.unique_scope, unique_for, enqueue_unique.on_conflict, debounce, debounce_max, enqueue_unique.due_at);
+  IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
+  -- Each round that ends without an answer saw somebody else's run come or go meanwhile.
+  FOR round IN 1..1000 LOOP
+    IF scope <> 'period' THEN
+      SELECT r.id INTO met FROM pgcron.run r
+       WHERE r.unique_key = enqueue_unique.unique_key AND r.handler = coalesce(enqueue_unique.handler, '') AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt);
+    ELSE
+      SELECT p.run_id, p.until INTO met, met_until FROM pgcron.unique_period p
+       WHERE p.key = enqueue_unique.unique_key AND p.handler = coalesce(enqueue_unique.handler, '') AND p.until > now();
+    END IF;
+    IF met IS NOT NULL THEN
+      CASE manner
+        WHEN 'refuse' THEN PERFORM pgcron.refuse_met('the run was not made', met, enqueue_unique.unique_key, met_until);
+        WHEN 'return' THEN made := met;
+        ELSE
+          IF pgcron.replace_run(met, enqueue_unique.unique_key, coalesce(enqueue_unique.handler, ''), coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.priority, 5), wanted,
+                                debounce_max, CASE scope WHEN 'period' THEN 'infinity' ELSE now() END)
+             -- One that a node has taken and that has its key all the same is left as it is.
+             OR (scope <> 'period' AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = met AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt) AND r.attempt > 0)) THEN
+            made := met;
+          END IF;
+      END CASE;
+      EXIT WHEN made IS NOT NULL;
+      CONTINUE WHEN scope <> 'period';
+    END IF;
+    IF scope = 'period' THEN
+      made := pgcron.take_period(enqueue_unique.unique_key, coalesce(enqueue_unique.handler, ''), met, coalesce(met_until, wanted, now()), unique_for);
+      CONTINUE WHEN made IS NULL;
+      wanted := coalesce(met_until, wanted);
+    END IF;
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, unique_key, unique_scope)
+    VALUES (coalesce(made, nextval('pgcron.run_id_seq')), coalesce(enqueue_unique.handler, ''), coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.queue, 'default'),
+            coalesce(enqueue_unique.priority, 5), coalesce(wanted, now()), coalesce(enqueue_unique.timeout, '1 hour'), enqueue_unique.max_attempts,
+            coalesce(enqueue_unique.delivery, 'at_least_once'), enqueue_unique.retry, coalesce(actor, session_user), enqueue_unique.lane, nullif(enqueue_unique.requires, '{}'),
+            enqueue_unique.unique_key, scope)
+    ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
+    EXIT WHEN made IS NOT NULL;
+  END LOOP;
+  IF made IS NULL THEN
+    PERFORM pgcron.refuse('PC011', format('unique key %L changes hands all the time', left(enqueue_unique.unique_key, 200)), 'Somebody else had it each time that it was looked at.', 'Ask again.');
+  END IF;
+  IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;
+  RETURN made;
+END $$;
+
+CREATE FUNCTION pgcron.enqueue_wish(wish jsonb, actor text) RETURNS bigint
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
+                        wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
+                        wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane',
+                        requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish -> 'requires', 'null'))),
+                        actor => enqueue_wish.actor, unique_key => wish ->> 'unique_key', unique_scope => wish ->> 'unique_scope',
+                        unique_for => (wish ->> 'unique_for')::interval, on_conflict => wish ->> 'on_conflict', debounce => (wish ->> 'debounce')::interval,
+                        debounce_max => (wish ->> 'debounce_max')::interval) $$;
 
 CREATE FUNCTION pgcron.ensure_partitions() RETURNS integer
     LANGUAGE plpgsql
@@ -1192,6 +1288,13 @@ CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
   SELECT handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $_$;
+
+CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt integer) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT unique_key IS NOT NULL AND (coalesce(unique_scope, 'open') = 'open' OR (unique_scope = 'waiting' AND attempt = 0)) $$;
+
+COMMENT ON FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt integer) IS 'Whether a live run keeps others with its unique key from being made.';
 
 CREATE FUNCTION pgcron.instant_is_fine(written text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -1334,6 +1437,8 @@ DECLARE
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
     WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
+    WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0 OR (pgcron.unique_key_is_fine(r.unique_key) AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period'))) IS NOT TRUE
+      THEN 'a_unique_key_is_readable'
     WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE THEN 'a_run_requires_labels'
   END;
 BEGIN
@@ -1374,11 +1479,45 @@ BEGIN
   RETURN NEW;
 END $$;
 
+CREATE FUNCTION pgcron.judge_unique(unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, due_at timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF unique_key IS NULL THEN
+    PERFORM pgcron.refuse_unique(format('%s is given without unique_key', CASE WHEN debounce IS NOT NULL THEN 'debounce' WHEN debounce_max IS NOT NULL THEN 'debounce_max'
+      WHEN unique_for IS NOT NULL THEN 'unique_for' WHEN on_conflict IS NOT NULL THEN 'on_conflict' ELSE 'unique_scope' END),
+      'It says what becomes of a second run with the same unique key.', 'Give the key, for example unique_key => ''customer-7''.');
+  ELSIF NOT pgcron.unique_key_is_fine(unique_key) THEN
+    PERFORM pgcron.refuse_unique_key(unique_key);
+  ELSIF unique_scope NOT IN ('open', 'waiting') THEN
+    PERFORM pgcron.refuse_unique_key(unique_key, unique_scope);
+  ELSIF on_conflict NOT IN ('return', 'replace', 'refuse') THEN
+    PERFORM pgcron.refuse_unique(format('on_conflict %L is not known', left(on_conflict, 100)), 'Who meets a run with the same unique key has its id returned, replaces its args, or is refused.',
+      'Write ''return'', ''replace'' or ''refuse''.');
+  ELSIF unique_for <= '0' OR unique_for > '366 days' THEN
+    PERFORM pgcron.refuse_unique(format('unique_for %s is out of range', unique_for), 'It is longer than nothing and at most 366 days.', 'Write for example ''10 minutes''.');
+  ELSIF debounce <= '0' OR debounce > '30 days' THEN
+    PERFORM pgcron.refuse_unique(format('debounce %s is out of range', debounce), 'It is longer than nothing and at most 30 days.', 'Write for example ''5 seconds''.');
+  ELSIF unique_for IS NOT NULL AND unique_scope IS NOT NULL THEN
+    PERFORM pgcron.refuse_unique('unique_for is given with unique_scope', 'A unique key has a time, or it has the run for as long as that is open or waiting.');
+  ELSIF debounce_max IS NOT NULL AND debounce IS NULL THEN
+    PERFORM pgcron.refuse_unique('debounce_max is given without debounce', 'It says how far a run is pushed on at most.', 'Give debounce, or leave debounce_max out.');
+  ELSIF debounce_max < debounce OR debounce_max > '366 days' THEN
+    PERFORM pgcron.refuse_unique(format('debounce_max %s is out of range', debounce_max), 'It is at least debounce and at most 366 days, from the first call on.', 'Write for example ''1 minute''.');
+  ELSIF debounce IS NOT NULL AND num_nonnulls(unique_scope, unique_for, on_conflict) > 0 THEN
+    PERFORM pgcron.refuse_unique(format('debounce is given with %s', CASE WHEN unique_scope IS NOT NULL THEN 'unique_scope' WHEN unique_for IS NOT NULL THEN 'unique_for' ELSE 'on_conflict' END),
+      'A debounced run is pushed on, with the newest args, for as long as it waits: that is all it can be.');
+  ELSIF due_at IS NOT NULL AND (debounce IS NOT NULL OR (unique_for IS NOT NULL AND on_conflict = 'replace')) THEN
+    PERFORM pgcron.refuse_unique(format('due_at is given with %s', CASE WHEN debounce IS NOT NULL THEN 'debounce' ELSE 'unique_for and on_conflict replace' END),
+      'They say when the run is due.');
+  END IF;
+END $$;
+
 CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 DECLARE
-  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires}';
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -1389,7 +1528,7 @@ BEGIN
     PERFORM pgcron.refuse('PC004', format('runs has %s elements and %s bytes', jsonb_array_length(runs), pg_column_size(runs)),
       'One call takes up to 10000 runs and 67108864 bytes (64 MiB).', 'Call it several times; in one transaction they exist together or not at all.');
   END IF;
-  SELECT coalesce(bool_or(wish ? 'idempotency_key'), false),
+  SELECT coalesce(bool_or(wish ?| '{idempotency_key,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max}'), false),
          min(position) FILTER (WHERE CASE jsonb_typeof(wish) WHEN 'object' THEN wish - known_keys <> '{}' ELSE true END)
     INTO has_keys, wrong FROM jsonb_array_elements(runs) WITH ORDINALITY element(wish, position);
   IF jsonb_typeof(runs -> (wrong - 1)) = 'object' THEN
@@ -1886,6 +2025,7 @@ CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL::text, args j
     AS $$
 DECLARE
   letter pgcron.dead_letter;
+  new_id bigint;
 BEGIN
   SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = run FOR UPDATE;
   IF letter.run_id IS NULL THEN
@@ -1894,7 +2034,11 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
                           format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
   END IF;
-  RETURN pgcron.run_of_letter(letter, args, now(), actor);
+  new_id := pgcron.run_of_letter(letter, args, now(), actor);
+  IF new_id IS NULL THEN
+    PERFORM pgcron.refuse_met(format('dead letter %s can''t be redriven', run), pgcron.run_with_key(letter.unique_key, letter.handler), letter.unique_key);
+  END IF;
+  RETURN new_id;
 END $$;
 
 CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL::text, handler text DEFAULT NULL::text, queue text DEFAULT NULL::text, error_class text DEFAULT NULL::text, schedule text DEFAULT NULL::text, since timestamp with time zone DEFAULT NULL::timestamp with time zone, until timestamp with time zone DEFAULT NULL::timestamp with time zone, also_lost boolean DEFAULT false, args jsonb DEFAULT NULL::jsonb, rate integer DEFAULT NULL::integer, per interval DEFAULT '00:01:00'::interval, starting timestamp with time zone DEFAULT NULL::timestamp with time zone, at_most integer DEFAULT 1000, actor text DEFAULT NULL::text) RETURNS TABLE(dead_letter bigint, run bigint, due_at timestamp with time zone)
@@ -1903,6 +2047,9 @@ CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL::text, handler
 DECLARE
   letter pgcron.dead_letter;
   step interval;
+  seen int;
+  room int;
+  made int := 0;
 BEGIN
   IF num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0 THEN
     PERFORM pgcron.refuse('PC001', 'no dead letters are named', 'At least one filter says which letters run again.', 'Write until => now() for all of them.');
@@ -1914,18 +2061,27 @@ BEGIN
   END IF;
   step := CASE WHEN rate IS NULL THEN interval '0' ELSE per / rate END;
   due_at := greatest(starting, now());
-  FOR letter IN
-    SELECT d.* FROM pgcron.dead_letter d
-     WHERE d.requeued_as IS NULL AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
-       AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler) AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
-       AND (redrive_many.error_class IS NULL OR coalesce(d.error_class, '') = redrive_many.error_class)
-       AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
-       AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until) AND (also_lost OR d.outcome = 'dead')
-     ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
-    dead_letter := letter.run_id;
-    run := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
-    RETURN NEXT;
-    due_at := due_at + step;
+  LOOP
+    seen := 0;
+    room := at_most - made;
+    FOR letter IN
+      SELECT d.* FROM pgcron.dead_letter d
+       WHERE d.requeued_as IS NULL AND (redrive_many.fingerprint IS NULL OR d.fingerprint = redrive_many.fingerprint)
+         AND (redrive_many.handler IS NULL OR d.handler = redrive_many.handler) AND (redrive_many.queue IS NULL OR d.queue = redrive_many.queue)
+         AND (redrive_many.error_class IS NULL OR coalesce(d.error_class, '') = redrive_many.error_class)
+         AND (redrive_many.schedule IS NULL OR d.schedule = redrive_many.schedule)
+         AND (since IS NULL OR d.died_at >= since) AND (until IS NULL OR d.died_at < until) AND (also_lost OR d.outcome = 'dead')
+         AND (d.unique_key IS NULL OR d.unique_scope = 'period' OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
+       ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
+      seen := seen + 1;
+      run := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
+      CONTINUE WHEN run IS NULL;      -- an older letter of these has its key now
+      dead_letter := letter.run_id;
+      made := made + 1;
+      RETURN NEXT;
+      due_at := due_at + step;
+    END LOOP;
+    EXIT WHEN made = at_most OR seen < room;
   END LOOP;
 END $$;
 
@@ -1943,6 +2099,13 @@ CREATE FUNCTION pgcron.refuse_labels(labels jsonb) RETURNS boolean
     AS $$
   SELECT pgcron.refuse('PC001', format('labels %L are not labels', left(labels::text, 200)),
     'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and "-", with values that may have ":", "+" and "@", too.', 'Write for example ''{"gpu": "a100"}''.') $$;
+
+CREATE FUNCTION pgcron.refuse_met(fact text, met bigint, unique_key text, until timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC011', format('%s: run %s has the unique key %L', fact, met, left(unique_key, 200)),
+    CASE WHEN until IS NULL THEN 'Of the runs of a handler with one unique key only one may be there at a time.' ELSE format('No other run may have it before %s.', until) END,
+    CASE WHEN until IS NULL THEN format('Wait until run %s has ended, or cancel it.', met) ELSE 'Ask again after that.' END) $$;
 
 CREATE FUNCTION pgcron.refuse_rate(rate integer, per interval) RETURNS boolean
     LANGUAGE sql
@@ -1982,6 +2145,7 @@ BEGIN
     WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),
       'No retry waits longer than this.', 'Write for example ''1 hour''.');
     WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
+    WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key, r.unique_scope);
     WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse_requires(r.requires);
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
@@ -1989,6 +2153,21 @@ BEGIN
         SCHEMA = 'pgcron'::regnamespace::text, TABLE = 'run', CONSTRAINT = broken;
   END CASE;
 END $$;
+
+CREATE FUNCTION pgcron.refuse_unique(fact text, rule text, remedy text DEFAULT 'Leave one of them out.'::text) RETURNS boolean
+    LANGUAGE sql
+    AS $$ SELECT pgcron.refuse('PC001', fact, rule, remedy) $$;
+
+CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT CASE WHEN pgcron.unique_key_is_fine(unique_key) THEN
+    pgcron.refuse('PC001', format('unique_scope %L is not known', left(unique_scope, 100)), 'A run has its unique key while it is open (it waits or executes) or while it is waiting.',
+      'Write ''open'' or ''waiting''; unique_for says a time.')
+  WHEN unique_key IS NULL THEN
+    pgcron.refuse('PC001', 'unique_scope is given without unique_key', 'It says how long a run has its key.', 'Give the key, for example unique_key => ''customer-7''.')
+  ELSE
+    pgcron.refuse('PC001', format('the unique key has %s characters', length(unique_key)), 'A unique key has 1 to 500 characters and is not blank.', 'Use a hash of a longer one.') END $$;
 
 CREATE FUNCTION pgcron.refuse_wish(runs jsonb) RETURNS void
     LANGUAGE plpgsql
@@ -2003,16 +2182,24 @@ DECLARE
 BEGIN
   FOR wish IN SELECT jsonb_array_elements(runs) LOOP
     position := position + 1;
-    PERFORM pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
-                           wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
-                           wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane',
-                           requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish -> 'requires', 'null'))));
+    PERFORM pgcron.enqueue_wish(wish, NULL);
   END LOOP;
 EXCEPTION WHEN OTHERS THEN
   GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, remedy = PG_EXCEPTION_HINT;
   PERFORM pgcron.refuse(CASE WHEN code LIKE 'PC%' THEN code ELSE 'PC001' END, format('run %s of %s: %s', position, jsonb_array_length(runs), fact),
     coalesce(nullif(rule, ''), 'A key takes what the argument of pgcron.enqueue of that name takes.'),
     coalesce(nullif(remedy, ''), 'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers stand without quotes.'));
+END $$;
+
+CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  UPDATE pgcron.run r SET args = replace_run.args, priority = replace_run.priority,
+         due_at = CASE WHEN replace_run.due_at IS NOT NULL THEN least(replace_run.due_at, r.created_at + most) ELSE least(r.due_at, latest) END
+   WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler AND r.state <> 'running' AND r.attempt = 0;
+  RETURN FOUND;
 END $$;
 
 CREATE TABLE pgcron.breaker (
@@ -2140,10 +2327,15 @@ BEGIN
   END IF;
   ended := pgcron.ended_run(run);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, lane, requires, created_by)
+                          retry, lane, requires, created_by, unique_key, unique_scope)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
           ended.args, ended.delivery, ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
-          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires, coalesce(actor, session_user)) RETURNING id INTO new_id;
+          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires, coalesce(actor, session_user),
+          ended.unique_key, CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
+  ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
+  IF new_id IS NULL THEN
+    PERFORM pgcron.refuse_met(format('run %s can''t be run again', run), pgcron.run_with_key(ended.unique_key, ended.handler), ended.unique_key);
+  END IF;
   RETURN new_id;
 END $$;
 
@@ -2233,6 +2425,8 @@ CREATE TABLE pgcron.dead_letter (
     scheduled_for timestamp with time zone,
     queue text NOT NULL,
     lane text,
+    unique_key text,
+    unique_scope text,
     requires text[],
     priority smallint NOT NULL,
     handler text NOT NULL,
@@ -2263,10 +2457,12 @@ DECLARE
   new_id bigint;
 BEGIN
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                          lane, requires, due_at, created_by)
+                          lane, requires, due_at, created_by, unique_key, unique_scope)
   VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler,
           coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, letter.requires,
-          run_of_letter.due_at, coalesce(run_of_letter.actor, session_user)) RETURNING id INTO new_id;
+          run_of_letter.due_at, coalesce(run_of_letter.actor, session_user), letter.unique_key, CASE letter.unique_scope WHEN 'taken' THEN 'waiting' ELSE letter.unique_scope END)
+  ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
+  IF new_id IS NULL THEN RETURN NULL; END IF;
   UPDATE pgcron.dead_letter d SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(run_of_letter.actor, session_user) WHERE d.run_id = letter.run_id;
   RETURN new_id;
 END $$;
@@ -2283,6 +2479,13 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uuid, OUT handler text, OUT schedule text, OUT state text, OUT attempt integer, OUT due_at timestamp with time zone, OUT started_at timestamp with time zone, OUT finished_at timestamp with time zone, OUT error text, OUT result jsonb, OUT done double precision, OUT total double precision, OUT note text) IS 'How a run stands, and its result: for who enqueued it, and for roles that may read history. No row: there is none.';
+
+CREATE FUNCTION pgcron.run_with_key(unique_key text, handler text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT r.id FROM pgcron.run r WHERE r.unique_key = run_with_key.unique_key AND r.handler = run_with_key.handler AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt) $$;
+
+COMMENT ON FUNCTION pgcron.run_with_key(unique_key text, handler text) IS 'The run of the handler that has the unique key now; NULL when none has it.';
 
 CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
     LANGUAGE plpgsql STABLE
@@ -2421,6 +2624,20 @@ BEGIN
      AND NOT EXISTS (SELECT FROM jsonb_each(naps) pair WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE);
 END $$;
 
+CREATE FUNCTION pgcron.take_period(unique_key text, handler text, met bigint, starting timestamp with time zone, unique_for interval) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  taken bigint;
+BEGIN
+  INSERT INTO pgcron.unique_period AS p (key, handler, run_id, until)
+  VALUES (take_period.unique_key, take_period.handler, nextval('pgcron.run_id_seq'), greatest(now(), starting) + unique_for)
+  ON CONFLICT (key, handler) DO UPDATE SET run_id = EXCLUDED.run_id, until = EXCLUDED.until WHERE p.run_id = met OR p.until <= now()
+  RETURNING p.run_id INTO taken;
+  RETURN taken;
+END $$;
+
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
     generation bigint DEFAULT 1 NOT NULL,
@@ -2486,6 +2703,11 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.uncordon_node(node text, actor text) IS 'The nodes of that name, or the process of that incarnation, claim runs again. Returns how many do.';
+
+CREATE FUNCTION pgcron.unique_key_is_fine(unique_key text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT unique_key IS NOT NULL AND length(unique_key) BETWEEN 1 AND 500 AND btrim(unique_key) <> '' $$;
 
 CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamp with time zone) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -2760,6 +2982,8 @@ CREATE TABLE pgcron.history_overflow (
     parent_run bigint,
     queue text CONSTRAINT history_queue_not_null NOT NULL,
     lane text,
+    unique_key text,
+    unique_scope text,
     requires text[],
     priority smallint CONSTRAINT history_priority_not_null NOT NULL,
     handler text CONSTRAINT history_handler_not_null NOT NULL,
@@ -3247,6 +3471,15 @@ CREATE TABLE pgcron.timezone (
 
 COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
 
+CREATE TABLE pgcron.unique_period (
+    key text NOT NULL COLLATE pg_catalog."C",
+    handler text NOT NULL,
+    run_id bigint NOT NULL,
+    until timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE pgcron.unique_period IS 'Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
+
 ALTER TABLE pgcron.run
     ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
 
@@ -3331,6 +3564,9 @@ ALTER TABLE ONLY pgcron.schedule_version
 ALTER TABLE ONLY pgcron.timezone
     ADD CONSTRAINT timezone_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY pgcron.unique_period
+    ADD CONSTRAINT unique_period_pkey PRIMARY KEY (key, handler);
+
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 
 CREATE INDEX breaker_handler_breaker ON pgcron.breaker_handler USING btree (breaker);
@@ -3392,6 +3628,10 @@ CREATE INDEX run_owner ON pgcron.run USING btree (owner) WHERE (state = 'running
 CREATE INDEX run_parent ON pgcron.run USING btree (parent_run) WHERE (parent_run IS NOT NULL);
 
 CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, due_at) WHERE (schedule_id IS NOT NULL);
+
+CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt);
+
+CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
 

@@ -197,11 +197,18 @@ async def test_keys_and_nodes_that_are_long_gone_are_forgotten(
         "INSERT INTO pgcron.idempotency VALUES ('old', 1, now() - interval '1 second'),"
         " ('living', 2, now() + interval '1 hour')"
     )
+    await connection.execute(
+        "INSERT INTO pgcron.unique_period VALUES ('old', 'py:x', 1, now() - interval '1 second'),"
+        " ('living', 'py:x', 2, now() + interval '1 hour')"
+    )
 
     await janitor.run_once()
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.node") == 1
     assert await connection.fetchval("SELECT string_agg(key, ',') FROM pgcron.idempotency") == (
+        "living"
+    )
+    assert await connection.fetchval("SELECT string_agg(key, ',') FROM pgcron.unique_period") == (
         "living"
     )
 

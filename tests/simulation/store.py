@@ -129,6 +129,9 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
                 del self.keys[key]
         return []
 
+    def forget_periods(self, *, at_most: int) -> list[Row]:
+        return []
+
     def expired_runs(self, *, at_most: int) -> list[Row]:
         now = self.now()
         expired = [

@@ -7,9 +7,9 @@ WITH ended AS (
   DELETE FROM pgcron.run r USING unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[], :results::text[]) given(id, token, elapsed, result)
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
-INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args, delivery, outcome,
+INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, outcome,
                             attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
-SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, requires, priority, handler, args, delivery, 'succeeded',
+SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, 'succeeded',
        attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), retry, snoozes, due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended
@@ -25,9 +25,11 @@ SELECT run_id, verdict FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryab
 
 -- name: release_runs
 -- running -> ready
--- By the living owner: the handler never began, so the attempt is given back.
+-- By the living owner: the handler never began, so the attempt is given back. A unique key that it had while it waited may be another
+-- run's by now, and is not.
 UPDATE pgcron.run r
 SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, attempt = r.attempt - 1, lane_slot = NULL,
+    unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
     overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL
 FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
 WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL

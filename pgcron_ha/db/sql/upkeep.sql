@@ -18,6 +18,10 @@ RETURNING r.id;
 -- name: forget_keys
 DELETE FROM pgcron.idempotency k WHERE k.key = ANY(ARRAY(SELECT e.key FROM pgcron.idempotency e WHERE e.expires_at <= now() ORDER BY e.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED));
 
+-- name: forget_periods
+WITH over AS MATERIALIZED (SELECT o.key, o.handler FROM pgcron.unique_period o WHERE o.until <= now() ORDER BY o.until LIMIT :at_most FOR UPDATE SKIP LOCKED)
+DELETE FROM pgcron.unique_period p USING over WHERE p.key = over.key AND p.handler = over.handler;
+
 -- name: forget_nodes
 -- Dead for a day and owner of nothing.
 DELETE FROM pgcron.node n WHERE n.state = 'dead' AND n.ended_at < now() - interval '1 day' AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.owner = n.incarnation AND r.state = 'running');
