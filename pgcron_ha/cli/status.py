@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -19,7 +19,8 @@ def status_command(as_json: bool) -> None:
     if as_json:
         print_json(status)
         return
-    for line in (*_summary(status), *_pauses(status["counts"]), *_complaints(status)):
+    pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))
+    for line in (*_summary(status), *pauses, *_complaints(status)):
         click.echo(line)
 
 
@@ -56,6 +57,13 @@ def _summary(status: overview.Row) -> Iterator[str]:
     yield f"dead       {counts['dead_letters']} dead letters"
     ended = ", ".join(f"{o['runs']} {o['outcome']}" for o in status["outcomes_of_last_hour"])
     yield f"last hour  {ended or 'no run ended'}"
+
+
+def _cordons(nodes: Sequence[overview.Row]) -> Iterator[str]:
+    for node in nodes:
+        if node["state"] == "cordoned":
+            by = f"by {shown(node['cordoned_by'])}: {shown(node['cordon_reason'])}"
+            yield f"cordoned   node '{node['name']}' since {shown(node['cordoned_at'])} {by}"
 
 
 def _pauses(counts: overview.Row) -> Iterator[str]:

@@ -209,7 +209,8 @@ class Session(threading.Thread):
         row = rows[0]
         if row["is_cordoned"] != self.is_cordoned:
             self.is_cordoned = row["is_cordoned"]
-            emit(NodeCordoned(self._identity.name, self.is_cordoned))
+            if not self.is_draining:
+                emit(NodeCordoned(self._identity.name, self.is_cordoned))
         peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
         self._hooks.beat(
             Beat(

@@ -287,6 +287,9 @@ def test_a_node_is_cordoned_drained_and_uncordoned(cli: Cli, execute: Execute) -
     assert said == "node 'n1' takes nothing new and holds 1 run (1 living process)\n"
     [row] = cli("nodes", "--json").rows
     assert (row["state"], row["cordon_reason"]) == ("cordoned", "a new disk")
+    text = cli("status").out
+    assert "cordoned   node 'n1' since " in text
+    assert ": a new disk\n" in text
     late = cli("nodes", "drain", "n1", "--wait", "--timeout", "50ms")
     assert (late.code, "still holds 1 run" in late.err) == (1, True)
     execute("DELETE FROM pgcron.run")
