@@ -41,6 +41,8 @@ CREATE TABLE pgcron.schedule (
     format('delivery %L is not known', left(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.', 'Leave it out for at_least_once.')),
   lane text CONSTRAINT a_schedule_names_a_lane CHECK (lane IS NULL OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane)),
   requires text[] CONSTRAINT a_schedule_requires_labels CHECK (requires IS NULL OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires)),
+  give_up_after interval CONSTRAINT a_schedule_gives_up_in_reason CHECK (give_up_after IS NULL OR pgcron.time_limits_fit(give_up_after, NULL)),
+  silence_timeout interval CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (silence_timeout IS NULL OR pgcron.time_limits_fit(NULL, silence_timeout)),
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')),
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),

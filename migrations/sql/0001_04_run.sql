@@ -42,6 +42,8 @@ CREATE TABLE pgcron.run (
   started_at timestamptz,
   cancel_at timestamptz,
   cancel_reason text,
+  kill_at timestamptz,
+  time_limits jsonb,
   last_error text,
   created_at timestamptz NOT NULL DEFAULT now(),
   created_by text NOT NULL DEFAULT session_user
@@ -56,6 +58,8 @@ COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one ke
 COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: waiting, and given back.';
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
+COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
+COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.time_limits makes them; NULL is none.';
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
 
 -- The rules of a live run, each under the name that its refusal gives. They stand in one function, and not in a CHECK each:
@@ -69,6 +73,7 @@ DECLARE
           AND (r.owner IS NULL) = (r.claimed_at IS NULL) AND (r.owner IS NOT NULL OR r.started_at IS NULL)) IS NOT TRUE
       THEN 'a_running_run_has_owner_token_fence_and_claim_time'
     WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE THEN 'only_a_running_run_is_asked_to_stop'
+    WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE THEN 'who_is_killed_was_asked_to_stop'
     WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
     WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
     WHEN (r.attempt >= 0 AND r.attempt <= coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
@@ -98,6 +103,7 @@ DECLARE
     WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
+    WHEN (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)) IS NOT TRUE THEN 'time_limits_are_readable'
     WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
     WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0 OR (pgcron.unique_key_is_fine(r.unique_key) AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period'))) IS NOT TRUE
       THEN 'a_unique_key_is_readable'
@@ -132,6 +138,8 @@ BEGIN
       'The first retry waits up to this long; it doubles with each attempt.', 'Write for example ''2 seconds''.');
     WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),
       'No retry waits longer than this.', 'Write for example ''1 hour''.');
+    WHEN 'time_limits_are_readable' THEN RETURN pgcron.refuse('PC001', format('time_limits %L can''t be read', left(r.time_limits::text, 200)),
+      'It is what pgcron.time_limits returns.', 'Use pgcron.enqueue with give_up_after and silence_timeout.');
     WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
     WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key, r.unique_scope);
     WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse_requires(r.requires);

@@ -13,6 +13,7 @@ SCRIPTS = (
     "0001_02_cordon",
     "0001_02_retry_policy",
     "0001_02_breaker",
+    "0001_02_time_limits",
     "0001_03_schedule",
     "0001_04_run",
     "0001_05_ledger",
@@ -30,6 +31,7 @@ SCRIPTS = (
     "0001_16_breakers",
     "0001_17_callbacks",
     "0001_18_unique",
+    "0001_19_stopping",
 )
 
 

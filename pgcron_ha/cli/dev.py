@@ -29,7 +29,8 @@ def dev_command(apps: tuple[str, ...]) -> int:
     try:
         asyncio.run(_prepare(database, settings.schema))
         click.echo(f"database  {database.shown_dsn()}")
-        return run_node(command_context().load({**flags, "dsn": database.dsn}))
+        run_node(command_context().load({**flags, "dsn": database.dsn}))
+        return 0
     finally:
         asyncio.run(database.down())
 

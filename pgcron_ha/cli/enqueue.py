@@ -24,6 +24,13 @@ BATCH: Final = 1000
 MOST_RUNS: Final = 1_000_000
 # Args have 256 KiB at most, and everything else of a run is short.
 MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
+_DURATIONS: Final = (
+    "timeout",
+    "key_lifetime",
+    "start_within",
+    "give_up_after",
+    "silence_timeout",
+)
 _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
@@ -42,6 +49,9 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.option("--due", metavar="ISO", help="Not before this instant. Default: now.")
 @click.option("--key", help="An idempotency key: a day long it names the same run.")
 @click.option("--timeout", metavar="DURATION", help="Stop it after so long. Default: 1h.")
+@click.option("--start-within", metavar="DURATION", help="It expires if it begins later.")
+@click.option("--give-up-after", metavar="DURATION", help="Its time in all, retries included.")
+@click.option("--silence-timeout", metavar="DURATION", help="Stop it when silent for so long.")
 @click.option("--max-attempts", type=int, help="How often it is tried. Default: 5.")
 @click.option(
     "--delivery",
@@ -71,13 +81,15 @@ def enqueue_command(
 
     With --file a run for each line: all of them, or none when one is refused. A line has the keys
     handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
-    delivery, retry, lane and requires; what it leaves out is as HANDLER and the options say. Prints
-    the ids in order.
+    delivery, retry, lane, requires, start_within, give_up_after and silence_timeout; what it leaves
+    out is as HANDLER and the options say. Prints the ids in order.
     """
     given["due_at"] = arguments.instant("--due", due)
     given["timeout"] = arguments.duration("--timeout", timeout)
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
+    for limit in ("start_within", "give_up_after", "silence_timeout"):
+        given[limit] = arguments.duration(f"--{limit.replace('_', '-')}", given[limit])
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
@@ -156,7 +168,7 @@ def _wish(line: str, which: str) -> dict[str, Any]:
     wish = {key: value for key, value in wish.items() if value is not None}
     if isinstance(wish.get("due_at"), str):
         wish["due_at"] = arguments.instant(f"{which}: due_at", wish["due_at"])
-    for key in ("timeout", "key_lifetime"):
+    for key in _DURATIONS:
         if isinstance(wish.get(key), str):
             wish[key] = arguments.duration(f"{which}: {key}", wish[key])
     return wish

@@ -17,7 +17,7 @@ PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks")
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
     "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, "
-    "requires, unique_key, unique_scope, created_by"
+    "requires, unique_key, unique_scope, expire_at, time_limits, created_by"
 )
 _RUN_OF_SCHEDULE = (
     f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
@@ -26,7 +26,7 @@ _RUN_OF_SCHEDULE = (
 _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, overlap, "
     "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
-    "retry, delivery, lane, requires, managed_by"
+    "retry, delivery, lane, requires, give_up_after, silence_timeout, managed_by"
 )
 _VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters, error_groups"
 _READABLE = (
@@ -65,8 +65,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "operator": (
         *_READ,
         "GRANT UPDATE (enabled, paused_note) ON schedule TO",
-        f"GRANT INSERT ({_RUN_OF_SCHEDULE}), UPDATE (due_at, cancel_at, cancel_reason), DELETE "
-        "ON run TO",
+        f"GRANT INSERT ({_RUN_OF_SCHEDULE}), UPDATE (due_at, cancel_at, cancel_reason, kill_at), "
+        "DELETE ON run TO",
         "GRANT UPDATE (decision, reason, decided_at) ON occurrence TO",
         "GRANT INSERT ON history, history_overflow TO",
         "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",

@@ -42,7 +42,7 @@ COMMANDS: dict[str, Subcommand] = {
     "enqueue": Subcommand(
         "enqueue:enqueue_command", "Ask for one run of a handler, or a file of them."
     ),
-    "runs": Subcommand("runs:runs_group", "List, show, cancel, retry runs; read their logs."),
+    "runs": Subcommand("runs:runs_group", "List, show, cancel, kill, retry runs; read their logs."),
     "dead": Subcommand("dead:dead_group", "List dead letters and send them again."),
     "queues": Subcommand("queues:queues_group", "List, limit, pause and resume queues."),
     "lanes": Subcommand("lanes:lanes_group", "Say how many runs of a lane execute at once."),

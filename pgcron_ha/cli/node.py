@@ -7,15 +7,18 @@ import importlib.metadata
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.client import App, load_app
 from pgcron_ha.config import Settings
+from pgcron_ha.engine.farewell import Farewell, bid
 from pgcron_ha.engine.node import Node
 from pgcron_ha.telemetry import log
+
+Result = TypeVar("Result")
 
 _SWITCH_SECONDS: Final = 0.001
 """How long a handler's thread may keep the interpreter while the engine's waits for it: Python's
@@ -47,7 +50,8 @@ def node_command(
     """Run a node until it is told to stop.
 
     SIGTERM and SIGINT drain: no new runs, what runs may end within node.grace, the rest is given
-    back. A second signal ends the grace.
+    back. A second signal ends the grace. Exit code 72: a handler did not stop
+    (node.on_deaf_handler); 71: one went on without a lease.
     """
     flags: dict[str, object] = {
         "node.name": name,
@@ -61,7 +65,10 @@ def node_command(
         "web.callbacks": callbacks,
     }
     serves = Serves(pages=web is not None, callbacks=callbacks is not None)
-    return run_node(command_context().load(flags), serves)
+    farewell = run_node(command_context().load(flags), serves)
+    if farewell is not None:
+        bid(farewell)
+    return 0
 
 
 class Serves(NamedTuple):
@@ -71,16 +78,17 @@ class Serves(NamedTuple):
     callbacks: bool = False
 
 
-def run_node(settings: Settings, serves: Serves = Serves()) -> int:
-    """Runs a node with these settings in this process; returns the exit code."""
+def run_node(settings: Settings, serves: Serves = Serves()) -> Farewell | None:
+    """Runs a node with these settings in this process; a farewell is left when only the end of the
+    process ends one of its handlers.
+    """
     log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
     apps = [load_app(place) for place in settings.node.apps]
-    run(live(settings, apps, serves))
-    return 0
+    return run(live(settings, apps, serves))
 
 
-async def live(settings: Settings, apps: list[App], serves: Serves) -> None:
+async def live(settings: Settings, apps: list[App], serves: Serves) -> Farewell | None:
     """One node from its start to its end in order, which a signal begins; the pages go last."""
     node = Node(settings, apps, installed_version())
     loop = asyncio.get_running_loop()
@@ -88,23 +96,23 @@ async def live(settings: Settings, apps: list[App], serves: Serves) -> None:
         loop.add_signal_handler(number, node.stop)
     if not any(serves):
         await node.run()
-        return
+        return node.farewell
     from pgcron_ha.cli.web import beside, callback_server, web_server
 
     servers = [web_server(settings, node.look)] if serves.pages else []
     servers += callback_server(settings) if serves.callbacks else []
     async with beside(*servers):
         await node.run()
+    return node.farewell
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
+def run(main: Coroutine[Any, Any, Result]) -> Result:
     """Runs `main` on the fastest event loop there is."""
     if sys.platform == "win32":
-        asyncio.run(main)
-        return
+        return asyncio.run(main)
     import uvloop
 
-    uvloop.run(main)
+    return uvloop.run(main)
 
 
 def installed_version() -> str:

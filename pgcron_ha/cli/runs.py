@@ -37,7 +37,7 @@ _STATES = [str(state) for state in (*RunState, *RunOutcome)]
 
 @click.group("runs")
 def runs_group() -> None:
-    """List, show, cancel, retry runs; read their logs."""
+    """List, show, cancel, kill, retry runs; read their logs."""
 
 
 @runs_group.command("list")
@@ -150,15 +150,25 @@ def cancel_command(run_id: int, reason: str | None, as_json: bool) -> None:
     verdict = on_database(
         lambda s: doors.cancel_run(s.connection, run_id, reason, actor=s.actor, schema=s.schema)
     )
-    sentences = {
-        "cancelled": f"run {run_id} is cancelled",
-        "requested": f"run {run_id} is asked to stop",
-        "finished": f"run {run_id} had already ended",
-    }
-    if as_json:
-        print_json({"run_id": run_id, "verdict": verdict})
-    else:
-        click.echo(sentences[verdict])
+    _print_stopped(run_id, verdict, "is asked to stop", as_json)
+
+
+@runs_group.command("kill")
+@click.argument("run_id", type=arguments.RUN_ID)
+@click.option("--reason", help="Is kept with the run.")
+@json_option
+def kill_command(run_id: int, reason: str | None, as_json: bool) -> None:
+    """Cancel a run without any grace.
+
+    Its node kills its processes at once and ends its SQL session. A function in a thread of the
+    node can't be killed: it is asked to stop, and its slot is free when it does.
+    """
+    verdict = on_database(
+        lambda s: doors.cancel_run(
+            s.connection, run_id, reason, by_force=True, actor=s.actor, schema=s.schema
+        )
+    )
+    _print_stopped(run_id, verdict, "is ended by force where that can be", as_json)
 
 
 @runs_group.command("retry")
@@ -180,6 +190,14 @@ def print_runs(rows: list[overview.Row], as_json: bool) -> None:
     if not as_json:
         rows = [_with_shown_columns(row) for row in rows]
     print_rows(rows, COLUMNS, as_json, "no runs")
+
+
+def _print_stopped(run_id: int, verdict: str, asked: str, as_json: bool) -> None:
+    sentences = {"cancelled": "is cancelled", "requested": asked, "finished": "had already ended"}
+    if as_json:
+        print_json({"run_id": run_id, "verdict": verdict})
+    else:
+        click.echo(f"run {run_id} {sentences[verdict]}")
 
 
 def print_run_id(run_id: int, as_json: bool) -> None:

@@ -11,7 +11,15 @@ from pgcron_ha.cli import arguments
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_DURATIONS = ("catchup_window", "start_deadline", "timeout", "retry_base", "retry_cap")
+_DURATIONS = (
+    "catchup_window",
+    "start_deadline",
+    "timeout",
+    "retry_base",
+    "retry_cap",
+    "give_up_after",
+    "silence_timeout",
+)
 
 _OPTIONS = (
     arguments.args_option("A JSON object of arguments."),
@@ -25,6 +33,8 @@ _OPTIONS = (
     click.option("--catchup-window", metavar="DURATION", help="How old a late fire may be."),
     click.option("--start-deadline", metavar="DURATION", help="Expire what has not begun then."),
     click.option("--timeout", metavar="DURATION", help="Stop a run after so long."),
+    click.option("--give-up-after", metavar="DURATION", help="Give a run up, retries and all."),
+    click.option("--silence-timeout", metavar="DURATION", help="Stop a run silent for so long."),
     click.option("--max-attempts", type=int, help="How often a run is tried."),
     click.option("--retry-base", metavar="DURATION", help="The first retry waits up to this."),
     click.option("--retry-cap", metavar="DURATION", help="No retry waits longer."),

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from types import MappingProxyType, TracebackType
-from typing import Any, Literal, Never, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.enqueued_run import EnqueuedRun
+from pgcron_ha.client.handler_limits import HandlerLimits, Times
 from pgcron_ha.client.hearing import Hearing
 from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
 from pgcron_ha.client.requirements import Requirements, requirement_words
@@ -58,6 +59,8 @@ class Policies(TypedDict, total=False):
     delivery: str
     lane: str | None
     requires: Requirements | None
+    give_up_after: timedelta | float | None
+    silence_timeout: timedelta | float | None
 
 
 class App:
@@ -77,6 +80,7 @@ class App:
         self._requires: dict[str, tuple[str, ...] | None] = {}
         self._schedules: dict[str, CodeSchedule] = {}
         self._breakers: dict[str, Breaker | str] = {}
+        self._limits = HandlerLimits()
         self._pools = ClientPools()
         self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiting] = WeakKeyDictionary()
 
@@ -117,7 +121,7 @@ class App:
         on_lease_loss: LeaseLoss = STOP,
         breaker: Breaker | str | None = None,
         requires: Requirements | None = None,
-        **unknown: Never,
+        **times: Unpack[Times],
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
 
@@ -127,11 +131,12 @@ class App:
         the database, though another node may then begin it, too; one that may begin only once, or
         holds a lane, is stopped all the same. A `breaker` leaves a handler that keeps failing alone
         for a while; a text names the handler whose breaker it shares. What it `requires` is the
-        default of runs and schedules that this App makes of it. Raises ConfigError when the name is
-        taken, a limit is none or the function can't be called with keywords, InvalidInput for a
-        name that no handler can have and for any other argument.
+        default of runs and schedules that this App makes of it; so are the `times`. Raises
+        ConfigError when the name is taken, a limit is none or the function can't be called with
+        keywords, InvalidInput for a name that no handler can have, a time out of reason, and any
+        other argument.
         """
-        checks.no_other_arguments(App.handler, unknown)
+        checks.no_other_arguments(App.handler, times, Times.__annotations__)
         limits = read_isolation(isolation, memory, cpu)
         lease_loss = read_lease_loss(on_lease_loss)
         circuit = None if breaker is None else read_breaker(breaker)
@@ -153,6 +158,7 @@ class App:
                     "Within an App a name is one function's.",
                     "Give one of them another name: @app.handler('other').",
                 )
+            self._limits.declare(full_name, times)
             self._handlers[full_name] = added
             if circuit is not None:
                 self._breakers[full_name] = circuit
@@ -184,7 +190,8 @@ class App:
         """A schedule in code of any handler, ``shell:backup`` say. Raises as `schedule`."""
         full_name = self._name_of(handler)
         policies.setdefault("requires", self._requires.get(full_name))
-        defined = define_schedule(name, spec, full_name, policies)
+        complete = self._limits.of_schedule(full_name, policies)
+        defined = define_schedule(name, spec, full_name, complete)
         self._check_args(defined.handler, defined.args)
         if defined.name in self._schedules:
             raise ConfigError(
@@ -205,7 +212,6 @@ class App:
         due_at: datetime | None = None,
         idempotency_key: str | None = None,
         key_lifetime: timedelta | float | None = None,
-        timeout: timedelta | float | None = None,
         max_attempts: int | None = None,
         delivery: str = "at_least_once",
         check_args: bool = True,
@@ -213,6 +219,7 @@ class App:
         lane: str | None = None,
         requires: Requirements | None = None,
         conn: Any = None,
+        **times: Unpack[Times],
     ) -> EnqueuedRun:
         """Ask for one run; its id, an int that can be waited for (``await run.result()``).
 
@@ -226,23 +233,26 @@ class App:
         `key_lifetime` and `timeout` are seconds. Of the runs of one `lane` (any text, such as
         ``customer-7``) no more execute at once than it has slots: one, or what
         ``pgcron.set_lane`` says. Only nodes that announce all labels that it `requires`
-        (``{"gpu": "a100", "ssd": True}``) take it. Raises errors of `pgcron_ha.errors` only; bad
-        values are refused before anything is sent.
+        (``{"gpu": "a100", "ssd": True}``) take it. A run that has not begun `start_within` its due
+        time expires; it is given up `give_up_after` it, retries and all; one that prints, reports
+        and beats nothing for `silence_timeout` is stopped. Raises errors of `pgcron_ha.errors`
+        only; bad values are refused before anything is sent.
         """
+        full_name = self._name_of(handler)
         request = request_run(
-            self._name_of(handler),
+            full_name,
             args,
             queue=queue,
             priority=priority,
             due_at=due_at,
             idempotency_key=idempotency_key,
             key_lifetime=key_lifetime,
-            timeout=timeout,
             max_attempts=max_attempts,
             delivery=delivery,
             retry=retry,
             lane=lane,
             requires=requires,
+            **self._limits.of_run(full_name, times),
         )
         if requires is None:
             request = request._replace(requires=self._requires.get(request.handler))
@@ -261,7 +271,8 @@ class App:
         `enqueue` does, in words that begin with ``run 3 of 20``; TooLarge for more.
         """
         check = self._check_args if check_args else None
-        requests = list(request_runs(runs, self._name_of, check, self._requires))
+        wishes = self._limits.of_runs(runs, self._name_of)
+        requests = list(request_runs(wishes, self._name_of, check, self._requires))
         async with self._connection(conn) as connection:
             return await send_runs(connection, requests, self.schema)
 
@@ -301,6 +312,13 @@ class App:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
         async with self._connection(conn) as connection:
             return await doors.cancel_run(connection, run_id, reason, schema=self.schema)
+
+    async def kill_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
+        """As `cancel_run`, without any grace; a thread can't be killed and is only asked."""
+        async with self._connection(conn) as connection:
+            return await doors.cancel_run(
+                connection, run_id, reason, by_force=True, schema=self.schema
+            )
 
     async def put_schedules(self, conn: Any = None, *, schema: str | None = None) -> None:
         """Make the database's schedules those of the code; what is so already is not touched.

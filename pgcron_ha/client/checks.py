@@ -10,7 +10,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ MOST_ARGS_BYTES: Final = 256 * 1024
 MOST_KEY_CHARACTERS: Final = 500
 MOST_NAME_CHARACTERS: Final = 200
 LONGEST_TIMEOUT: Final = timedelta(days=30)
+LONGEST_WAIT: Final = timedelta(days=366)
+LEAST_SILENCE: Final = timedelta(seconds=1)
 LONGEST_RETRY_BASE: Final = timedelta(days=1)
 MOST_ATTEMPTS: Final = 100
 DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
@@ -47,10 +49,14 @@ def handler_name(name: object) -> str:
     return str(name)
 
 
-def no_other_arguments(function: Callable[..., Any], unknown: Mapping[str, Any]) -> None:
-    """Of a decorator that was given arguments it does not have."""
+def no_other_arguments(
+    function: Callable[..., Any], given: Mapping[str, Any], known: Collection[str]
+) -> None:
+    """Of a decorator whose last parameter takes these keywords, and got others."""
+    unknown = given.keys() - known
     if unknown:
         names = [name for name in inspect.signature(function).parameters if name != "self"][:-1]
+        names += known
         raise InvalidInput(
             f"@app.{function.__name__} has no argument '{min(unknown)[:100]}'",
             f"It takes {', '.join(names)}: what a function is, and not what is asked of a run.",
@@ -139,6 +145,18 @@ def choice(what: str, value: object, known: tuple[str, ...]) -> str:
             f"Leave it out for {known[0]}.",
         )
     return value
+
+
+def silence(value: object) -> timedelta | None:
+    """A silence timeout; numbers are seconds, None stays None."""
+    found = duration("silence_timeout", value, LONGEST_TIMEOUT)
+    if found is not None and found < LEAST_SILENCE:
+        raise InvalidInput(
+            f"silence_timeout {found} is out of range",
+            "A run that gives no sign for so long is stopped: 1 second to 30 days.",
+            "Write for example timedelta(minutes=5).",
+        )
+    return found
 
 
 def duration(what: str, value: object, most: timedelta | None = None) -> timedelta | None:

@@ -38,6 +38,9 @@ class NewRun(TypedDict, total=False):
     retry: RetryPolicy | str | None
     lane: str | None
     requires: Requirements | None
+    start_within: timedelta | float | None
+    give_up_after: timedelta | float | None
+    silence_timeout: timedelta | float | None
 
 
 _KEYS: Final = NewRun.__annotations__.keys()

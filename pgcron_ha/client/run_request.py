@@ -30,6 +30,9 @@ class RunRequest(NamedTuple):
     retry: str | None
     lane: str | None
     requires: tuple[str, ...] | None
+    start_within: timedelta | None
+    give_up_after: timedelta | None
+    silence_timeout: timedelta | None
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
@@ -48,6 +51,9 @@ class RunRequest(NamedTuple):
             retry=self.retry,
             lane=self.lane,
             requires=self.requires,
+            start_within=self.start_within,
+            give_up_after=self.give_up_after,
+            silence_timeout=self.silence_timeout,
             actor=actor,
             schema=schema,
         )
@@ -80,6 +86,10 @@ class RunRequest(NamedTuple):
             members.append(f'"lane":{json.dumps(self.lane)}')
         if self.requires is not None:
             members.append(f'"requires":{json.dumps(self.requires)}')
+        for name in ("start_within", "give_up_after", "silence_timeout"):
+            limit = getattr(self, name)
+            if limit is not None:
+                members.append(f'"{name}":"{_interval(limit)}"')
         return ",".join(members)
 
 
@@ -98,6 +108,9 @@ def request_run(
     retry: RetryPolicy | str | None = None,
     lane: str | None = None,
     requires: Requirements | None = None,
+    start_within: timedelta | float | None = None,
+    give_up_after: timedelta | float | None = None,
+    silence_timeout: timedelta | float | None = None,
 ) -> RunRequest:
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
@@ -126,6 +139,9 @@ def request_run(
         retry=retry_text(retry),
         lane=checks.lane_name(lane),
         requires=requirement_words(requires),
+        start_within=checks.duration("start_within", start_within, checks.LONGEST_WAIT),
+        give_up_after=checks.duration("give_up_after", give_up_after, checks.LONGEST_WAIT),
+        silence_timeout=checks.silence(silence_timeout),
     )
 
 

@@ -11,7 +11,7 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.requirements import requirement_words
 from pgcron_ha.client.retry_policy import retry_text
 from pgcron_ha.db import doors
-from pgcron_ha.db.doors import SchedulePolicies
+from pgcron_ha.db.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.plan import CatchUp
@@ -47,6 +47,8 @@ class CodeSchedule:
     delivery: str = "at_least_once"
     lane: str | None = None
     requires: tuple[str, ...] = ()
+    give_up_after: timedelta | None = None
+    silence_timeout: timedelta | None = None
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""
@@ -138,7 +140,10 @@ def _check_durations(policies: SchedulePolicies) -> None:
         "timeout": checks.LONGEST_TIMEOUT,
         "retry_base": checks.LONGEST_RETRY_BASE,
         "retry_cap": checks.LONGEST_TIMEOUT,
+        "give_up_after": checks.LONGEST_WAIT,
     }
     for name, most in bounds.items():
         if policies.get(name) is not None:
             policies[name] = checks.duration(name, policies[name], most)  # type: ignore[literal-required]
+    if policies.get("silence_timeout") is not None:
+        policies["silence_timeout"] = checks.silence(policies["silence_timeout"])

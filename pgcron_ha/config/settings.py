@@ -48,6 +48,8 @@ class NodeSettings:
     horizon: float
     poll_interval: float
     transactions: int
+    on_deaf_handler: str
+    deaf_after: float
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,19 @@ SETTINGS: tuple[Setting, ...] = (
         Integer(1, 1000),
         4,
         "How many handlers may have a transaction open at once (delivery transactional).",
+    ),
+    Setting(
+        "node.on_deaf_handler",
+        Choice(("keep", "exit")),
+        "keep",
+        "What becomes of a node with a handler that does not stop though told to and can't be"
+        " killed: keep goes on without its slot, exit drains and ends the process (status 72).",
+    ),
+    Setting(
+        "node.deaf_after",
+        Duration("1s", "1h"),
+        "30s",
+        "How long after its grace a handler that does not stop is taken for deaf.",
     ),
     Setting(
         "log.format",

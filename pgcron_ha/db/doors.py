@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple, TypedDict, Unpack
+from typing import Any, Final, NamedTuple, Unpack
 
 from pgcron_ha.db.foreign import fetch_row
+from pgcron_ha.db.schedule_policies import SchedulePolicies
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 
 KEY_LIFETIME: Final = timedelta(days=1)
@@ -38,30 +39,6 @@ class Redriven(NamedTuple):
     next_due: datetime | None
 
 
-class SchedulePolicies(TypedDict, total=False):
-    """What `put_schedule` may set beside name, spec and handler; None or absent: as it is."""
-
-    args: str | None
-    timezone: str | None
-    dst: str | None
-    queue: str | None
-    priority: int | None
-    enabled: bool | None
-    overlap: str | None
-    catchup: str | None
-    catchup_window: timedelta | None
-    start_deadline: timedelta | None
-    timeout: timedelta | None
-    max_attempts: int | None
-    retry_base: timedelta | None
-    retry_cap: timedelta | None
-    retry: str | None
-    delivery: str | None
-    lane: str | None
-    requires: Sequence[str] | None
-    managed_by: str | None
-
-
 async def enqueue(
     connection: Any,
     handler: str,
@@ -78,6 +55,9 @@ async def enqueue(
     retry: str | None = None,
     lane: str | None = None,
     requires: Sequence[str] | None = None,
+    start_within: timedelta | None = None,
+    give_up_after: timedelta | None = None,
+    silence_timeout: timedelta | None = None,
     actor: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
@@ -92,14 +72,17 @@ async def enqueue(
         priority=priority,
         due_at=due_at,
         idempotency_key=idempotency_key,
-        key_lifetime=key_lifetime.total_seconds(),
-        timeout=timeout.total_seconds(),
+        key_lifetime=key_lifetime,
+        timeout=timeout,
         max_attempts=max_attempts,
         delivery=delivery,
         retry=retry,
         actor=actor,
         lane=lane,
         requires=None if requires is None else list(requires),
+        start_within=start_within,
+        give_up_after=give_up_after,
+        silence_timeout=silence_timeout,
     )
     return found
 
@@ -128,8 +111,7 @@ async def put_schedule(
 ) -> int:
     """Creates or changes the schedule of that name; its id. One that is so is not touched."""
     values: dict[str, Any] = dict.fromkeys(SchedulePolicies.__annotations__)
-    for policy, value in policies.items():
-        values[policy] = value.total_seconds() if isinstance(value, timedelta) else value
+    values.update(policies)
     if values["requires"] is not None:
         values["requires"] = list(values["requires"])  # what every driver takes as an array
     found: int = await _value(
@@ -201,13 +183,16 @@ async def cancel_run(
     run_id: int,
     reason: str | None = None,
     *,
+    by_force: bool = False,
     actor: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> str:
-    """``cancelled`` (had not begun), ``requested`` (its node stops it), ``finished``. NotFound."""
-    verdict: str = await _value(
-        connection, schema, "cancel_run", run_id=run_id, reason=reason, actor=actor
-    )
+    """``cancelled`` (had not begun), ``requested`` (its node stops it), ``finished``. NotFound.
+
+    `by_force`: its node kills what can be killed, without grace.
+    """
+    name = "kill_run" if by_force else "cancel_run"
+    verdict: str = await _value(connection, schema, name, run_id=run_id, reason=reason, actor=actor)
     return verdict
 
 
@@ -273,7 +258,7 @@ async def redrive_many(
         also_lost=also_lost,
         args=args,
         rate=rate,
-        per=per.total_seconds(),
+        per=per,
         starting=starting,
         at_most=at_most,
         actor=actor,
@@ -342,7 +327,7 @@ async def set_queue(
         name=name,
         max_running=max_running,
         rate=rate,
-        per=None if per is None else per.total_seconds(),
+        per=per,
         actor=actor,
     )
 
@@ -367,7 +352,7 @@ async def set_lane(
         lane=lane,
         slots=slots,
         rate=rate,
-        per=None if per is None else per.total_seconds(),
+        per=per,
         actor=actor,
     )
 
@@ -385,6 +370,9 @@ async def why(
 
 
 async def _row(connection: Any, schema: str, name: str, /, **values: Any) -> Sequence[Any]:
+    for given, value in values.items():
+        if isinstance(value, timedelta):
+            values[given] = value.total_seconds()
     return await fetch_row(connection, load(schema)[name], values)
 
 

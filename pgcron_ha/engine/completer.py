@@ -46,8 +46,15 @@ _TEXT_LIMIT: Final = 16_000
 _KINDS: Final = {
     StopReason.CANCELLED: "cancelled",
     StopReason.TIMED_OUT: "timed_out",
+    StopReason.SILENT: "timed_out",
+    StopReason.GIVEN_UP: "timed_out",
     StopReason.LEASE_LOST: "lease_lost",
     StopReason.SHUTDOWN: "lease_lost",
+}
+
+_WHY: Final = {
+    StopReason.SILENT: "it gave no sign for its silence timeout (no line, no progress, no beat)",
+    StopReason.GIVEN_UP: "its time in all was over",
 }
 
 
@@ -297,7 +304,9 @@ def _failure(outcome: Outcome) -> Failed:
     if isinstance(outcome, Failed):
         return outcome
     if isinstance(outcome, Interrupted):
-        return Failed(outcome.reason.name.title().replace("_", ""), outcome.message)
+        why = _WHY.get(outcome.reason)
+        message = outcome.message if why is None else f"{why}: {outcome.message}"
+        return Failed(outcome.reason.name.title().replace("_", ""), message)
     return Failed("Unknown", "the outcome could not be stored", retry=False)
 
 

@@ -12,7 +12,7 @@ from pgcron_ha.db.statements import in_schema
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
-from pgcron_ha.telemetry.events import RepairWasNeeded
+from pgcron_ha.telemetry.events import RepairWasNeeded, RunsGivenUp
 from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 1000
@@ -64,6 +64,9 @@ class Janitor(Service):
                 reason="it did not start before its deadline",
             )
             COUNTERS.occurrences["expired"] += len(ended)
+        given_up = await self._link.rows("give_up_runs", at_most=BATCH)
+        if given_up:
+            emit(RunsGivenUp(len(given_up)))
 
     async def _sweep(self) -> None:
         await self._link.rows("forget_keys", at_most=BATCH)

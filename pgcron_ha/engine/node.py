@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
@@ -21,8 +20,10 @@ from pgcron_ha.engine.breakers import Breakers
 from pgcron_ha.engine.completer import Completer
 from pgcron_ha.engine.declared_breakers import declared_breakers
 from pgcron_ha.engine.dispatcher import Dispatcher
+from pgcron_ha.engine.farewell import EXIT_DEAF, Farewell
 from pgcron_ha.engine.home import Home
 from pgcron_ha.engine.janitor import Janitor
+from pgcron_ha.engine.last_resort import LAST_RESORT_SECONDS, end_soon
 from pgcron_ha.engine.lease import LeasePhase
 from pgcron_ha.engine.listener import Listener
 from pgcron_ha.engine.materializer import Materializer
@@ -38,10 +39,10 @@ from pgcron_ha.engine.strangers import settle_strangers
 from pgcron_ha.engine.watch import Watch
 from pgcron_ha.engine.workforce import build_executors, callbacks_came, finishing_handlers
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.base import Executor, Interrupted, StopReason
+from pgcron_ha.executors.base import Context, Executor, Interrupted, StopReason
 from pgcron_ha.executors.masking import remember_password
 from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.telemetry.events import NodeLeft, ServiceFailed
+from pgcron_ha.telemetry.events import NodeEndsItself, NodeLeft
 from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -49,10 +50,6 @@ if TYPE_CHECKING:
 
     from pgcron_ha.client import App
 
-# Between the kill of what ran without a lease and the end of the process, for handlers that only
-# need a moment; half of what is left of the lease at most, so that the end comes before its end.
-_LAST_RESORT_SECONDS: Final = 1.0
-_EXIT_WITHOUT_LEASE: Final = 71
 _TELL_SECONDS: Final = 10.0
 _TICK_SECONDS: Final = 0.2
 
@@ -72,7 +69,9 @@ class Node:
         self._stop = asyncio.Event()
         self._is_hurried = False
         self._unknown: dict[int, tuple[UUID, float]] = {}
-        self._leaves_handlers = False
+        self._deaf: str | None = None
+        self.farewell: Farewell | None = None
+        """What the process must still do after `run`, since a handler goes on in it: `bid` it."""
         self.look = NodeLook(settings.node.name)
 
     def stop(self) -> None:
@@ -96,7 +95,8 @@ class Node:
         except BaseExceptionGroup as group:
             raise _first_of_ours(group) from group
         finally:
-            home.release()
+            if self.farewell is None:  # else the lock, too, ends with the process
+                home.release()
 
     @property
     def session(self) -> Session:
@@ -175,7 +175,7 @@ class Node:
         )
         self._materializer = Materializer(self._links["upkeep"], node.horizon)
         self._reaper = Reaper(self._links["upkeep"], node.lease_ttl)
-        self._watch = Watch(self._links["upkeep"], self._runner)
+        self._watch = Watch(self._links["upkeep"], self._runner, node.deaf_after, self._on_deaf)
         self._janitor = Janitor(self._links["upkeep"], self.settings.schema)
         self._listener = Listener(
             self._links["listening"],
@@ -271,13 +271,17 @@ class Node:
         stopped = Interrupted(StopReason.SHUTDOWN, "the node stops")
         self._collect([(each, stopped, monotonic()) for each in self._runner.take_waiting()])
         grace = self.settings.node.grace
-        if not await self._until(lambda: self._runner.executing == 0 or self._is_hurried, grace):
+        if not await self._until(lambda: self._has_ended() or self._is_hurried, grace):
             self._is_hurried = True
         if self._is_hurried:
             self._runner.stop_all(StopReason.SHUTDOWN)
-            await self._until(lambda: self._runner.executing == 0, _TELL_SECONDS)
+            await self._until(self._has_ended, _TELL_SECONDS)
         immune = {context.run_id for context in self._runner.kill_stopped(grace=0)}
         await self._until(lambda: self._runner.held().keys() <= immune, _TELL_SECONDS)
+
+    def _has_ended(self) -> bool:
+        """Whether everything has, but for what never will."""
+        return self._runner.executing <= self._watch.immune
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         end = monotonic() + seconds
@@ -291,10 +295,18 @@ class Node:
         # The lease is given up last, and not at all while a handler can only be ended by the end of
         # this process: nobody may begin its run before that.
         for executor in self._executors.values():
-            await executor.close(_LAST_RESORT_SECONDS)
+            await executor.close(LAST_RESORT_SECONDS)
         because = "stopped in order" if self._stop.is_set() else "stopped by an error"
-        self._leaves_handlers = self._runner.still_running > 0
-        self._session.stop(None if self._leaves_handlers else because)
+        leaves_handlers, incarnation = self._runner.still_running > 0, self._session.incarnation
+        if leaves_handlers and incarnation is not None:
+            self.farewell = Farewell(
+                self._dsn,
+                self.settings.schema,
+                str(incarnation),
+                self._deaf or f"{because}, with a handler that did not stop",
+                0 if self._deaf is None else EXIT_DEAF,
+            )
+        self._session.stop(None if leaves_handlers else because)
         await asyncio.to_thread(self._session.join, _TELL_SECONDS)
         for link in self._links.values():
             await link.close()
@@ -312,27 +324,7 @@ class Node:
             is_ours = self._session.incarnation is not None
             self._runner.stop_all(StopReason.LEASE_LOST, spares_finishing=is_ours)
         if phase is LeasePhase.OVER and self._runner.kill_stopped(grace=0):
-            timer = threading.Timer(
-                min(_LAST_RESORT_SECONDS, 0.05 * self.settings.node.lease_ttl), self._last_resort
-            )
-            timer.daemon = True
-            timer.start()
-
-    def _last_resort(self) -> None:
-        """Handlers that can't be ended by force still run without a lease: only the end of the
-        process ends them.
-        """
-        if self._session.lease.phase(boottime()) is LeasePhase.OVER and self._runner.kill_stopped(
-            grace=0
-        ):
-            emit(
-                ServiceFailed(
-                    "node",
-                    "handlers do not stop although the lease is over; this process ends",
-                    0.0,
-                )
-            )
-            os._exit(_EXIT_WITHOUT_LEASE)
+            end_soon(self._runner, self._session.lease)
 
     def _on_joined(self) -> None:
         self._unknown = {}
@@ -361,12 +353,22 @@ class Node:
             self._runner.stop(run, StopReason.LEASE_LOST)
         for run in result.to_cancel:
             self._runner.stop(run, StopReason.CANCELLED)
+        for run in result.to_kill:
+            self._runner.kill(run)
         if result.to_release:
             self._settling = asyncio.ensure_future(
                 settle_strangers(self._links["upkeep"], self.settings.node.name, result.to_release)
             )
         if self._session.may_claim():
             self._runner.start_waiting()
+
+    def _on_deaf(self, context: Context) -> None:
+        if self.settings.node.on_deaf_handler != "exit" or self._deaf is not None:
+            return
+        what = f"run {context.run_id} ({context.handler})"
+        self._deaf = f"ended itself: {what} went on though told to stop ({context.stop_reason})"
+        emit(NodeEndsItself(context.run_id, context.handler))
+        self._stop.set()
 
     # What the runner says.
 

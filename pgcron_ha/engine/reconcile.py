@@ -27,6 +27,8 @@ class Beat:
     breakers: tuple[str, ...] = ()
     """Names of the circuit breakers that are not closed."""
     is_cordoned: bool = False
+    killed: frozenset[int] = frozenset()
+    """Those of the cancelled that shall end by force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Reconciliation:
     to_cancel: list[int]
     to_release: list[tuple[int, UUID]]
     unknown: dict[int, tuple[UUID, float]]
+    to_kill: list[int] = field(default_factory=list)
 
 
 def reconcile(
@@ -84,7 +87,8 @@ def reconcile(
     cancel = [
         run for run in beat.cancelled if run in held and held[run].token == beat.runs.get(run)
     ]
-    return Reconciliation(stop, cancel, release, strangers)
+    kill = [run for run in cancel if run in beat.killed]
+    return Reconciliation(stop, cancel, release, strangers, kill)
 
 
 class PeerWatch:

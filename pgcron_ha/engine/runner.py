@@ -191,6 +191,16 @@ class Runner:
         else:
             self.done(context, Interrupted(reason, "asked to stop before it began"))
 
+    def kill(self, run: int) -> bool:
+        """Ends a run that was asked to stop by force, now; False when it can't be killed, and is
+        taken for one whose grace is over. Thread-safe.
+        """
+        context = self._held.get(run)
+        if context is None or context in self._ending or run not in self._stopped_at:
+            return True
+        self._stopped_at[run] = float("-inf")
+        return self._executor(context).kill(context)
+
     def stop_all(self, reason: StopReason, spares_finishing: bool = False) -> None:
         """Asks everything that was given to an executor to stop, begun or not: a blocked event
         loop may begin it much later. What waits for a slot goes on waiting, and what began and

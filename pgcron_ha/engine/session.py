@@ -221,6 +221,7 @@ class Session(threading.Thread):
                 {peer: (sequence, ttl) for peer, sequence, ttl in peers},
                 tuple(row["breakers"]),
                 row["is_cordoned"],
+                frozenset(row["killed_ids"]),
             )
         )
 

@@ -4,12 +4,15 @@ those that are still at it.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.runner import Runner
 from pgcron_ha.engine.service import Service
+from pgcron_ha.engine.time_limits import TimeLimits
 from pgcron_ha.executors.base import Context, StopReason
 from pgcron_ha.telemetry.events import RunIsStuck
 from pgcron_ha.telemetry.log import emit
@@ -28,41 +31,65 @@ class Watch(Service):
 
     name: ClassVar[str] = "watch"
 
-    def __init__(self, link: Link, runner: Runner) -> None:
+    def __init__(
+        self,
+        link: Link,
+        runner: Runner,
+        deaf_after: float = math.inf,
+        on_deaf: Callable[[Context], None] | None = None,
+    ) -> None:
+        """`on_deaf` gets a run that can't be ended and goes on `deaf_after` seconds beyond its
+        grace, again and again.
+        """
         super().__init__(INTERVAL_SECONDS)
         self._link = link
         self._runner = runner
         self._marked: set[tuple[int, int]] = set()
-        self._told: set[tuple[int, int]] = set()
+        self._told: dict[tuple[int, int], float] = {}
+        self._deaf_after = deaf_after
+        self._on_deaf = on_deaf
+        self.immune = 0
+        """Runs that go on although they were asked to stop and killed."""
+        self._limits = TimeLimits()
 
     async def run_once(self) -> float | None:
         """Stops what is over its limit, kills what ignores that, and marks what has begun."""
         for context in self._runner.overdue():
             self._runner.stop(context.run_id, StopReason.TIMED_OUT)
-        for context in self._runner.kill_stopped():
-            claim = (context.run_id, context.attempt)
-            if claim not in self._told:
-                self._told.add(claim)
-                emit(RunIsStuck(context.run_id, context.handler, str(context.stop_reason)))
+        for context, reason in self._limits.exceeded(self._runner.contexts(), monotonic()):
+            self._runner.stop(context.run_id, reason)
+        self._look_at_immune(self._runner.kill_stopped())
         await self._mark()
         return None
+
+    def _look_at_immune(self, immune: Sequence[Context]) -> None:
+        now = monotonic()
+        self.immune = len(immune)
+        for context in immune:
+            claim = (context.run_id, context.attempt)
+            if claim not in self._told:
+                self._told[claim] = now
+                emit(RunIsStuck(context.run_id, context.handler, str(context.stop_reason)))
+            if self._on_deaf is not None and now - self._told[claim] >= self._deaf_after:
+                self._on_deaf(context)
 
     async def _mark(self) -> None:
         now = monotonic()
         contexts = self._runner.contexts()
         fresh = [context for context in contexts if self._is_to_mark(context, now)][:MARK_BATCH]
         if fresh:
-            await self._link.rows(
+            rows = await self._link.rows(
                 "mark_started",
                 run_ids=[context.run_id for context in fresh],
                 tokens=[context.token for context in fresh],
                 elapsed_seconds=[now - (context.started_monotonic or now) for context in fresh],
             )
+            self._limits.learn(fresh, rows, monotonic())
             self._marked.update((context.run_id, context.attempt) for context in fresh)
         if self._marked or self._told:
             held = {(context.run_id, context.attempt) for context in contexts}
             self._marked &= held
-            self._told &= held
+            self._told = {claim: at for claim, at in self._told.items() if claim in held}
 
     def _is_to_mark(self, context: Context, now: float) -> bool:
         return (

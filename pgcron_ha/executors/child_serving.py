@@ -68,7 +68,7 @@ class Child:
         self._number = 0
         self._context: Context | None = None
         self._executor: PythonExecutor | None = None
-        self._next_report = 0.0
+        self._next_report = self._next_beat = 0.0
 
     def serve(self) -> None:
         """Until the node closes the connection; nothing is left then."""
@@ -109,7 +109,8 @@ class Child:
 
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:
         self._number, self._context = message["run"], context_from(message["context"])
-        self._next_report = 0.0
+        self._next_report = self._next_beat = 0.0
+        self._context._pass_beat = self._beat
         executor.renew_lease(message["lease"])
         set_limits(message["memory"], message["cpu"])
         self._say({"event": "begun", "run": self._number})
@@ -147,6 +148,13 @@ class Child:
             return
         self._next_report = now + _REPORT_SECONDS
         self._say({"event": "progress", "run": self._number, **progress._asdict()})
+
+    def _beat(self, context: Context) -> None:
+        """That the run is alive: a few times a second at most."""
+        now = time.monotonic()
+        if now >= self._next_beat and context is self._context:
+            self._next_beat = now + _REPORT_SECONDS
+            self._say({"event": "beat", "run": self._number})
 
     def _say(self, message: dict[str, Any]) -> None:
         # Blocks while the node is busy with others' floods; that is what a flood deserves.

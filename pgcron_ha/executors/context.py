@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -40,6 +40,7 @@ class Context:
     ``at_most_once`` or ``transactional``. ``started_monotonic`` is the `time.monotonic` instant
     at which the handler began, ``stop_reason`` why it was asked to stop; both are None before.
     ``outlives_lease`` says that it goes on while its node can't renew its lease.
+    ``gave_sign`` becomes True when it prints, reports or beats: the engine takes it back.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class Context:
         "_idempotency_key",
         "_lease",
         "_log",
+        "_pass_beat",
         "_sink",
         "_transaction",
         "_values",
@@ -55,6 +57,7 @@ class Context:
         "delivery",
         "fence",
         "fire_time",
+        "gave_sign",
         "handler",
         "max_attempts",
         "outlives_lease",
@@ -106,12 +109,14 @@ class Context:
         self.started_monotonic: float | None = None
         self.stop_reason: StopReason | None = None
         self.outlives_lease = False
+        self.gave_sign = False
         self._sink: LogSink | None = None
         self._lease: Lease | None = None
         self._log: RunLog | None = None
         self._values: Mapping[str, Any]  # of the call, once the args were judged
         self._transaction: RunTransaction | None = None
         self._work: Any = None
+        self._pass_beat: Callable[[Context], None] | None = None
 
     def __repr__(self) -> str:
         return f"<Context run={self.run_id} handler={self.handler!r} attempt={self.attempt}>"
@@ -173,12 +178,22 @@ class Context:
             for part in str(line).split("\n"):
                 log.write_line(stream, part)
 
+    def beat(self) -> None:
+        """Say that the run is alive, as often as you like: its silence timeout begins anew.
+
+        So does it with each line and with progress. Thread-safe.
+        """
+        self.gave_sign = True
+        if self._pass_beat is not None:
+            self._pass_beat(self)
+
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
         """Say how far the run is, as often as you like. Thread-safe.
 
         The latest word is kept, written at most once a second, and shown while the run executes.
         What is no finite number from 0 on is not told; a note has one line of 200 characters.
         """
+        self.gave_sign = True
         if self._sink is not None:
             report(self, self._sink, done, total, note)
 
@@ -198,6 +213,10 @@ class StopReason(StrEnum):
 
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
+    SILENT = "silent"
+    """It printed, reported and beat nothing for its silence timeout."""
+    GIVEN_UP = "given_up"
+    """Its time in all is over, however little of it this attempt had."""
     LEASE_LOST = "lease_lost"
     SHUTDOWN = "shutdown"
 

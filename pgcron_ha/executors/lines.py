@@ -55,12 +55,14 @@ class RunLog:
 
     def write_line(self, stream: Stream, line: str) -> None:
         """Add one line; nothing happens after `finish`."""
+        self._context.gave_sign = True
         with self._lock:
             if not self._finished:
                 self._emit(stream, line)
 
     def feed(self, stream: Stream, text: str) -> bool:
         """Add text in which lines end with a newline; False, and nothing done, after `finish`."""
+        self._context.gave_sign = True
         with self._lock:
             if self._finished:
                 return False

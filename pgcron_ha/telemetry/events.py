@@ -249,6 +249,18 @@ class CircuitClosed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RunsGivenUp(Event):
+    """Waiting runs died because their time in all was over."""
+
+    level = logging.WARNING
+    runs: int
+
+    def sentence(self) -> str:
+        """Says how many."""
+        return f"gave up {self.runs} run(s) that waited for another attempt: their time is over"
+
+
+@dataclass(frozen=True, slots=True)
 class RunIsStuck(Event):
     """A handler ignores that it was asked to stop and can't be ended by force."""
 
@@ -262,6 +274,22 @@ class RunIsStuck(Event):
         return (
             f"run {self.run} ({self.handler}) does not stop though asked to ({self.reason}); "
             "it keeps its slot"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEndsItself(Event):
+    """A handler that nothing can end costs the node its process."""
+
+    level = logging.ERROR
+    run: int
+    handler: str
+
+    def sentence(self) -> str:
+        """Says because of whom."""
+        return (
+            f"run {self.run} ({self.handler}) goes on though told to stop; this node lets its "
+            "other runs end, then ends itself (node.on_deaf_handler)"
         )
 
 

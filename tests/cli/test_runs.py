@@ -311,3 +311,20 @@ def test_a_redrive_that_can_not_be_meant_is_refused(
     assert answer.code != 0
     assert said in answer.err
     assert execute("SELECT count(*) FROM pgcron.run") == [(0,)]
+
+
+def test_a_run_is_killed_and_limits_are_given(cli: Cli, execute: Execute) -> None:
+    words = ["--start-within", "90s", "--give-up-after", "2h", "--silence-timeout", "5m"]
+    run_id = int(cli("enqueue", "py:x", *words).out)
+    assert (
+        execute("SELECT extract(epoch FROM expire_at - due_at)::int, time_limits FROM pgcron.run")[
+            0
+        ][0]
+        == 90
+    )
+    assert cli("enqueue", "py:x", "--silence-timeout", "10ms").code == 1
+
+    assert cli("runs", "kill", str(run_id), "--reason", "no").out == f"run {run_id} is cancelled\n"
+    assert cli("runs", "kill", str(run_id), "--json").rows == [
+        {"run_id": run_id, "verdict": "finished"}
+    ]

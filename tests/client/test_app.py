@@ -47,7 +47,7 @@ def test_wrong_definitions_of_handlers_are_told_where_they_are_made() -> None:
     with pytest.raises(ConfigError, match="on_lease_loss is 'go on'"):
         app.handler("long", on_lease_loss="go on")(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="has no argument 'delivery'") as refused:
-        app.handler("other", delivery="sometimes")  # type: ignore[arg-type]
+        app.handler("other", delivery="sometimes")  # type: ignore[call-arg]
     assert "isolation" in str(refused.value.detail)
     assert "unknown" not in str(refused.value.detail)
     assert "enqueue" in str(refused.value.hint)

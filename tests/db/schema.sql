@@ -159,6 +159,8 @@ CREATE TABLE pgcron.run (
     started_at timestamp with time zone,
     cancel_at timestamp with time zone,
     cancel_reason text,
+    kill_at timestamp with time zone,
+    time_limits jsonb,
     last_error text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by text DEFAULT SESSION_USER NOT NULL,
@@ -185,6 +187,10 @@ COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one ke
 COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: waiting, and given back.';
 
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
+
+COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
+
+COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.time_limits makes them; NULL is none.';
 
 COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is told on pgcron.end_channel(); NULL is nobody.';
 
@@ -830,7 +836,7 @@ BEGIN
     run_id := given.id;
     given.fingerprint := coalesce(given.fingerprint, left(md5(concat_ws(' ', given.error_class, ending.handler)), 16));
     because := NULL;
-    IF ending.retry IS NULL AND given.kind <> 'snoozed' THEN
+    IF ending.retry IS NULL AND given.kind <> 'snoozed' AND ending.time_limits IS NULL THEN
       verdict := pgcron.attempt_verdict(ending, given.kind, given.retryable);
     ELSE
       SELECT judged.verdict, judged.delay, judged.recorded, judged.because INTO verdict, delay, given.kind, because
@@ -852,7 +858,7 @@ BEGIN
       IF broken_constraint <> '' THEN RAISE; END IF;
       RAISE WARNING 'attempt % of run % is not recorded: %', ending.attempt, ending.id, SQLERRM;
     END;
-    IF verdict = 'retry' AND ending.retry IS NULL THEN
+    IF verdict = 'retry' AND ending.retry IS NULL AND ending.time_limits IS NULL THEN
       -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is retried at once the first time. The start
       -- deadline was kept by the first attempt; a retry after it would end as expired and hide the error.
       UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
@@ -861,7 +867,7 @@ BEGIN
                                    ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes, 0), ending.retry_base, ending.retry_cap) END
        WHERE r.id = ending.id;
     ELSIF verdict IN ('retry', 'snooze') THEN
-      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
+      UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = pgcron.give_up_at(ending.time_limits), last_error = given.error,
              due_at = now() + delay, snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1 ELSE r.snoozes END,
              max_attempts = CASE verdict WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1 ELSE r.max_attempts END
        WHERE r.id = ending.id;
@@ -919,28 +925,28 @@ CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
     INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, max_attempts,
-                                    timeout, retry_base, retry_cap, retry, attempts, error_class, error, fingerprint)
+                                    timeout, retry_base, retry_cap, retry, time_limits, attempts, error_class, error, fingerprint)
     VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.priority, ending.handler,
             ending.args, ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout, ending.retry_base, ending.retry_cap, ending.retry,
-            ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
+            ending.time_limits, ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
     ON CONFLICT DO NOTHING;
   END IF;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
+                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
                                 result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
             ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
-            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
             end_run.result, coalesce(end_run.finished_at, now()));
   EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, outcome,
-                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
+                                attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
                                 result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
             ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
-            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.due_at, ending.created_at,
+            nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
             end_run.result, coalesce(end_run.finished_at, now()));
   END;
@@ -962,17 +968,17 @@ BEGIN
    WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args,
-                                delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
+                                delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
     INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args,
-                                         delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, error)
+                                         delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, error)
     SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
-           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
+           nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   END;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
@@ -1007,6 +1013,7 @@ CREATE TABLE pgcron.history (
     retry_cap interval,
     retry jsonb,
     snoozes smallint,
+    time_limits jsonb,
     due_at timestamp with time zone NOT NULL,
     created_at timestamp with time zone NOT NULL,
     created_by text NOT NULL,
@@ -1042,19 +1049,25 @@ BEGIN
   RETURN ended;
 END $$;
 
-CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], unique_key text DEFAULT NULL::text, unique_scope text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, on_conflict text DEFAULT NULL::text, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], unique_key text DEFAULT NULL::text, unique_scope text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, on_conflict text DEFAULT NULL::text, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_within interval DEFAULT NULL::interval, give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
   new_id bigint;
   known_id bigint;
+  expires timestamptz;
+  limits jsonb;
 BEGIN
   IF num_nonnulls(unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max) > 0 THEN
     IF idempotency_key IS NOT NULL THEN
       PERFORM pgcron.refuse_unique('idempotency_key is given with unique_key', 'Each says which run a second call gets: an idempotency key the run it named, whatever became of it; a unique key the one that has it now.');
     END IF;
     RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, actor, lane, requires,
-                                 unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max);
+                                 unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after, silence_timeout);
+  END IF;
+  IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
+    limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
+    expires := pgcron.expire_at(start_within, limits, coalesce(due_at, now()));
   END IF;
   IF idempotency_key IS NOT NULL THEN
     IF key_lifetime <= '0' THEN
@@ -1067,19 +1080,19 @@ BEGIN
     IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits)
     VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'));
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'), expires, limits);
   ELSE
-    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
+    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits)
     VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'))
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'), expires, limits)
     RETURNING id INTO new_id;
   END IF;
   RETURN new_id;
 END $$;
 
-COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval) IS 'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it.';
+COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval) IS 'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it.';
 
 CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL::text) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -1091,13 +1104,16 @@ DECLARE
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor) ELSE new_ids END;
-  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires)
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits)
   SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
          coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
-         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), wish.lane, nullif(wish.requires, '{}')
+         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), wish.lane, nullif(wish.requires, '{}'),
+         CASE WHEN num_nonnulls(wish.start_within, wish.give_up_after) > 0 THEN
+           pgcron.expire_at(wish.start_within, pgcron.time_limits(wish.give_up_after, NULL, coalesce(wish.due_at, now())), coalesce(wish.due_at, now())) END,
+         CASE WHEN num_nonnulls(wish.give_up_after, wish.silence_timeout) > 0 THEN pgcron.time_limits(wish.give_up_after, wish.silence_timeout, coalesce(wish.due_at, now())) END
     FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int, due_at timestamptz, timeout interval, max_attempts int,
-                                                 delivery text, retry jsonb, lane text, requires text[]), unnest(new_ids), unnest(ids))
-         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, requires, new_id, id)
+                                                 delivery text, retry jsonb, lane text, requires text[], start_within interval, give_up_after interval, silence_timeout interval), unnest(new_ids), unnest(ids))
+         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, requires, start_within, give_up_after, silence_timeout, new_id, id)
    WHERE wish.new_id = wish.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
@@ -1107,7 +1123,7 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.enqueue_many(runs jsonb, actor text) IS 'Enqueues up to 10000 runs, an array of objects with the arguments of enqueue, in the caller''s transaction; returns their ids in order.';
 
-CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -1152,11 +1168,13 @@ BEGIN
       CONTINUE WHEN made IS NULL;
       wanted := coalesce(met_until, wanted);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, unique_key, unique_scope)
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, unique_key, unique_scope, expire_at, time_limits)
     VALUES (coalesce(made, nextval('pgcron.run_id_seq')), coalesce(enqueue_unique.handler, ''), coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.queue, 'default'),
             coalesce(enqueue_unique.priority, 5), coalesce(wanted, now()), coalesce(enqueue_unique.timeout, '1 hour'), enqueue_unique.max_attempts,
             coalesce(enqueue_unique.delivery, 'at_least_once'), enqueue_unique.retry, coalesce(actor, session_user), enqueue_unique.lane, nullif(enqueue_unique.requires, '{}'),
-            enqueue_unique.unique_key, scope)
+            enqueue_unique.unique_key, scope,
+            CASE WHEN num_nonnulls(start_within, give_up_after) > 0 THEN pgcron.expire_at(start_within, pgcron.time_limits(give_up_after, NULL, coalesce(wanted, now())), coalesce(wanted, now())) END,
+            CASE WHEN num_nonnulls(give_up_after, silence_timeout) > 0 THEN pgcron.time_limits(give_up_after, silence_timeout, coalesce(wanted, now())) END)
     ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
     EXIT WHEN made IS NOT NULL;
   END LOOP;
@@ -1176,7 +1194,8 @@ CREATE FUNCTION pgcron.enqueue_wish(wish jsonb, actor text) RETURNS bigint
                         requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish -> 'requires', 'null'))),
                         actor => enqueue_wish.actor, unique_key => wish ->> 'unique_key', unique_scope => wish ->> 'unique_scope',
                         unique_for => (wish ->> 'unique_for')::interval, on_conflict => wish ->> 'on_conflict', debounce => (wish ->> 'debounce')::interval,
-                        debounce_max => (wish ->> 'debounce_max')::interval) $$;
+                        debounce_max => (wish ->> 'debounce_max')::interval, start_within => (wish ->> 'start_within')::interval,
+                        give_up_after => (wish ->> 'give_up_after')::interval, silence_timeout => (wish ->> 'silence_timeout')::interval) $$;
 
 CREATE FUNCTION pgcron.ensure_partitions() RETURNS integer
     LANGUAGE plpgsql
@@ -1221,6 +1240,17 @@ BEGIN
     'An interval is written `every DURATION [from INSTANT]`; the duration is 1s to 36525d: numbers with d, h, m and s in this order; the instant is ISO 8601 with its offset.',
     'Write for example ''every 90m'' or ''every 1h30m from 2026-01-01T00:10Z''.');
 END $_$;
+
+CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+  IF start_within <= '0' OR start_within > '366 days' THEN
+    PERFORM pgcron.refuse('PC001', format('start_within %s is out of range', start_within),
+      'A run that has not started so long after it was due expires: more than nothing, at most 366 days.', 'Leave it out to wait for ever.');
+  END IF;
+  RETURN least(due_at + start_within, pgcron.give_up_at(limits));
+END $$;
 
 CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[], retryables boolean[], retry_afters double precision[], elapsed_seconds double precision[], error_classes text[], errors text[], tracebacks text[], causes text[], fingerprints text[], node_name text) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
@@ -1283,6 +1313,30 @@ CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
   SELECT pg_notify(pgcron.channel(), 'run') $$;
 
 COMMENT ON FUNCTION pgcron.forget_lane(lane text) IS 'Removes what set_lane has said.';
+
+CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$ SELECT (limits ->> 'give_up_at')::timestamptz $$;
+
+CREATE FUNCTION pgcron.give_up_runs(at_most integer) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  waiting pgcron.run;
+  last pgcron.attempt;
+BEGIN
+  FOR waiting IN
+    SELECT r.* FROM pgcron.run r
+     WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt > 0 AND r.time_limits ? 'give_up_at' ORDER BY r.expire_at LIMIT at_most FOR UPDATE SKIP LOCKED LOOP
+    SELECT * INTO last FROM pgcron.attempt a WHERE a.run_id = waiting.id ORDER BY a.attempt DESC, a.ended_at DESC LIMIT 1;
+    PERFORM pgcron.end_run(waiting, 'dead', coalesce(last.error_class, 'GivenUp'),
+      concat_ws(' ', waiting.last_error, format('(not retried: it is given up %s after it was due)', make_interval(secs => (waiting.time_limits ->> 'give_up_after')::float8))),
+      coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)), NULL);
+    RETURN NEXT waiting.id;
+  END LOOP;
+END $$;
+
+COMMENT ON FUNCTION pgcron.give_up_runs(at_most integer) IS 'Ends waiting runs whose time in all is over; writes history and the dead letters in the same transaction.';
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -1392,6 +1446,9 @@ BEGIN
     IF now() + delay > budget + coalesce((SELECT min(a.claimed_at) FROM pgcron.attempt a WHERE a.run_id = run.id), run.claimed_at) THEN
       verdict := 'dead';
       because := 'its policy retries for ' || budget;
+    ELSIF now() + delay >= pgcron.give_up_at(run.time_limits) THEN
+      verdict := 'dead';
+      because := 'it is given up ' || make_interval(secs => (run.time_limits ->> 'give_up_after')::float8) || ' after it was due';
     END IF;
   END IF;
   IF verdict = 'dead' AND recorded = 'snoozed' THEN recorded := CASE kind WHEN 'snoozed' THEN 'failed' ELSE kind END; END IF;
@@ -1407,6 +1464,7 @@ DECLARE
           AND (r.owner IS NULL) = (r.claimed_at IS NULL) AND (r.owner IS NOT NULL OR r.started_at IS NULL)) IS NOT TRUE
       THEN 'a_running_run_has_owner_token_fence_and_claim_time'
     WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE THEN 'only_a_running_run_is_asked_to_stop'
+    WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE THEN 'who_is_killed_was_asked_to_stop'
     WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
     WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
     WHEN (r.attempt >= 0 AND r.attempt <= coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
@@ -1436,6 +1494,7 @@ DECLARE
     WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
+    WHEN (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)) IS NOT TRUE THEN 'time_limits_are_readable'
     WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
     WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0 OR (pgcron.unique_key_is_fine(r.unique_key) AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period'))) IS NOT TRUE
       THEN 'a_unique_key_is_readable'
@@ -1517,7 +1576,7 @@ CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 DECLARE
-  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max}';
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max,start_within,give_up_after,silence_timeout}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -1540,6 +1599,25 @@ BEGIN
   END IF;
   RETURN has_keys;
 END $$;
+
+CREATE FUNCTION pgcron.kill_run(run bigint, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  why text := concat_ws(': ', 'killed by ' || coalesce(actor, session_user), left(reason, 500));
+BEGIN
+  PERFORM FROM pgcron.run r WHERE r.id = run FOR UPDATE;      -- so that it does not begin in between
+  UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), kill_at = coalesce(r.kill_at, now()),
+         cancel_reason = CASE WHEN r.kill_at IS NULL THEN concat_ws('; ', r.cancel_reason, why) ELSE r.cancel_reason END
+   WHERE r.id = run AND r.state = 'running';
+  IF FOUND THEN
+    PERFORM pg_notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
+    RETURN 'requested';
+  END IF;
+  RETURN pgcron.cancel_run(run, reason, actor);
+END $$;
+
+COMMENT ON FUNCTION pgcron.kill_run(run bigint, reason text, actor text) IS 'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is only asked.';
 
 CREATE FUNCTION pgcron.label_words(labels jsonb) RETURNS text[]
     LANGUAGE sql IMMUTABLE
@@ -1756,19 +1834,20 @@ BEGIN
   END CASE;
 END $$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[]) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
-                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires)
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
           coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
           put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
           nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''),
-          nullif(put_schedule.requires, '{}'))
+          nullif(put_schedule.requires, '{}'),
+          put_schedule.give_up_after, put_schedule.silence_timeout)
   ON CONFLICT (name) DO UPDATE SET
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
     timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
@@ -1779,7 +1858,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     max_attempts = coalesce(put_schedule.max_attempts, existing.max_attempts), retry_base = coalesce(put_schedule.retry_base, existing.retry_base),
     retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'), delivery = coalesce(put_schedule.delivery, existing.delivery),
     managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END,
-    requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires ELSE nullif(put_schedule.requires, '{}') END
+    requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires ELSE nullif(put_schedule.requires, '{}') END,
+    give_up_after = coalesce(put_schedule.give_up_after, existing.give_up_after), silence_timeout = coalesce(put_schedule.silence_timeout, existing.silence_timeout)
   RETURNING id $$;
 
 CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
@@ -1954,6 +2034,20 @@ END $_$;
 
 COMMENT ON FUNCTION pgcron.spec_is_fine(spec text) IS 'Judges the grammar of a schedule''s spec; raises PC002 with message, detail and hint. The nodes judge the rest.';
 
+CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+  IF give_up_after <= '0' OR give_up_after > '366 days' THEN
+    RETURN pgcron.refuse('PC001', format('give_up_after %s is out of range', give_up_after),
+      'A run is given up so long after it was due, whatever it is doing: more than nothing, at most 366 days.', 'Leave it out to wait for its last attempt.');
+  ELSIF silence_timeout < '1 second' OR silence_timeout > '30 days' THEN
+    RETURN pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
+      'A run that gives no sign for so long is stopped: 1 second to 30 days.', 'Write for example ''5 minutes'', or leave it out.');
+  END IF;
+  RETURN true;
+END $$;
+
 CREATE TABLE pgcron.schedule (
     id bigint NOT NULL,
     uuid uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -1980,6 +2074,8 @@ CREATE TABLE pgcron.schedule (
     delivery text DEFAULT 'at_least_once'::text NOT NULL,
     lane text,
     requires text[],
+    give_up_after interval,
+    silence_timeout interval,
     managed_by text DEFAULT 'sql'::text NOT NULL,
     version integer DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -1991,6 +2087,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
     CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
     CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text, 'transactional'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.'::text, 'Leave it out for at_least_once.'::text))),
+    CONSTRAINT a_schedule_gives_up_in_reason CHECK (((give_up_after IS NULL) OR pgcron.time_limits_fit(give_up_after, NULL::interval))),
     CONSTRAINT a_schedule_is_managed_by_a_door CHECK ((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text]))),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
     CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
@@ -1998,6 +2095,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_schedule_names_a_queue CHECK ((((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
     CONSTRAINT a_schedule_priority_is_0_to_9 CHECK ((((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
     CONSTRAINT a_schedule_requires_labels CHECK (((requires IS NULL) OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires))),
+    CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (((silence_timeout IS NULL) OR pgcron.time_limits_fit(NULL::interval, silence_timeout))),
     CONSTRAINT a_schedule_timeout_is_positive CHECK ((((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
     CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
     CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
@@ -2144,6 +2242,8 @@ BEGIN
       'The first retry waits up to this long; it doubles with each attempt.', 'Write for example ''2 seconds''.');
     WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),
       'No retry waits longer than this.', 'Write for example ''1 hour''.');
+    WHEN 'time_limits_are_readable' THEN RETURN pgcron.refuse('PC001', format('time_limits %L can''t be read', left(r.time_limits::text, 200)),
+      'It is what pgcron.time_limits returns.', 'Use pgcron.enqueue with give_up_after and silence_timeout.');
     WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
     WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key, r.unique_scope);
     WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse_requires(r.requires);
@@ -2327,10 +2427,12 @@ BEGIN
   END IF;
   ended := pgcron.ended_run(run);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, lane, requires, created_by, unique_key, unique_scope)
+                          retry, lane, requires, expire_at, time_limits, created_by, unique_key, unique_scope)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
           ended.args, ended.delivery, ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
-          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires, coalesce(actor, session_user),
+          coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires,
+          pgcron.give_up_at(pgcron.time_limits_from(ended.time_limits, now())), pgcron.time_limits_from(ended.time_limits, now()),
+          coalesce(actor, session_user),
           ended.unique_key, CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
   ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL THEN
@@ -2404,9 +2506,10 @@ DECLARE
   new_id bigint;
 BEGIN
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                                  overlap, lane, requires, created_by)
+                                  overlap, lane, requires, expire_at, time_limits, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), s.lane, s.requires, coalesce(run_now.actor, session_user)
+         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), s.lane, s.requires,
+         now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
@@ -2437,6 +2540,7 @@ CREATE TABLE pgcron.dead_letter (
     retry_base interval NOT NULL,
     retry_cap interval NOT NULL,
     retry jsonb,
+    time_limits jsonb,
     attempts integer NOT NULL,
     error_class text,
     error text,
@@ -2455,12 +2559,13 @@ CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_
     AS $$
 DECLARE
   new_id bigint;
+  limits jsonb := pgcron.time_limits_from(letter.time_limits, run_of_letter.due_at);
 BEGIN
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                          lane, requires, due_at, created_by, unique_key, unique_scope)
+                          lane, requires, due_at, expire_at, time_limits, created_by, unique_key, unique_scope)
   VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler,
           coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, letter.requires,
-          run_of_letter.due_at, coalesce(run_of_letter.actor, session_user), letter.unique_key, CASE letter.unique_scope WHEN 'taken' THEN 'waiting' ELSE letter.unique_scope END)
+          run_of_letter.due_at, pgcron.give_up_at(limits), limits, coalesce(run_of_letter.actor, session_user), letter.unique_key, CASE letter.unique_scope WHEN 'taken' THEN 'waiting' ELSE letter.unique_scope END)
   ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL THEN RETURN NULL; END IF;
   UPDATE pgcron.dead_letter d SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(run_of_letter.actor, session_user) WHERE d.run_id = letter.run_id;
@@ -2682,6 +2787,27 @@ BEGIN
   PERFORM pg_notify(pgcron.end_channel(), OLD.id::text);
   RETURN NULL;
 END $$;
+
+CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout interval, due_at timestamp with time zone) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after', date_part('epoch', give_up_after), 'give_up_at', due_at + give_up_after,
+                                                     'silence_timeout', date_part('epoch', silence_timeout))), '{}')
+   WHERE pgcron.time_limits_fit(give_up_after, silence_timeout) $$;
+
+CREATE FUNCTION pgcron.time_limits_are_fine(limits jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT CASE WHEN jsonb_typeof(limits) <> 'object' OR limits - '{give_up_after,give_up_at,silence_timeout}'::text[] <> '{}' THEN false
+              ELSE jsonb_typeof(coalesce(limits -> 'give_up_after', '1')) = 'number' AND jsonb_typeof(coalesce(limits -> 'silence_timeout', '1')) = 'number'
+                   AND (limits ? 'give_up_after') = (limits ? 'give_up_at') AND coalesce(limits ->> 'give_up_at', '2000-01-01T00:00') ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d[0-9:.+-]*$'
+                   AND coalesce((limits ->> 'give_up_after')::float8, 1) BETWEEN 1e-6 AND 31622400 AND coalesce((limits ->> 'silence_timeout')::float8, 1) BETWEEN 1 AND 2592000 END $_$;
+
+CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamp with time zone) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT limits || CASE WHEN limits ? 'give_up_after' THEN jsonb_build_object('give_up_at', due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
+                        ELSE '{}' END $$;
 
 CREATE FUNCTION pgcron.uncordon_node(node text, actor text DEFAULT NULL::text) RETURNS integer
     LANGUAGE plpgsql
@@ -2997,6 +3123,7 @@ CREATE TABLE pgcron.history_overflow (
     retry_cap interval,
     retry jsonb,
     snoozes smallint,
+    time_limits jsonb,
     due_at timestamp with time zone CONSTRAINT history_due_at_not_null NOT NULL,
     created_at timestamp with time zone CONSTRAINT history_created_at_not_null NOT NULL,
     created_by text CONSTRAINT history_created_by_not_null NOT NULL,
@@ -3451,6 +3578,8 @@ CREATE VIEW pgcron.schedules AS
     s.updated_at,
     s.lane,
     s.requires,
+    s.give_up_after,
+    s.silence_timeout,
     c.status,
     c.error,
     c.canonical,

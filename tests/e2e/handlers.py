@@ -61,6 +61,17 @@ def deaf(context: Context, seconds: float, then: float = 0.0) -> None:
         time.sleep(seconds if context.attempt == 1 else then)
 
 
+@app.handler("deaf_and_loud")
+def deaf_and_loud(context: Context, seconds: float) -> None:
+    """The first attempt never asks, and leaves evidence as long as it goes on."""
+    claim = (context.run_id, context.attempt, context.token)
+    with evidence.executing(context):
+        end = time.monotonic() + (seconds if context.attempt == 1 else 0)
+        while time.monotonic() < end:
+            evidence.write(*claim, "tick")
+            time.sleep(STEP_SECONDS)
+
+
 @app.handler("spins")
 async def spins(context: Context, seconds: float) -> None:
     """Blocks the handlers' loop and keeps the interpreter busy, as a careless one does."""

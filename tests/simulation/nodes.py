@@ -191,6 +191,8 @@ class Place:
             horizon=size.horizon,
             poll_interval=1.0,
             transactions=4,
+            on_deaf_handler="keep",
+            deaf_after=30.0,
         )
         web = WebSettings(Address("127.0.0.1", 0))
         log = LogSettings("text", "error")

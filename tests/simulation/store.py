@@ -43,6 +43,9 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
         actor: str | None,
         lane: str | None = None,
         requires: list[str] | None = None,
+        start_within: None = None,
+        give_up_after: None = None,
+        silence_timeout: None = None,
     ) -> list[Row]:
         now = self.now()
         if idempotency_key is not None:
@@ -130,6 +133,10 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
         return []
 
     def forget_periods(self, *, at_most: int) -> list[Row]:
+        return []
+
+    def give_up_runs(self, *, at_most: int) -> list[Row]:
+        """No run here has time limits in all."""
         return []
 
     def expired_runs(self, *, at_most: int) -> list[Row]:

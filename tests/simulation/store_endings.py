@@ -83,7 +83,7 @@ class EndingStatements(Tables):
         for run, elapsed in self._held(run_ids, tokens, elapsed_seconds):
             if run.started_at is None:
                 run.started_at = self.now() - seconds(elapsed)
-                rows.append(Row(id=run.id))
+            rows.append(Row(id=run.id, silence_timeout=None, give_up_in=None))
         return rows
 
     def ended_by_fence(self, *, run_ids: Sequence[int], fences: Sequence[int]) -> list[Row]:

@@ -74,6 +74,7 @@ class NodeStatements(Tables):
                 run_ids=[run.id for run in mine],
                 tokens=[run.token for run in mine],
                 cancelled_ids=[run.id for run in mine if run.cancel_at is not None],
+                killed_ids=[],
                 peers=[peer.incarnation for peer in peers],
                 peer_sequences=[peer.beat_sequence for peer in peers],
                 peer_ttls=[peer.lease_ttl for peer in peers],

@@ -173,6 +173,9 @@ class Calls(RuleBasedStateMachine):
             actor="me",
             lane=self.lanes[lane % len(self.lanes)],
             requires=self.requirements[needs % len(self.requirements)],
+            start_within=None,
+            give_up_after=None,
+            silence_timeout=None,
         )
         self.runs.append(rows[0]["run_id"])
 
@@ -227,6 +230,8 @@ class Calls(RuleBasedStateMachine):
             delivery="at_most_once" if once else "at_least_once",
             lane=self.schedule_lanes[lane % len(self.schedule_lanes)],
             requires=self.requirements[needs % len(self.requirements)],
+            give_up_after=None,
+            silence_timeout=None,
             retry=retry,
             managed_by=None,
             actor="me",

@@ -2,7 +2,8 @@
 -- Args come as text and durations as seconds, so that neither a caller's JSON codec nor a driver's idea of an interval matters.
 SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priority::int, :due_at::timestamptz, :idempotency_key::text,
                       make_interval(secs => :key_lifetime::float8), make_interval(secs => :timeout::float8), :max_attempts::int, :delivery::text,
-                      :retry::text::jsonb, :actor::text, :lane::text, :requires::text[]) AS run_id;
+                      :retry::text::jsonb, :actor::text, :lane::text, :requires::text[], start_within => make_interval(secs => :start_within::float8),
+                      give_up_after => make_interval(secs => :give_up_after::float8), silence_timeout => make_interval(secs => :silence_timeout::float8)) AS run_id;
 
 -- name: enqueue_many
 SELECT pgcron.enqueue_many(:runs::text::jsonb, :actor::text) AS run_ids;
@@ -15,13 +16,16 @@ SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
          catchup_window => make_interval(secs => :catchup_window::float8), start_deadline => make_interval(secs => :start_deadline::float8),
          timeout => make_interval(secs => :timeout::float8), max_attempts => :max_attempts::int, retry_base => make_interval(secs => :retry_base::float8),
          retry_cap => make_interval(secs => :retry_cap::float8), retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text, actor => :actor::text,
-         door => :door::text, lane => :lane::text, requires => :requires::text[]) ELSE same.id END AS schedule_id
+         door => :door::text, lane => :lane::text, requires => :requires::text[], give_up_after => make_interval(secs => :give_up_after::float8),
+         silence_timeout => make_interval(secs => :silence_timeout::float8)) ELSE same.id END AS schedule_id
 FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON same.name = :name AND same.spec = :spec AND same.handler = :handler
   AND same.args = coalesce(:args::text::jsonb, same.args) AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
   AND same.queue = coalesce(:queue, same.queue) AND same.priority = coalesce(:priority::int, same.priority) AND same.enabled = coalesce(:enabled, same.enabled)
   AND same.overlap = coalesce(:overlap, same.overlap) AND same.catchup = coalesce(:catchup, same.catchup)
   AND same.catchup_window = coalesce(make_interval(secs => :catchup_window), same.catchup_window)
   AND same.start_deadline IS NOT DISTINCT FROM coalesce(make_interval(secs => :start_deadline), same.start_deadline)
+  AND same.give_up_after IS NOT DISTINCT FROM coalesce(make_interval(secs => :give_up_after), same.give_up_after)
+  AND same.silence_timeout IS NOT DISTINCT FROM coalesce(make_interval(secs => :silence_timeout), same.silence_timeout)
   AND same.timeout = coalesce(make_interval(secs => :timeout), same.timeout)
   AND same.max_attempts IS NOT DISTINCT FROM coalesce(:max_attempts, same.max_attempts)
   AND same.retry_base = coalesce(make_interval(secs => :retry_base), same.retry_base)
@@ -44,6 +48,9 @@ SELECT pgcron.run_now(:name::text, :args::text::jsonb, :actor::text) AS run_id;
 
 -- name: cancel_run
 SELECT pgcron.cancel_run(:run_id::bigint, :reason::text, :actor::text) AS verdict;
+
+-- name: kill_run
+SELECT pgcron.kill_run(:run_id::bigint, :reason::text, :actor::text) AS verdict;
 
 -- name: retry_run
 SELECT pgcron.retry_run(:run_id::bigint, :actor::text) AS run_id;

@@ -8,9 +8,9 @@ WITH ended AS (
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
 INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, outcome,
-                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
+                            attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, result)
 SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, 'succeeded',
-       attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), retry, snoozes, due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
+       attempt, max_attempts, nullif(timeout, '1 hour'), nullif(retry_base, '2 seconds'), nullif(retry_cap, '1 hour'), retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended
 RETURNING id;
@@ -37,10 +37,13 @@ RETURNING r.id;
 
 -- name: mark_started
 -- Only runs that last are marked while they run; short ones say it when they end.
-UPDATE pgcron.run r SET started_at = now() - given.elapsed * interval '1 second'
+-- A run that lasts also learns here which time limits it has beside its timeout: a claim does not carry what few have. Asked again,
+-- after an answer that got lost, it says so again.
+UPDATE pgcron.run r SET started_at = coalesce(r.started_at, now() - given.elapsed * interval '1 second')
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[]) given(id, token, elapsed)
-WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.started_at IS NULL
-RETURNING r.id;
+WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
+RETURNING r.id, (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
+          date_part('epoch', pgcron.give_up_at(r.time_limits) - clock_timestamp()) AS give_up_in;
 
 -- name: ended_by_fence
 -- After an answer that got lost: did this claim's completion arrive? The fence number names the claim.

@@ -8,6 +8,11 @@ SELECT relation, partition FROM pgcron.outlived_partitions();
 -- Runs whose start deadline has passed; end_waiting_runs ends those that are still waiting.
 SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() ORDER BY r.expire_at LIMIT :at_most;
 
+-- name: give_up_runs
+-- ready -> dead
+-- Runs that wait for another attempt and whose time in all is over.
+SELECT pgcron.give_up_runs(:at_most) AS run_id;
+
 -- name: ask_overdue_to_stop
 -- The owner enforces the time limit; this asks again, as a cancel, when a run is far over it. Nothing is ever taken away.
 UPDATE pgcron.run r SET cancel_at = now(), cancel_reason = 'far over its time limit'

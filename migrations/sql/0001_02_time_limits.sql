@@ -1,0 +1,49 @@
+-- Time limits that few runs have: how long a run may take in all, and how long it may be silent. They stand together in one column
+-- that is NULL for all others; the time to start is run.expire_at, that of one attempt run.timeout.
+
+CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF give_up_after <= '0' OR give_up_after > '366 days' THEN
+    RETURN pgcron.refuse('PC001', format('give_up_after %s is out of range', give_up_after),
+      'A run is given up so long after it was due, whatever it is doing: more than nothing, at most 366 days.', 'Leave it out to wait for its last attempt.');
+  ELSIF silence_timeout < '1 second' OR silence_timeout > '30 days' THEN
+    RETURN pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
+      'A run that gives no sign for so long is stopped: 1 second to 30 days.', 'Write for example ''5 minutes'', or leave it out.');
+  END IF;
+  RETURN true;
+END $$;
+
+-- {"give_up_after": s, "give_up_at": instant, "silence_timeout": s}; NULL without limits. Raises PC001.
+CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout interval, due_at timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after', date_part('epoch', give_up_after), 'give_up_at', due_at + give_up_after,
+                                                     'silence_timeout', date_part('epoch', silence_timeout))), '{}')
+   WHERE pgcron.time_limits_fit(give_up_after, silence_timeout) $$;
+
+-- The same limits of another run, which is due now or later.
+CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT limits || CASE WHEN limits ? 'give_up_after' THEN jsonb_build_object('give_up_at', due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
+                        ELSE '{}' END $$;
+
+CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$ SELECT (limits ->> 'give_up_at')::timestamptz $$;
+
+-- Until when a run may wait for its first attempt. Raises PC001.
+CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamptz) RETURNS timestamptz
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF start_within <= '0' OR start_within > '366 days' THEN
+    PERFORM pgcron.refuse('PC001', format('start_within %s is out of range', start_within),
+      'A run that has not started so long after it was due expires: more than nothing, at most 366 days.', 'Leave it out to wait for ever.');
+  END IF;
+  RETURN least(due_at + start_within, pgcron.give_up_at(limits));
+END $$;
+
+CREATE FUNCTION pgcron.time_limits_are_fine(limits jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN jsonb_typeof(limits) <> 'object' OR limits - '{give_up_after,give_up_at,silence_timeout}'::text[] <> '{}' THEN false
+              ELSE jsonb_typeof(coalesce(limits -> 'give_up_after', '1')) = 'number' AND jsonb_typeof(coalesce(limits -> 'silence_timeout', '1')) = 'number'
+                   AND (limits ? 'give_up_after') = (limits ? 'give_up_at') AND coalesce(limits ->> 'give_up_at', '2000-01-01T00:00') ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d[0-9:.+-]*$'
+                   AND coalesce((limits ->> 'give_up_after')::float8, 1) BETWEEN 1e-6 AND 31622400 AND coalesce((limits ->> 'silence_timeout')::float8, 1) BETWEEN 1 AND 2592000 END $$;

@@ -1,0 +1,33 @@
+"""What a schedule may say beside its name, its spec and its handler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TypedDict
+
+
+class SchedulePolicies(TypedDict, total=False):
+    """What `put_schedule` may set beside name, spec and handler; None or absent: as it is."""
+
+    args: str | None
+    timezone: str | None
+    dst: str | None
+    queue: str | None
+    priority: int | None
+    enabled: bool | None
+    overlap: str | None
+    catchup: str | None
+    catchup_window: timedelta | None
+    start_deadline: timedelta | None
+    timeout: timedelta | None
+    max_attempts: int | None
+    retry_base: timedelta | None
+    retry_cap: timedelta | None
+    retry: str | None
+    delivery: str | None
+    lane: str | None
+    requires: Sequence[str] | None
+    managed_by: str | None
+    give_up_after: timedelta | None
+    silence_timeout: timedelta | None

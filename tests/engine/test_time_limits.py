@@ -1,0 +1,143 @@
+"""Silence and the time in all, and runs that are ended by force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from pgcron_ha.db.link import Link
+from pgcron_ha.engine.time_limits import TimeLimits
+from pgcron_ha.engine.watch import Watch
+from pgcron_ha.executors.base import Context, Interrupted, StopReason
+from pgcron_ha.executors.lines import RunLog
+from tests.db.control import Connection, Row, history_row, run_row
+from tests.engine.conftest import MakeLink
+from tests.engine.ending import Ending, begin
+
+SIGNS: dict[str, Callable[[Any], object]] = {
+    "a line": lambda context: RunLog(context, Sink()).write_line("log", "working"),
+    "a part of a line": lambda context: RunLog(context, Sink()).feed("stdout", "."),
+    "progress": lambda context: context.progress(1, 3),
+    "a beat": lambda context: context.beat(),
+}
+
+
+class Sink:
+    def write(self, *given: object) -> None: ...
+
+    def progress(self, *given: object) -> None: ...
+
+
+@pytest.fixture
+async def ending(make_link: MakeLink, connection: Connection) -> Ending:
+    return await begin(make_link(), connection)
+
+
+@pytest.fixture
+def watch(link: Link, ending: Ending) -> Watch:
+    return Watch(link, ending.runner)
+
+
+async def in_history(connection: Connection, run: int) -> Row:
+    row = await history_row(connection, run)
+    assert row is not None
+    return row
+
+
+async def executing(ending: Ending, began: float, limits: str, **columns: Any) -> Context:
+    """A run with these limits whose handler has begun."""
+    (run,) = await ending.claim(time_limits=limits, **columns)
+    ending.executor.begin(run, monotonic() - began)
+    return ending.executor.executing[run]
+
+
+async def test_a_silent_run_is_stopped_and_its_attempt_says_silence(
+    ending: Ending, watch: Watch, connection: Connection
+) -> None:
+    silent = await executing(ending, 40, '{"silence_timeout": 30}')
+    lively = await executing(ending, 40, '{"silence_timeout": 30}')
+    patient = await executing(ending, 40, '{"silence_timeout": 50}')
+    lively.beat()
+
+    await watch.run_once()
+    await watch.run_once()
+
+    assert ending.executor.stopped == [(silent.run_id, StopReason.SILENT)]
+    await ending.end([silent.run_id], Interrupted(StopReason.SILENT, "stopped: silent"))
+    await ending.tell()
+    row = await connection.fetchrow("SELECT * FROM pgcron.attempt")
+    assert row is not None
+    assert (row["run_id"], row["outcome"], row["error_class"]) == (
+        silent.run_id,
+        "timed_out",
+        "Silent",
+    )
+    assert "no sign for its silence timeout" in row["error"]
+    waiting = await run_row(connection, silent.run_id)
+    assert waiting is not None
+    assert waiting["state"] == "ready"
+    assert patient.stop_reason is lively.stop_reason is None
+
+
+async def test_a_run_whose_time_in_all_is_over_is_stopped_and_not_tried_again(
+    ending: Ending, watch: Watch, connection: Connection
+) -> None:
+    over = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
+    context = await executing(ending, 40, f'{{"give_up_after": 60, "give_up_at": "{over}"}}')
+
+    await watch.run_once()
+    await watch.run_once()
+
+    assert ending.executor.stopped == [(context.run_id, StopReason.GIVEN_UP)]
+    await ending.end([context.run_id], Interrupted(StopReason.GIVEN_UP, "stopped: given_up"))
+    await ending.tell()
+    row = await in_history(connection, context.run_id)
+    assert row["outcome"] == "dead"
+    assert row["error"].startswith("its time in all was over: ")
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+async def test_a_sign_of_life_begins_the_silence_anew(sign: str, ending: Ending) -> None:
+    context = await executing(ending, 40, '{"silence_timeout": 30}')
+    context._sink = Sink()
+    limits, now = TimeLimits(), monotonic()
+    limits.learn(
+        [context],
+        [{"id": context.run_id, "silence_timeout": 30.0, "give_up_in": None}],  # type: ignore[list-item]
+        now,
+    )
+    SIGNS[sign](context)
+
+    assert limits.exceeded([context], now) == []
+    assert limits.exceeded([context], now + 29.9) == []
+    assert limits.exceeded([context], now + 30) == [(context, StopReason.SILENT)]
+    assert limits.exceeded([], now + 30) == limits.exceeded([context], now + 30) == []
+
+
+async def test_a_run_that_is_killed_is_not_given_grace(ending: Ending) -> None:
+    (run,) = await ending.claim()
+    ending.executor.begin(run, monotonic())
+    assert ending.runner.kill(run), "who was not asked to stop is not killed"
+    assert run in ending.executor.executing
+    ending.runner.stop(run, StopReason.CANCELLED)
+
+    assert ending.runner.kill(run)
+    assert ending.runner.kill(run), "it is over"
+
+    assert run not in ending.executor.executing
+
+
+async def test_a_killed_thread_is_told_as_stuck_at_once(ending: Ending, watch: Watch) -> None:
+    ending.executor.may_kill = False
+    (run,) = await ending.claim()
+    ending.executor.begin(run, monotonic())
+    ending.runner.stop(run, StopReason.CANCELLED)
+    assert ending.runner.kill_stopped() == []
+
+    assert not ending.runner.kill(run)
+
+    assert [context.run_id for context in ending.runner.kill_stopped()] == [run]
