@@ -15,6 +15,7 @@ from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.offered import OfferedHandlers
 from pgcron_ha.engine.probes import Probes
 from pgcron_ha.engine.service import Service
+from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import CircuitClosed, CircuitOpened
 from pgcron_ha.telemetry.log import emit
 
@@ -83,6 +84,8 @@ class Breakers(Service):
 
     def _follow(self, rows: Sequence[Row]) -> None:
         before, self._known = self._known, {row["name"]: row for row in rows}
+        if self._known or before:
+            COUNTERS.broke({row["name"]: row["state"] for row in rows})
         self._offered.leave_out(
             {
                 handler

@@ -131,6 +131,8 @@ class Counters:
         """Runs of dead nodes, by what became of them."""
         self.released = 0
         """Claimed runs that were given back before they began."""
+        self.breakers: dict[str, str] = {}
+        """Circuit breakers that this process saw open since it began, and their state now."""
         self.failures: Counter[str] = Counter()
         """Passes of services that failed and were tried again."""
         self.notifications = 0
@@ -160,6 +162,12 @@ class Counters:
                     self.released += runs
                 case ServiceFailed(service=service):
                     self.failures[service] += 1
+
+    def broke(self, states: Mapping[str, str]) -> None:
+        """The breakers that are not closed, by name; more than `MOST_SERIES` are not kept."""
+        known = {**dict.fromkeys(self.breakers, "closed"), **states}
+        worst = sorted(known, key=lambda name: (known[name] == "closed", name))
+        self.breakers = {name: known[name] for name in worst[:MOST_SERIES]}
 
     def claimed(self, runs: int, asked: int, seconds: float) -> None:
         """One claim was answered."""

@@ -78,6 +78,17 @@ class Parked:
 
 
 @dataclass(frozen=True)
+class Broken:
+    """Runs of one handler that wait for its circuit breaker."""
+
+    handler: str
+    runs: int
+    oldest_due: datetime
+    why: str
+    reset_href: str
+
+
+@dataclass(frozen=True)
 class QueueRow:
     """One queue: is work flowing, what blocks it."""
 
@@ -94,6 +105,7 @@ class QueueRow:
     oldest_due: datetime | None
     running: int
     parked: tuple[Parked, ...]
+    broken: tuple[Broken, ...]
     nodes: int
     slots: int
     free_slots: int
@@ -118,7 +130,8 @@ class QueueRow:
     @property
     def parked_runs(self) -> int:
         """All that is put aside."""
-        return sum(group.runs for group in self.parked)
+        unserved = sum(group.runs for group in self.parked)
+        return unserved + sum(group.runs for group in self.broken)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from pgcron_ha.telemetry.counters import COUNTERS, Counters, Histogram, Series
 from pgcron_ha.telemetry.standing import LookAtNode, Standing
 
 _BY_HANDLER: Final = ("queue", "handler")
+_BREAKER_STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
 
 
 class NodeCollector(Collector):
@@ -189,6 +190,12 @@ def _services(counters: Counters, standing: Standing) -> Iterator[Metric]:
         "Passes of the node's services that failed and were tried again.",
         "service",
         counters.failures,
+    )
+    yield _gauge(
+        "pgcron_breaker_state",
+        "Circuit breakers that this node saw open: 0 closed again, 1 half open, 2 open.",
+        "breaker",
+        {name: _BREAKER_STATES[state] for name, state in counters.breakers.items()},
     )
     stored = {labels: words["stored"] for labels, words in counters.log_bytes.items()}
     yield _counter(

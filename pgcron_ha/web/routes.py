@@ -14,6 +14,7 @@ from starlette.responses import Response
 from pgcron_ha.web import probes
 from pgcron_ha.web.pages import (
     assets_page,
+    breakers,
     dead_letters,
     ledger,
     nodes,
@@ -47,6 +48,7 @@ PERMISSIONS: Final = frozenset(
         "dead:redrive",
         "queues:read",
         "queues:pause",
+        "breakers:reset",
         "nodes:read",
         "nodes:drain",
         "metrics:read",
@@ -84,6 +86,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("GET", "/queues/{name}", "queue", "queues:read", queues.show_queue),
     WebRoute("POST", "/queues/{name}/pause", "pause_queue", "queues:pause", queues.pause),
     WebRoute("POST", "/queues/{name}/resume", "resume_queue", "queues:pause", queues.resume),
+    WebRoute("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", breakers.reset),
     WebRoute("GET", "/nodes", "nodes", "nodes:read", nodes.show_nodes),
     WebRoute("GET", "/nodes/{incarnation}", "node", "nodes:read", nodes.show_node),
     WebRoute("POST", "/nodes/{incarnation}/cordon", "cordon", "nodes:drain", nodes.cordon),

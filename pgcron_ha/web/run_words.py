@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from pgcron_ha.db.breakers import circuit_words
 from pgcron_ha.web.formats import duration, short
 
 
@@ -102,6 +103,8 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
         return f"the cluster was restored and begins nothing for {left}"
     if waits.get("paused_at"):
         return f"queue {run['queue']} is paused" + _by(waits["paused_by"], waits["paused_note"])
+    if waits.get("circuit"):
+        return circuit_words(waits["circuit"], now)
     if word == "parked" or not waits.get("is_served", True):
         return f"{needs(run)}no live node offers {run['handler']} for queue {run['queue']}"
     if waits.get("slot_holder"):

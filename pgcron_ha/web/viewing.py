@@ -18,6 +18,7 @@ NOTICES: Final[dict[str, str]] = {
     "queue_resumed": "Resumed: its runs are taken again.",
     "cordoned": "Cordoned: it takes nothing new; what it holds goes on.",
     "uncordoned": "It takes runs again.",
+    "breaker_reset": "Reset: the runs that waited for it go now.",
     "cancelled": "Cancelled: it had not begun and never will.",
     "cancel_requested": "Its node was asked to stop it.",
     "finished": "It had ended already; nothing was changed.",

@@ -146,7 +146,7 @@ async def test_the_metrics_keep_prometheus_s_rules(client: httpx.AsyncClient) ->
         assert labels <= {
             *("queue", "handler", "outcome", "decision", "result", "state", "stat", "reason"),
             *("node", "op", "verdict", "source", "link", "service", "metric", "le", "version"),
-            *("route", "method", "status", "query", "sqlstate_class"),
+            *("route", "method", "status", "query", "sqlstate_class", "breaker"),
         }, name
 
 
@@ -200,6 +200,20 @@ def test_a_scrape_is_bounded_however_many_handlers_there_are() -> None:
         if each.labels == {"metric": "pgcron_attempts_total"}
     )
     assert dropped == MOST_SERIES
+
+
+def test_a_breaker_that_was_open_is_told_as_closed_and_their_number_is_bounded() -> None:
+    counters = Counters()
+    counters.broke({"http:billing": "open", "py:a": "half_open"})
+    counters.broke({"http:billing": "open"})
+    samples = collected(counters)["pgcron_breaker_state"].samples
+    counters.broke({f"py:{number}": "open" for number in range(2 * MOST_SERIES)})
+
+    assert {each.labels["breaker"]: each.value for each in samples} == {
+        "http:billing": 2,
+        "py:a": 0,
+    }
+    assert len(collected(counters)["pgcron_breaker_state"].samples) == MOST_SERIES
 
 
 def test_whoever_shows_the_counters_has_everything_counted() -> None:

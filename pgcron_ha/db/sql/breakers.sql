@@ -111,3 +111,16 @@ WHERE r.id = :run_id::bigint AND r.hold = 'circuit'
 UNION ALL
 SELECT d.breaker, NULL, NULL, d.reason, NULL, NULL, d.handler, d.queue FROM pgcron.diversion d WHERE d.run_id = :run_id::bigint
 LIMIT 2;
+
+-- name: page_breakers
+-- Those that are not closed.
+SELECT b.name, b.state, b.opened_at, b.open_until, b.reason, b.last_error, b.probe_run, b.fallback_handler, b.fallback_queue
+FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.opened_at, b.name LIMIT :limit::int;
+
+-- name: page_broken
+-- Runs that wait for a breaker, by queue and handler.
+SELECT held.queue, held.handler, b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run, count(*) AS runs, min(held.due_at) AS oldest_due
+FROM (SELECT r.queue, r.handler, r.due_at FROM pgcron.run r WHERE r.hold = 'circuit' LIMIT :look::int) held
+JOIN pgcron.breaker_handler m ON m.handler = held.handler JOIN pgcron.breaker b ON b.name = m.breaker
+WHERE b.state <> 'closed'
+GROUP BY held.queue, held.handler, b.name, b.state, b.open_until, b.reason, b.last_error, b.probe_run ORDER BY min(held.due_at) LIMIT :limit::int;

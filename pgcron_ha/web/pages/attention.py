@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pgcron_ha.web.contexts import Action, Attention, NodeLine
 from pgcron_ha.web.formats import health_mark, plural, short, state_mark
 from pgcron_ha.web.health import Health
+from pgcron_ha.web.pages.breakers import open_circuits
 from pgcron_ha.web.visit import Visit
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def causes(
         *_missing_nodes(visit, nodes),
         *_cordoned(visit, nodes),
         *_failing(visit, judged),
+        *open_circuits(visit, facts.breakers, facts.broken, facts.cluster["now"]),
         *_unserved(visit, facts),
         *_others(visit, judged),
         *_dead(visit, facts),

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
 
+from pgcron_ha.db.pages import breakers as ask_breakers
 from pgcron_ha.db.pages import overview as ask
 from pgcron_ha.db.pages import schedules as ask_schedules
 from pgcron_ha.db.read_pool import Connection
@@ -51,6 +52,9 @@ class Facts:
     nodes: list[dict[str, Any]]
     due: list[dict[str, Any]]
     parked: list[dict[str, Any]]
+    breakers: list[dict[str, Any]]
+    broken: list[dict[str, Any]]
+    """Circuit breakers that are not closed, and the runs that wait for them."""
     running: list[dict[str, Any]]
     recent: dict[str, Any]
     dead: list[dict[str, Any]]
@@ -104,6 +108,8 @@ async def read_facts(connection: Connection, schema: str, length: timedelta) -> 
         nodes=await ask.living_nodes(connection, schema=schema),
         due=due,
         parked=await ask.parked(connection, schema=schema),
+        breakers=await ask_breakers.open_breakers(connection, schema=schema),
+        broken=await ask_breakers.broken(connection, schema=schema),
         running=running,
         recent=await ask.recent(connection, schema=schema),
         dead=await ask.dead_groups(connection, schema=schema),

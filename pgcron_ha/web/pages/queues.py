@@ -10,13 +10,22 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db import doors
+from pgcron_ha.db.pages import breakers as ask_breakers
 from pgcron_ha.db.pages import overview as ask_overview
 from pgcron_ha.db.pages import queues as ask
 from pgcron_ha.db.pages import schedules as ask_schedules
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
-from pgcron_ha.web.cluster_contexts import HeadRun, Parked, QueueRow, QueuesView, QueueView
+from pgcron_ha.web.cluster_contexts import (
+    Broken,
+    HeadRun,
+    Parked,
+    QueueRow,
+    QueuesView,
+    QueueView,
+)
 from pgcron_ha.web.formats import Mark, duration, number, plural, short
+from pgcron_ha.web.pages.breakers import circuit_sentence
 from pgcron_ha.web.run_words import needs
 from pgcron_ha.web.visit import Visit
 
@@ -48,6 +57,7 @@ class Facts:
     depths: list[dict[str, Any]]
     running: list[dict[str, Any]]
     parked: list[dict[str, Any]]
+    broken: list[dict[str, Any]]
     servers: list[dict[str, Any]]
     dead: list[dict[str, Any]]
     scheduled: list[str]
@@ -133,6 +143,7 @@ async def read_facts(connection: Connection, schema: str) -> Facts:
         depths=await ask.depths(connection, schema=schema),
         running=await ask.running(connection, schema=schema),
         parked=await ask_overview.parked(connection, schema=schema),
+        broken=await ask_breakers.broken(connection, schema=schema),
         servers=await ask.servers(connection, schema=schema),
         dead=await ask.dead(connection, schema=schema),
         scheduled=await ask_schedules.queue_names(connection, schema=schema),
@@ -152,6 +163,7 @@ def _rows(visit: Visit, facts: Facts, now: datetime) -> list[QueueRow]:
     names = {
         *(row["name"] for row in facts.settings),
         *(row["queue"] for row in [*facts.depths, *facts.running, *facts.parked, *facts.servers]),
+        *(row["queue"] for row in facts.broken),
         *(row["queue"] for row in facts.dead),
         *facts.scheduled,
     }
@@ -176,7 +188,20 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
     )
     oldest_due = first if first is not None and first <= now else None
     running = _one(facts.running, "queue", name).get("runs", 0)
+    broken = tuple(
+        Broken(
+            row["handler"],
+            row["runs"],
+            row["oldest_due"],
+            circuit_sentence(row, now),
+            visit.link("reset_breaker", name=row["name"]),
+        )
+        for row in facts.broken
+        if row["queue"] == name
+    )
     mark, why = _judge(pause, depth, server, parked, oldest_due, now)
+    if broken and mark.word not in ("paused", "unserved", "parked"):
+        mark, why = Mark("⊘", "left alone", "late"), broken[0].why
     if mark.word in ("lagging", "flowing") and running >= (pause.get("max_running") or running + 1):
         mark, why = (
             Mark("▮", "full", mark.tone),
@@ -199,6 +224,7 @@ def _row(visit: Visit, facts: Facts, name: str, now: datetime) -> QueueRow:
         oldest_due=oldest_due,
         running=running,
         parked=parked,
+        broken=broken,
         nodes=server.get("nodes", 0),
         slots=server.get("slots", 0),
         free_slots=server.get("free", 0),

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from pgcron_ha.db.breakers import diversion_words
+from pgcron_ha.db.pages import breakers as ask_breakers
 from pgcron_ha.db.pages import run as ask
 from pgcron_ha.db.pages import runs as ask_runs
 from pgcron_ha.db.read_pool import Connection
@@ -87,6 +89,7 @@ async def read_run(connection: Connection, schema: str, run_id: int, place: LogP
         near = await ask_runs.near_runs(connection, run_id, schema=schema)
         return Found(None, None, None, None, [], [], [], near)
     is_waiting = run["finished_at"] is None and run["state"] != "running"
+    run["breakers"] = await ask_breakers.of_run(connection, run_id, schema=schema)
     is_running = run["state"] == "running"
     is_dead = run["state"] in ("dead", "lost")
     # One line and one attempt more than are shown tell that there are more.
@@ -110,6 +113,8 @@ def _view(
 ) -> RunView:
     newest = found.attempts[0]["outcome"] if found.attempts else None
     row = {**row, "is_snoozed": newest == "snoozed"}
+    circuit = next((each for each in row["breakers"] if each["state"]), None)
+    waits = None if found.waits is None else {**found.waits, "circuit": circuit}
     word = run_word(row, now)
     shown = found.attempts[: ask.ATTEMPTS]
     is_open_letter = found.letter is not None and found.letter["requeued_as"] is None
@@ -117,7 +122,7 @@ def _view(
     return RunView(
         row=row,
         word=word,
-        sentence=run_sentence(row, found.waits, found.letter, now),
+        sentence=run_sentence(row, waits, found.letter, now),
         what=row["schedule_now"] or row["schedule"] or row["handler"],
         schedule_href=visit.link("schedule", name=row["schedule_now"])
         if row["schedule_now"]
@@ -192,6 +197,9 @@ def _facts(
         facts.append(("Schedule", f"{row['schedule']} (deleted)", runs(schedule=row["schedule"])))
     if parent is not None:
         facts.append(("Made from", f"run {parent}", visit.link("run", id=parent)))
+    facts += [
+        ("Diverted", diversion_words(one), None) for one in row["breakers"] if not one["state"]
+    ]
     made = row["origin"] + (f", by {row['created_by']}" if row["created_by"] else "")
     facts.append(("Origin", made, None))
     facts.append(("Delivery", row["delivery"].replace("_", " "), None))
