@@ -28,11 +28,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pgcron_ha import errors
-    from pgcron_ha.client import App
+    from pgcron_ha.client import App, Debounce, Throttle, Unique
     from pgcron_ha.config.breaker import Breaker
     from pgcron_ha.executors.context import Cancel, Context, Discard, Retry, Snooze, Stopped
 
-__all__ = ["App", "Breaker", "Cancel", "Context", "Discard", "Retry", "Snooze", "Stopped", "errors"]
+__all__ = [
+    "App",
+    "Breaker",
+    "Cancel",
+    "Context",
+    "Debounce",
+    "Discard",
+    "Retry",
+    "Snooze",
+    "Stopped",
+    "Throttle",
+    "Unique",
+    "errors",
+]
 
 # Found when they are asked for: a command that needs none of it imports none of it.
 _PLACES = {
@@ -40,10 +53,13 @@ _PLACES = {
     "Breaker": "pgcron_ha.config.breaker",
     "Cancel": "pgcron_ha.executors.context",
     "Context": "pgcron_ha.executors.context",
+    "Debounce": "pgcron_ha.client",
     "Discard": "pgcron_ha.executors.context",
     "Retry": "pgcron_ha.executors.context",
     "Snooze": "pgcron_ha.executors.context",
     "Stopped": "pgcron_ha.executors.context",
+    "Throttle": "pgcron_ha.client",
+    "Unique": "pgcron_ha.client",
 }
 
 

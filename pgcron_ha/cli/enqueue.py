@@ -16,6 +16,7 @@ from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.client.new_runs import request_new_run, send_runs
 from pgcron_ha.client.run_request import RunRequest, request_run
+from pgcron_ha.client.uniqueness import UNIQUE_ARGUMENTS, unique_of
 from pgcron_ha.db.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, TooLarge
 
@@ -25,6 +26,7 @@ MOST_RUNS: Final = 1_000_000
 # Args have 256 KiB at most, and everything else of a run is short.
 MOST_CHARACTERS_OF_A_LINE: Final = 512 * 1024
 _DURATIONS: Final = (
+    *("unique_for", "debounce", "debounce_max"),
     "timeout",
     "key_lifetime",
     "start_within",
@@ -62,6 +64,12 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @arguments.retry_option()
 @click.option("--lane", help="A key: so many runs with it execute at once as the lane has slots.")
 @arguments.requires_option()
+@click.option("--unique-key", help="Names the work: of the runs of HANDLER with it there is one.")
+@click.option("--unique-scope", help="open (until it ends, the default) or waiting.")
+@click.option("--unique-for", metavar="DURATION", help="One run in this time, though it has ended.")
+@click.option("--on-conflict", help="return its id (the default), replace its args, or refuse.")
+@click.option("--debounce", metavar="DURATION", help="Start so long after the last such call.")
+@click.option("--debounce-max", metavar="DURATION", help="But not later after the first one.")
 @click.option("--wait", is_flag=True, help="Follow the run until it ends; prints its result.")
 @click.option("--log", "with_log", is_flag=True, help="With --wait: its log lines, on stderr.")
 @json_option
@@ -81,11 +89,15 @@ def enqueue_command(
 
     With --file a run for each line: all of them, or none when one is refused. A line has the keys
     handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
-    delivery, retry, lane, requires, start_within, give_up_after and silence_timeout; what it leaves
-    out is as HANDLER and the options say. Prints the ids in order.
+    delivery, retry, lane, requires, start_within, give_up_after, silence_timeout, unique_key,
+    unique_scope, unique_for, on_conflict, debounce and debounce_max; what it leaves out is as
+    HANDLER and the options say. Prints the ids in order.
     """
     given["due_at"] = arguments.instant("--due", due)
     given["timeout"] = arguments.duration("--timeout", timeout)
+    for name in ("unique_for", "debounce", "debounce_max"):
+        given[name] = arguments.duration(f"--{name.replace('_', '-')}", given[name])
+    given["unique"] = unique_of(*(given.pop(name) for name in UNIQUE_ARGUMENTS))
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
     for limit in ("start_within", "give_up_after", "silence_timeout"):
@@ -171,6 +183,8 @@ def _wish(line: str, which: str) -> dict[str, Any]:
     for key in _DURATIONS:
         if isinstance(wish.get(key), str):
             wish[key] = arguments.duration(f"{which}: {key}", wish[key])
+    if not wish.keys().isdisjoint(UNIQUE_ARGUMENTS):
+        wish["unique"] = unique_of(*(wish.pop(name, None) for name in UNIQUE_ARGUMENTS))
     return wish
 
 

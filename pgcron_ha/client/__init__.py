@@ -6,5 +6,16 @@ from pgcron_ha.client.loading import load_app
 from pgcron_ha.client.new_runs import NewRun
 from pgcron_ha.client.run_status import RunStatus
 from pgcron_ha.client.schedules import CodeSchedule
+from pgcron_ha.client.uniqueness import Debounce, Throttle, Unique
 
-__all__ = ["App", "CodeSchedule", "EnqueuedRun", "NewRun", "RunStatus", "load_app"]
+__all__ = [
+    "App",
+    "CodeSchedule",
+    "Debounce",
+    "EnqueuedRun",
+    "NewRun",
+    "RunStatus",
+    "Throttle",
+    "Unique",
+    "load_app",
+]

@@ -21,6 +21,7 @@ from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import request_run
 from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
+from pgcron_ha.client.uniqueness import Uniqueness
 from pgcron_ha.client.waiting import Waiting, require_success
 from pgcron_ha.config import load_settings
 from pgcron_ha.config.breaker import Breaker, read_breaker
@@ -218,6 +219,7 @@ class App:
         retry: RetryPolicy | str | None = None,
         lane: str | None = None,
         requires: Requirements | None = None,
+        unique: Uniqueness | None = None,
         conn: Any = None,
         **times: Unpack[Times],
     ) -> EnqueuedRun:
@@ -232,7 +234,8 @@ class App:
         `idempotency_key` (a day by default) returns the run it already named. Numbers of
         `key_lifetime` and `timeout` are seconds. Of the runs of one `lane` (any text, such as
         ``customer-7``) no more execute at once than it has slots: one, or what
-        ``pgcron.set_lane`` says. Only nodes that announce all labels that it `requires`
+        ``pgcron.set_lane`` says. `unique` (Unique, Debounce, Throttle) says what becomes of a
+        second run of the same work. Only nodes that announce all labels that it `requires`
         (``{"gpu": "a100", "ssd": True}``) take it. A run that has not begun `start_within` its due
         time expires; it is given up `give_up_after` it, retries and all; one that prints, reports
         and beats nothing for `silence_timeout` is stopped. Raises errors of `pgcron_ha.errors`
@@ -253,6 +256,7 @@ class App:
             lane=lane,
             requires=requires,
             **self._limits.of_run(full_name, times),
+            unique=unique,
         )
         if requires is None:
             request = request._replace(requires=self._requires.get(request.handler))

@@ -12,6 +12,7 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.requirements import Requirements
 from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import RunRequest, request_run
+from pgcron_ha.client.uniqueness import Uniqueness
 from pgcron_ha.db import doors
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 
@@ -41,6 +42,7 @@ class NewRun(TypedDict, total=False):
     start_within: timedelta | float | None
     give_up_after: timedelta | float | None
     silence_timeout: timedelta | float | None
+    unique: Uniqueness | None
 
 
 _KEYS: Final = NewRun.__annotations__.keys()

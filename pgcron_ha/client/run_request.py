@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from pgcron_ha.client import checks
 from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
+from pgcron_ha.client.uniqueness import Uniqueness, unique_members
 from pgcron_ha.db import doors
+from pgcron_ha.db.unique import enqueue_wish
 from pgcron_ha.errors import InvalidInput
 
 
@@ -33,9 +35,12 @@ class RunRequest(NamedTuple):
     start_within: timedelta | None
     give_up_after: timedelta | None
     silence_timeout: timedelta | None
+    unique: str | None
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
+        if self.unique is not None:
+            return await enqueue_wish(connection, self.as_json(), actor=actor, schema=schema)
         return await doors.enqueue(
             connection,
             self.handler,
@@ -90,6 +95,8 @@ class RunRequest(NamedTuple):
             limit = getattr(self, name)
             if limit is not None:
                 members.append(f'"{name}":"{_interval(limit)}"')
+        if self.unique is not None:
+            members.append(self.unique)
         return ",".join(members)
 
 
@@ -111,6 +118,7 @@ def request_run(
     start_within: timedelta | float | None = None,
     give_up_after: timedelta | float | None = None,
     silence_timeout: timedelta | float | None = None,
+    unique: Uniqueness | None = None,
 ) -> RunRequest:
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
@@ -142,6 +150,7 @@ def request_run(
         start_within=checks.duration("start_within", start_within, checks.LONGEST_WAIT),
         give_up_after=checks.duration("give_up_after", give_up_after, checks.LONGEST_WAIT),
         silence_timeout=checks.silence(silence_timeout),
+        unique=unique_members(unique, idempotency_key, due_at),
     )
 
 

@@ -115,3 +115,23 @@ def test_args_come_from_a_file(cli: Cli, execute: Execute, tmp_path: Path) -> No
 
     file.write_bytes(b'{"x": "' + b"x" * 300_000 + b'"}')
     assert "bytes" in cli("enqueue", "py:a", "--args", f"@{file}").err
+
+
+def test_runs_of_the_same_work_are_one(cli: Cli, execute: Execute, tmp_path: Path) -> None:
+    asked = ("enqueue", "py:x", "--unique-key", "k")
+    first = cli(*asked).out
+    assert cli(*asked).out == first
+    refused = cli(*asked, "--on-conflict", "refuse")
+    assert refused.code == 1
+    assert f"run {first.strip()} has the unique key 'k'" in refused.err
+    assert "is given without unique_key" in cli("enqueue", "py:x", "--debounce", "5s").err
+    assert "debounce is given with unique_for" in (
+        cli(*asked, "--debounce", "5s", "--unique-for", "1h").err
+    )
+
+    file = tmp_path / "runs.ndjson"
+    line = {"handler": "py:x", "unique_key": "d", "debounce": "5s", "debounce_max": "1m"}
+    file.write_text("\n".join(map(json.dumps, [line, line, {**line, "unique_key": "k2"}])))
+    ids = cli("enqueue", "--file", file).out.split()
+    assert ids[0] == ids[1] != ids[2]
+    assert execute("SELECT count(*) FROM pgcron.run WHERE due_at > created_at") == [(2,)]

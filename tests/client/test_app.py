@@ -4,14 +4,20 @@ import asyncio
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import asyncpg
 import pytest
 
-from pgcron_ha import App, Context
+from pgcron_ha import App, Context, Debounce, Throttle, Unique
 from pgcron_ha.db.schema import migrate
-from pgcron_ha.errors import ConfigError, DatabaseUnavailable, InvalidInput, NotFound
+from pgcron_ha.errors import (
+    ConfigError,
+    Conflict,
+    DatabaseUnavailable,
+    InvalidInput,
+    NotFound,
+)
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 
@@ -245,3 +251,50 @@ def test_importing_the_package_loads_neither_database_nor_migrations() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
+
+
+async def test_runs_of_the_same_work_are_one(database: str, connection: Reader) -> None:
+    async with App(database) as app:
+        first = await app.enqueue("work", {"n": 1}, unique=Unique("k", on_conflict="replace"))
+        assert (
+            await app.enqueue("work", {"n": 2}, unique=Unique("k", on_conflict="replace")) == first
+        )
+        assert await connection.fetchval("SELECT args FROM pgcron.run") == '{"n": 2}'
+        with pytest.raises(Conflict, match=f"run {first} has the unique key 'k'"):
+            await app.enqueue("work", unique=Unique("k", on_conflict="refuse"))
+
+        soon = await app.enqueue("work", unique=Debounce("d", 5, at_most=60))
+        once = await app.enqueue("work", unique=Throttle("t", timedelta(hours=1)))
+        runs = [
+            {"handler": "work", "unique": Debounce("d", 5)},
+            {"handler": "work", "unique": Throttle("t", 3600, trailing=True)},
+            {"handler": "work", "unique": Unique("other", period=60)},
+        ]
+        ids = await app.enqueue_many(runs)  # type: ignore[arg-type]
+    assert ids[:2] == [soon, once]
+    waits = await connection.fetchval("SELECT due_at - now() FROM pgcron.run WHERE id = $1", soon)
+    assert timedelta(0) < waits <= timedelta(seconds=5)
+
+
+@pytest.mark.parametrize(
+    ("unique", "more"),
+    [
+        ("k", {}),
+        (Unique(""), {}),
+        (Unique("k", scope="ever"), {}),  # type: ignore[arg-type]
+        (Unique("k", on_conflict="merge"), {}),  # type: ignore[arg-type]
+        (Unique("k"), {"idempotency_key": "k"}),
+        (Throttle("k", 0), {}),
+        (Throttle("k", timedelta(days=367)), {}),
+        (Debounce("k", 5), {"due_at": datetime.now(UTC)}),
+        (Throttle("k", 5, trailing=True), {"due_at": datetime.now(UTC)}),
+        (Debounce("k", timedelta(days=31)), {}),
+    ],
+)
+async def test_what_uniqueness_can_not_be_is_refused_before_the_database_is_asked(
+    unique: Any, more: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        await App("postgresql://127.0.0.1:1/nobody").enqueue("work", unique=unique, **more)
+    assert refusal.value.detail
+    assert refusal.value.hint

@@ -5,6 +5,9 @@ SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priorit
                       :retry::text::jsonb, :actor::text, :lane::text, :requires::text[], start_within => make_interval(secs => :start_within::float8),
                       give_up_after => make_interval(secs => :give_up_after::float8), silence_timeout => make_interval(secs => :silence_timeout::float8)) AS run_id;
 
+-- name: enqueue_wish
+SELECT pgcron.enqueue_wish(:wish::text::jsonb, :actor::text) AS run_id;
+
 -- name: enqueue_many
 SELECT pgcron.enqueue_many(:runs::text::jsonb, :actor::text) AS run_ids;
 
