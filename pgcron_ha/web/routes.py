@@ -95,6 +95,7 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("GET", "/runs/{id}", "run", "runs:read", run.show_run),
     WebRoute("GET", "/runs/{id}/log", "run_log", "runs:logs", run_log.show_log),
     WebRoute("POST", "/runs/{id}/cancel", "cancel", "runs:cancel", run_verbs.cancel),
+    WebRoute("POST", "/runs/{id}/kill", "kill", "runs:cancel", run_verbs.kill),
     WebRoute("POST", "/runs/{id}/retry", "retry", "runs:retry", run_verbs.retry),
     WebRoute("GET", "/static/{file}", "static", "open", assets_page.show_static_file),
     WebRoute("GET", "/favicon.ico", "favicon", "open", assets_page.show_icon),

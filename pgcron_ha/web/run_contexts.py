@@ -174,6 +174,8 @@ class RunView:
     children: Sequence[ChildRun]
     cancel_word: str | None
     """What the button to cancel says; None: nothing is left to cancel."""
+    may_kill: bool
+    """Whether it was asked to stop, and its node may be asked to use force."""
     retry_word: str | None
     redrive_href: str | None
     """For an open dead letter: retrying it that way closes it."""

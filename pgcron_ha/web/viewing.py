@@ -21,6 +21,7 @@ NOTICES: Final[dict[str, str]] = {
     "breaker_reset": "Reset: the runs that waited for it go now.",
     "cancelled": "Cancelled: it had not begun and never will.",
     "cancel_requested": "Its node was asked to stop it.",
+    "kill_requested": "Its node was asked to end it by force.",
     "finished": "It had ended already; nothing was changed.",
     "retried": "It is due now.",
     "rerun": "It runs again as this new run.",

@@ -237,6 +237,24 @@ async def test_a_running_run_is_asked_to_stop_once(
     )
 
 
+async def test_a_run_that_was_asked_to_stop_can_be_killed_once(
+    full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    run = await sql.fetchval(RUNNING)
+    assert "/kill" not in (await full_site.get(f"/runs/{run}")).text
+    await full_site.post(f"/runs/{run}/cancel")
+    assert "/kill" in (await full_site.get(f"/runs/{run}")).text
+
+    answer = await full_site.post(f"/runs/{run}/kill")
+    page = await full_site.get(answer.headers["location"])
+
+    assert answer.headers["location"] == f"/runs/{run}?done=kill_requested"
+    assert "Its node was asked to end it by force." in page.text
+    assert "and to end it by force" in page.text
+    assert "/kill" not in page.text
+    assert await sql.fetchval("SELECT kill_at IS NOT NULL FROM pgcron.run WHERE id = $1", run)
+
+
 async def test_a_retrying_run_is_due_at_once(
     full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:

@@ -139,6 +139,7 @@ def _view(
         slot_holder=(found.waits or {}).get("slot_holder"),
         children=_children(found),
         cancel_word=_cancel_word(row, word),
+        may_kill=row["cancel_at"] is not None and row["kill_at"] is None,
         retry_word=_retry_word(row, word, redrive_href),
         redrive_href=redrive_href,
         note="Retention has removed its history; this is what its dead letter kept."
@@ -205,6 +206,10 @@ def _facts(
     facts.append(("Delivery", row["delivery"].replace("_", " "), None))
     if row["timeout"] is not None:
         facts.append(("Timeout", duration(row["timeout"]), None))
+    if row["give_up_after"] is not None:
+        facts.append(("Given up", f"{duration(row['give_up_after'])} after it is due", None))
+    if row["silence_timeout"] is not None:
+        facts.append(("Silence", f"at most {duration(row['silence_timeout'])}", None))
     facts.append(("Id", str(row["uuid"]), None))
     return facts
 
@@ -223,6 +228,7 @@ def _instants(row: dict[str, Any]) -> list[tuple[str, datetime | None]]:
         ("Began", row["started_at"]),
         ("Ended", row["finished_at"]),
         ("Asked to stop", row["cancel_at"]),
+        ("Asked to be killed", row["kill_at"]),
         ("Expires", row["expire_at"]),
     ]
     return [(word, instant) for word, instant in named if instant is not None]

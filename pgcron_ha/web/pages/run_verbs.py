@@ -25,6 +25,19 @@ async def cancel(visit: Visit) -> Response:
     return visit.redirect("run", {"done": _CANCELLED.get(verdict, verdict)}, id=run)
 
 
+async def kill(visit: Visit) -> Response:
+    """Asks the node of a run that was asked to stop to end it by force."""
+    run = run_number(visit)
+    await visit.form()
+    verdict = await visit.act(
+        lambda connection: doors.cancel_run(
+            connection, run, by_force=True, actor=visit.actor, schema=visit.schema
+        )
+    )
+    done = "kill_requested" if verdict == "requested" else verdict
+    return visit.redirect("run", {"done": done}, id=run)
+
+
 async def retry(visit: Visit) -> Response:
     """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
     run = run_number(visit)
