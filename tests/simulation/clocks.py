@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, tzinfo
 from types import ModuleType, SimpleNamespace
@@ -17,6 +17,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgcron_ha.db.link import Link
+from pgcron_ha.engine import last_resort
 from pgcron_ha.engine import node as node_module
 from pgcron_ha.engine.home import Home
 from pgcron_ha.engine.session import Session
@@ -70,9 +71,11 @@ class Replacements:
             "os": SimpleNamespace(getpid=lambda: 1, _exit=self._exit),
         }
 
-    def _timer(self, seconds: float, callback: Callable[[], None]) -> Any:
+    def _timer(self, seconds: float, callback: Callable[..., None], given: Iterable[Any]) -> Any:
         loop = self.process.session
-        return SimpleNamespace(daemon=True, start=lambda: loop.call_later(seconds, callback))
+        return SimpleNamespace(
+            daemon=True, start=lambda: loop.call_later(seconds, callback, *given)
+        )
 
     def _exit(self, status: int) -> None:
         raise ProcessExit(status)
@@ -111,8 +114,10 @@ def installed(replacements: Replacements, seed: int) -> Iterator[None]:
                         value is not datetime or "recorder" in module.__name__
                     ):
                         change(module, name, simulated)
-        for name, value in replacements.of_node().items():
-            change(node_module, name, value)
+        system = replacements.of_node()
+        change(node_module, "os", system["os"])
+        for name, value in system.items():
+            change(last_resort, name, value)
         yield
     finally:
         random.setstate(state)
