@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 
 from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.config.capability_table import DEFAULT_PATTERN, PLACEHOLDER, CapabilityTable
+from pgcron_ha.config.program_limits import read_limits
 
 __all__ = ["DEFAULT_PATTERN", "PLACEHOLDER", "ShellTemplate", "read_shell_templates"]
 
@@ -34,8 +35,9 @@ class ShellTemplate:
 
     What exit statuses mean: with `retry_on` only those are tried again, those of `discard_on` never
     are, and those of `snooze_on` come back after `snooze` seconds without having used up an
-    attempt. `on_lease_loss` is ``stop`` or ``finish``: what becomes of the program while its node
-    can't renew its lease.
+    attempt. `limits` are what `pgcron_ha.config.program_limits` reads. `stdin` is ``nothing``, or
+    ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what becomes of the
+    program while its node can't renew its lease.
     """
 
     name: str
@@ -50,11 +52,13 @@ class ShellTemplate:
     discard_on: frozenset[int] = frozenset()
     snooze_on: frozenset[int] = frozenset()
     snooze: float = DEFAULT_SNOOZE_SECONDS
+    limits: Mapping[str, int] = field(default_factory=dict)
+    stdin: str = "nothing"
     on_lease_loss: str = "stop"
     breaker: Breaker | str | None = None
 
 
-KEYS = tuple(field.name for field in fields(ShellTemplate) if field.name != "name")
+KEYS = tuple(each.name for each in fields(ShellTemplate) if each.name != "name")
 
 
 def read_shell_templates(
@@ -93,9 +97,18 @@ class _ShellTable(CapabilityTable):
             discard_on=discard_on,
             snooze_on=snooze_on,
             snooze=DEFAULT_SNOOZE_SECONDS if snooze is None else snooze,
+            limits=self._limits(),
+            stdin=self.choice("stdin", ("nothing", "args")),
             on_lease_loss=self.choice("on_lease_loss", ("stop", "finish")),
             breaker=self.breaker(),
         )
+
+    def _limits(self) -> Mapping[str, int]:
+        try:
+            return read_limits(self.table.get("limits", {}))
+        except ValueError as error:
+            self.refuse("limits", str(error))
+            return {}
 
     def _statuses(self, key: str) -> frozenset[int]:
         raw = self.table.get(key, [])

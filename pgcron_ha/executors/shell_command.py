@@ -29,11 +29,13 @@ class Account(NamedTuple):
 def render_argv(template: ShellTemplate, context: Context) -> list[str]:
     """The argument vector with the run's args in the template's placeholders.
 
-    Raises `InvalidInput` for an arg the template has no placeholder for, a placeholder without arg,
-    and a value that is no scalar or does not match its pattern from end to end.
+    Raises `InvalidInput` for an arg that the template has neither a placeholder nor stdin for, a
+    placeholder without arg, and a value that is no scalar or does not match its pattern from end to
+    end.
     """
     args = context.args
-    refuse_unknown_args(args, template.placeholders, context.handler)
+    if template.stdin != "args":  # where the program reads them all, what they are is its affair
+        refuse_unknown_args(args, template.placeholders, context.handler)
     values = {
         name: placeholder_text(name, pattern, args, context.handler, _INSTEAD)
         for name, pattern in template.placeholders.items()

@@ -184,6 +184,8 @@ class ShellLoop:
             "timeout": min(limits, default=None),
             "grace": template.grace,
             "outlives_lease": context.outlives_lease,
+            "limits": dict(template.limits),
+            "reads_args": template.stdin == "args",
         }
         if self._supervisor is None:
             self._open_supervisor()

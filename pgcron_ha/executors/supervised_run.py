@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import math
 import os
+import resource
 import signal
 import time
 from collections.abc import Sequence
@@ -16,6 +17,14 @@ from pgcron_ha.executors.operating_system import boottime, set_parent_death_sign
 Cause = Literal["asked", "timeout", "lease"]
 
 _ABOVE_ALL = 16  # more than the descriptors that a program is given
+
+_LIMITS = {
+    "cpu": resource.RLIMIT_CPU,
+    "memory": resource.RLIMIT_AS,
+    "file_size": resource.RLIMIT_FSIZE,
+    "open_files": resource.RLIMIT_NOFILE,
+    "processes": resource.RLIMIT_NPROC,
+}
 
 _DEFAULT_AGAIN = (
     signal.SIGINT,
@@ -45,6 +54,8 @@ class SupervisedRun:
         self.mark = f"{message['mark']}={self.environment[message['mark']]}".encode()
         self.grace: float = message["grace"]
         self.outlives_lease: bool = message["outlives_lease"]
+        self.limits: dict[str, int] = message.get("limits", {})
+        self.reads_args: bool = message.get("reads_args", False)
         self.born = boottime()
         self.started_at = time.monotonic()
         self.pid = 0
@@ -136,13 +147,15 @@ def _become(run: SupervisedRun, descriptors: Sequence[int], failure: int, superv
     signal.set_wakeup_fd(-1)
     for number in _DEFAULT_AGAIN:
         signal.signal(number, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    sources = [fcntl.fcntl(each, fcntl.F_DUPFD, _ABOVE_ALL) for each in (nothing, *descriptors)]
+    given = run.args_file if run.reads_args and run.args_file is not None else os.devnull
+    begin = os.open(given, os.O_RDONLY)
+    sources = [fcntl.fcntl(each, fcntl.F_DUPFD, _ABOVE_ALL) for each in (begin, *descriptors)]
     for target, source in enumerate(sources):
         os.dup2(source, target)
     # Nothing else is inherited, above all not the lock. `failure` is closed by exec.
     os.closerange(len(sources), failure)
     os.closerange(failure + 1, os.sysconf("SC_OPEN_MAX"))
+    _set_limits(run.limits)
     if run.account is not None:
         user, group = run.account
         os.setgroups([])
@@ -154,3 +167,12 @@ def _become(run: SupervisedRun, descriptors: Sequence[int], failure: int, superv
     if run.directory is not None:
         os.chdir(run.directory)
     os.execvpe(run.argv[0], run.argv, run.environment)
+
+
+def _set_limits(limits: dict[str, int]) -> None:
+    """Hard limits, which the program can only lower; those that hold already stay if lower."""
+    for name, wanted in limits.items():
+        kind = _LIMITS[name]
+        hard = resource.getrlimit(kind)[1]
+        least = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(kind, (least, least))

@@ -97,6 +97,39 @@ async def test_a_death_by_signal_says_which() -> None:
     assert outcome.exit_status == -11
 
 
+async def test_a_program_reads_its_args_from_stdin_where_the_template_says_so() -> None:
+    args = {"days": ["2026-11-21", "2026-11-22"], "note": "two\nlines"}
+    outcome, record = await run_once(shell("cat", stdin="args"), json.dumps(args))
+    assert outcome is SUCCEEDED
+    assert [json.loads(line) for line in lines(record, "stdout")] == [args]
+    outcome, record = await run_once(shell("cat; echo end"))
+    assert lines(record, "stdout") == ["end"]
+
+
+_OPENS_20 = 'files = [open("/dev/null") for _ in range(20)]'
+_BEYOND = {
+    "cpu": (1, "while :; do :; done", "killed by signal 9"),
+    "memory": (64 << 20, f"exec {sys.executable} -c 'bytearray(1 << 27)'", "exited with status 1"),
+    "file_size": (65536, "exec head -c 70000 /dev/zero > $0.big", "killed by signal 25"),
+    "open_files": (16, f"exec {sys.executable} -c '{_OPENS_20}'", "exited with status 1"),
+}
+
+
+@pytest.mark.parametrize("limit", _BEYOND)
+async def test_a_limit_ends_the_program_that_goes_beyond_it(limit: str, tmp_path: Path) -> None:
+    most, script, how = _BEYOND[limit]
+    offered = shell(script, limits={limit: most}, working_directory=str(tmp_path))
+    outcome, _ = await run_once(offered)
+    assert outcome is not SUCCEEDED
+    assert outcome.message.startswith(how)
+
+
+async def test_the_limits_are_those_of_the_program_alone() -> None:
+    offered = shell("ulimit -n; ulimit -f; ulimit -p", limits={"open_files": 77, "processes": 99})
+    _, record = await run_once(offered)
+    assert lines(record, "stdout") == ["77", "unlimited", "99"]
+
+
 async def test_a_program_that_is_missing_could_not_start() -> None:
     outcome, _ = await run_once(template("no-such-program"))
     assert isinstance(outcome, Failed)

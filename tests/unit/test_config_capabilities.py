@@ -21,6 +21,8 @@ environment = ["LANG", "TZ"]
 working_directory = "/var/backups"
 grace = "5s"
 on_lease_loss = "finish"
+stdin = "args"
+limits = { cpu = "10m", memory = "2GiB", file_size = "512MiB", open_files = 256, processes = 64 }
 """
 
 
@@ -44,6 +46,14 @@ def test_a_whole_template_is_read() -> None:
         working_directory="/var/backups",
         grace=5.0,
         on_lease_loss="finish",
+        stdin="args",
+        limits={
+            "cpu": 600,
+            "memory": 2 << 30,
+            "file_size": 512 << 20,
+            "open_files": 256,
+            "processes": 64,
+        },
     )
 
 
@@ -80,6 +90,14 @@ def test_only_argv_must_be_given() -> None:
         ("[a]\nargv = ['ls']\ntimeuot = '5s'", "unknown key; did you mean 'timeout'?"),
         ("['A b']\nargv = ['ls']", "expected a name of 1 to 200 letters"),
         ("[a]\nargv = ['ls']\non_lease_loss = 'go'", "'go': expected stop or finish"),
+        ("[a]\nargv = ['ls']\nstdin = 'file'", "'file': expected nothing or args"),
+        ("[a]\nargv = ['ls']\nlimits = 5", "expected a table such as"),
+        ("[a]\nargv = ['ls']\nlimits = { disk = 5 }", "'disk' is no limit; the limits are cpu,"),
+        ("[a]\nargv = ['ls']\nlimits = { memory = 512 }", "expected a size such as"),
+        ("[a]\nargv = ['ls']\nlimits = { memory = '0MiB' }", "expected a size such as"),
+        ("[a]\nargv = ['ls']\nlimits = { cpu = '10' }", "expected a duration with its unit"),
+        ("[a]\nargv = ['ls']\nlimits = { cpu = '0.5s' }", "expected a duration of 1s or more"),
+        ("[a]\nargv = ['ls']\nlimits = { open_files = 0 }", "expected a number from 1 to"),
         ("a = 5", "shell.a: expected a table [shell.a]"),
     ],
 )
