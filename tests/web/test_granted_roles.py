@@ -36,6 +36,7 @@ async def seen(full_database: str, serve: Serve) -> AsyncIterator[Site]:
         await owner.execute(statement)
     key = "SELECT pgcron.enqueue('py:known', idempotency_key => 'order-7')"
     await owner.execute(key)
+    await owner.execute("SELECT pgcron.enqueue('py:known', unique_key => 'customer-7')")
     dsn = urlsplit(full_database)._replace(netloc=f"{ROLE}@").geturl()
     async with serve(dsn) as site:
         yield site
@@ -51,6 +52,8 @@ async def test_a_viewer_sees_every_page_and_changes_nothing(seen: Site) -> None:
     assert found.status_code == 303
     assert (await seen.get(found.headers["location"])).status_code == 200
     assert (await seen.get("/runs?find=order-8")).status_code == 404
+    unique = (await seen.get("/runs?find=customer-7")).headers["location"]
+    assert "customer-7 (while it is open)" in (await seen.get(unique)).text
 
     for verb in ("run", "pause"):
         refused = await seen.post(f"/schedules/etl%2Forders/{verb}")

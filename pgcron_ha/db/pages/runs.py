@@ -208,7 +208,7 @@ async def schedule_id(connection: Any, name: str, *, schema: str = DEFAULT_SCHEM
 
 
 async def run_of_key(connection: Any, key: str, *, schema: str = DEFAULT_SCHEMA) -> int | None:
-    """The run that a living idempotency key names."""
+    """The run that a living idempotency key names, or that has the unique key now."""
     found = await fetch_one(connection, "page_key_run", schema, key=key)
     return None if found is None else found["run_id"]
 

@@ -7,7 +7,7 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               r.overlap, r.overlap_slot, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, r.cancel_at, r.cancel_reason, r.last_error AS error,
               NULL::text AS result, NULL::int AS result_bytes, r.created_at, r.created_by, n.name AS node, r.fence,
               coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease, r.lane, r.retry::text AS retry, r.snoozes, r.requires,
-              r.kill_at, (r.time_limits ->> 'give_up_after')::float8 AS give_up_after, (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout
+              r.kill_at, (r.time_limits ->> 'give_up_after')::float8 AS give_up_after, (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout, r.unique_key, r.unique_scope
        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner WHERE r.id = :run_id::bigint)
       UNION ALL
       (SELECT h.place, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for, h.nominal_for, h.parent_run, h.queue, h.priority, h.handler,
@@ -15,14 +15,14 @@ FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.s
               coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END),
               extract(epoch FROM coalesce(h.timeout, '1 hour'))::float8, NULL, NULL, h.claimed_at, h.started_at, h.finished_at, NULL,
               h.cancel_reason, h.error, left(h.result::text, :most::int), octet_length(h.result::text), h.created_at, h.created_by, h.node, h.fence, false,
-              h.lane, h.retry::text, h.snoozes, h.requires, NULL, (h.time_limits ->> 'give_up_after')::float8, (h.time_limits ->> 'silence_timeout')::float8
+              h.lane, h.retry::text, h.snoozes, h.requires, NULL, (h.time_limits ->> 'give_up_after')::float8, (h.time_limits ->> 'silence_timeout')::float8, h.unique_key, h.unique_scope
        FROM ((SELECT 2 AS place, e.* FROM pgcron.history e WHERE e.id = :run_id::bigint LIMIT 1)
              UNION ALL (SELECT 3, o.* FROM pgcron.history_overflow o WHERE o.id = :run_id::bigint LIMIT 1)) h)
       UNION ALL
       (SELECT 4, d.run_id, d.uuid, CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END, d.schedule_id, d.schedule, d.scheduled_for, NULL, NULL,
               d.queue, d.priority, d.handler, left(d.args::text, :most::int), octet_length(d.args::text), d.delivery, d.outcome, NULL, NULL, NULL, d.attempts,
               coalesce(d.max_attempts, CASE WHEN d.delivery = 'at_most_once' THEN 1 ELSE 5 END), extract(epoch FROM d.timeout)::float8, NULL, NULL, NULL, NULL, d.died_at,
-              NULL, NULL, d.error, NULL, NULL, NULL, NULL, NULL, NULL, false, d.lane, d.retry::text, NULL, d.requires, NULL, (d.time_limits ->> 'give_up_after')::float8, (d.time_limits ->> 'silence_timeout')::float8
+              NULL, NULL, d.error, NULL, NULL, NULL, NULL, NULL, NULL, false, d.lane, d.retry::text, NULL, d.requires, NULL, (d.time_limits ->> 'give_up_after')::float8, (d.time_limits ->> 'silence_timeout')::float8, d.unique_key, d.unique_scope
        FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint)) f
 LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
 ORDER BY f.place LIMIT 1;

@@ -162,8 +162,11 @@ SELECT now() AS now, (SELECT count(*) FROM (SELECT FROM pgcron.run r WHERE r.sta
 SELECT s.id FROM pgcron.schedule s WHERE s.name = :name::text;
 
 -- name: page_key_run
--- The run that an idempotency key names while it lives.
-SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = :key::text;
+-- The run that an idempotency key names while it lives, or that has the unique key now.
+SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = :key::text
+UNION ALL SELECT r.id FROM pgcron.run r WHERE r.unique_key = :key AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
+UNION ALL SELECT p.run_id FROM pgcron.unique_period p WHERE p.key = :key AND p.until > now()
+LIMIT 1;
 
 -- name: page_near_runs
 -- For a number that no run has: the next ones below and above.

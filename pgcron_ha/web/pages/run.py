@@ -187,6 +187,14 @@ def _facts(
         facts.append(("Lane", row["lane"], None))
     if row["requires"]:
         facts.append(("Requires", ", ".join(row["requires"]), None))
+    if row["unique_key"]:
+        spans = {
+            "waiting": "while it waits",
+            "taken": "until a node took it",
+            "period": "for a time",
+        }
+        span = spans.get(row["unique_scope"], "while it is open")
+        facts.append(("Unique key", f"{row['unique_key']} ({span})", None))
     if (policy := retry_words(row["retry"])) is not None:
         facts.append(("Retries", policy, None))
     if letter is not None and letter["fingerprint"]:
