@@ -36,6 +36,15 @@ CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
 
+-- Where a run waits: in its own lane, or, if it takes more than one slot of a node and has none, in the one of its weight, which has no limit.
+CREATE FUNCTION pgcron.lane_of(lane text, weight int) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN lane IS NULL AND weight > 1 THEN '*weight ' || weight ELSE lane END $$;
+
+CREATE FUNCTION pgcron.refuse_weight(weight int) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT pgcron.refuse('PC001', format('weight %s is out of range', weight), 'A run takes 1 to 1000 of the slots of the node that executes it.', 'Leave it out for 1.') $$;
+
 CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),

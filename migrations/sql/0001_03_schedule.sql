@@ -43,6 +43,7 @@ CREATE TABLE pgcron.schedule (
   requires text[] CONSTRAINT a_schedule_requires_labels CHECK (requires IS NULL OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires)),
   give_up_after interval CONSTRAINT a_schedule_gives_up_in_reason CHECK (give_up_after IS NULL OR pgcron.time_limits_fit(give_up_after, NULL)),
   silence_timeout interval CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (silence_timeout IS NULL OR pgcron.time_limits_fit(NULL, silence_timeout)),
+  weight int NOT NULL DEFAULT 1 CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK (weight BETWEEN 1 AND 1000 OR pgcron.refuse_weight(weight)),
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')),
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),

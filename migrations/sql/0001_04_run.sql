@@ -35,6 +35,7 @@ CREATE TABLE pgcron.run (
   unique_key text COLLATE "C",
   unique_scope text,
   requires text[] COLLATE "C",
+  weight int,
   owner uuid,
   token uuid,
   fence bigint,
@@ -56,6 +57,7 @@ COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run ho
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
 COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it, see pgcron.has_key.';
 COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: waiting, and given back.';
+COMMENT ON COLUMN pgcron.run.weight IS 'So many of its node''s slots the run takes; NULL is one. What takes more waits in a lane: *weight 4 if it has none of its own.';
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
 COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
@@ -104,10 +106,12 @@ DECLARE
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
     WHEN (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)) IS NOT TRUE THEN 'time_limits_are_readable'
-    WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
+    WHEN (r.weight IS NULL OR r.weight BETWEEN 1 AND 1000) IS NOT TRUE THEN 'a_run_weighs_1_to_1000'
+    WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane) OR (r.weight > 1 AND r.lane = pgcron.lane_of(NULL, r.weight))) IS NOT TRUE THEN 'a_run_names_a_lane'
     WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0 OR (pgcron.unique_key_is_fine(r.unique_key) AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period'))) IS NOT TRUE
       THEN 'a_unique_key_is_readable'
     WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE THEN 'a_run_requires_labels'
+    WHEN (r.lane IS NOT NULL OR coalesce(r.weight, 1) = 1) IS NOT TRUE THEN 'a_heavy_run_waits_in_a_lane'
   END;
 BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
@@ -143,6 +147,9 @@ BEGIN
     WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
     WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key, r.unique_scope);
     WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse_requires(r.requires);
+    WHEN 'a_run_weighs_1_to_1000' THEN RETURN pgcron.refuse_weight(r.weight);
+    WHEN 'a_heavy_run_waits_in_a_lane' THEN RETURN pgcron.refuse('PC001', format('weight %s without a lane', r.weight),
+      'A run that takes more than one slot of a node waits in a lane; pgcron.enqueue chooses it.', format('Call pgcron.enqueue, or write lane %L.', pgcron.lane_of(NULL, r.weight)));
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
         DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')), HINT = 'Change runs with the functions of this schema.',

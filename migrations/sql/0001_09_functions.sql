@@ -7,7 +7,7 @@ CREATE FUNCTION pgcron.enqueue(
   delivery text DEFAULT 'at_least_once', retry jsonb DEFAULT NULL, actor text DEFAULT NULL,
   lane text DEFAULT NULL, requires text[] DEFAULT NULL,
   unique_key text DEFAULT NULL, unique_scope text DEFAULT NULL, unique_for interval DEFAULT NULL, on_conflict text DEFAULT NULL,
-  debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_within interval DEFAULT NULL, give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL) RETURNS bigint
+  debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_within interval DEFAULT NULL, give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
@@ -20,7 +20,7 @@ BEGIN
       PERFORM pgcron.refuse_unique('idempotency_key is given with unique_key', 'Each says which run a second call gets: an idempotency key the run it named, whatever became of it; a unique key the one that has it now.');
     END IF;
     RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, actor, lane, requires,
-                                 unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after, silence_timeout);
+                                 unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after, silence_timeout, weight);
   END IF;
   IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
     limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
@@ -37,25 +37,25 @@ BEGIN
     IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits)
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
     VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'), expires, limits);
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), pgcron.lane_of(lane, weight), nullif(requires, '{}'), expires, limits, nullif(weight, 1));
   ELSE
-    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits)
+    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
     VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'), expires, limits)
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), pgcron.lane_of(lane, weight), nullif(requires, '{}'), expires, limits, nullif(weight, 1))
     RETURNING id INTO new_id;
   END IF;
   RETURN new_id;
 END $$;
-COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval, int, text, jsonb, text, text, text[], text, text, interval, text, interval, interval, interval, interval, interval) IS
-  'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it.';
+COMMENT ON FUNCTION pgcron.enqueue(text, jsonb, text, int, timestamptz, text, interval, interval, int, text, jsonb, text, text, text[], text, text, interval, text, interval, interval, interval, interval, interval, int) IS
+  'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it; a run takes weight (1) of a node''s slots.';
 
 -- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key or is to be unique.
 CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max,start_within,give_up_after,silence_timeout}';
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max,start_within,give_up_after,silence_timeout,weight}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -115,7 +115,7 @@ LANGUAGE sql AS $$
                         wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
                         wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane',
                         requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish -> 'requires', 'null'))),
-                        actor => enqueue_wish.actor, unique_key => wish ->> 'unique_key', unique_scope => wish ->> 'unique_scope',
+                        weight => (wish ->> 'weight')::int, actor => enqueue_wish.actor, unique_key => wish ->> 'unique_key', unique_scope => wish ->> 'unique_scope',
                         unique_for => (wish ->> 'unique_for')::interval, on_conflict => wish ->> 'on_conflict', debounce => (wish ->> 'debounce')::interval,
                         debounce_max => (wish ->> 'debounce_max')::interval, start_within => (wish ->> 'start_within')::interval,
                         give_up_after => (wish ->> 'give_up_after')::interval, silence_timeout => (wish ->> 'silence_timeout')::interval) $$;
@@ -153,16 +153,16 @@ DECLARE
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor) ELSE new_ids END;
-  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits)
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
   SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
          coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
-         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), wish.lane, nullif(wish.requires, '{}'),
+         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), pgcron.lane_of(wish.lane, wish.weight), nullif(wish.requires, '{}'),
          CASE WHEN num_nonnulls(wish.start_within, wish.give_up_after) > 0 THEN
            pgcron.expire_at(wish.start_within, pgcron.time_limits(wish.give_up_after, NULL, coalesce(wish.due_at, now())), coalesce(wish.due_at, now())) END,
-         CASE WHEN num_nonnulls(wish.give_up_after, wish.silence_timeout) > 0 THEN pgcron.time_limits(wish.give_up_after, wish.silence_timeout, coalesce(wish.due_at, now())) END
+         CASE WHEN num_nonnulls(wish.give_up_after, wish.silence_timeout) > 0 THEN pgcron.time_limits(wish.give_up_after, wish.silence_timeout, coalesce(wish.due_at, now())) END, nullif(wish.weight, 1)
     FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int, due_at timestamptz, timeout interval, max_attempts int,
-                                                 delivery text, retry jsonb, lane text, requires text[], start_within interval, give_up_after interval, silence_timeout interval), unnest(new_ids), unnest(ids))
-         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, requires, start_within, give_up_after, silence_timeout, new_id, id)
+                                                 delivery text, retry jsonb, lane text, requires text[], start_within interval, give_up_after interval, silence_timeout interval, weight int), unnest(new_ids), unnest(ids))
+         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, requires, start_within, give_up_after, silence_timeout, weight, new_id, id)
    WHERE wish.new_id = wish.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
@@ -190,11 +190,11 @@ CREATE FUNCTION pgcron.put_schedule(
   priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL, catchup text DEFAULT NULL, catchup_window interval DEFAULT NULL,
   start_deadline interval DEFAULT NULL, timeout interval DEFAULT NULL, max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
   retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL, managed_by text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL,
-  lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL) RETURNS bigint
+  lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
-                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout)
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -202,7 +202,8 @@ LANGUAGE sql AS $$
           put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
           nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''),
           nullif(put_schedule.requires, '{}'),
-          put_schedule.give_up_after, put_schedule.silence_timeout)
+          put_schedule.give_up_after, put_schedule.silence_timeout,
+          coalesce(put_schedule.weight, 1))
   ON CONFLICT (name) DO UPDATE SET
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
     timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
@@ -214,7 +215,8 @@ LANGUAGE sql AS $$
     retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'), delivery = coalesce(put_schedule.delivery, existing.delivery),
     managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END,
     requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires ELSE nullif(put_schedule.requires, '{}') END,
-    give_up_after = coalesce(put_schedule.give_up_after, existing.give_up_after), silence_timeout = coalesce(put_schedule.silence_timeout, existing.silence_timeout)
+    give_up_after = coalesce(put_schedule.give_up_after, existing.give_up_after), silence_timeout = coalesce(put_schedule.silence_timeout, existing.silence_timeout),
+    weight = coalesce(put_schedule.weight, existing.weight)
   RETURNING id $$;
 
 CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
@@ -246,10 +248,10 @@ DECLARE
   new_id bigint;
 BEGIN
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                                  overlap, lane, requires, expire_at, time_limits, created_by)
+                                  overlap, lane, requires, expire_at, time_limits, weight, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), s.lane, s.requires,
-         now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), coalesce(run_now.actor, session_user)
+         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), pgcron.lane_of(s.lane, s.weight), s.requires,
+         now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1), coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
@@ -310,12 +312,12 @@ BEGIN
   END IF;
   ended := pgcron.ended_run(run);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, lane, requires, expire_at, time_limits, created_by, unique_key, unique_scope)
+                          retry, lane, requires, expire_at, time_limits, weight, created_by, unique_key, unique_scope)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
           ended.args, ended.delivery, ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
           coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires,
           pgcron.give_up_at(pgcron.time_limits_from(ended.time_limits, now())), pgcron.time_limits_from(ended.time_limits, now()),
-          coalesce(actor, session_user),
+          ended.weight, coalesce(actor, session_user),
           ended.unique_key, CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
   ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL THEN

@@ -20,6 +20,7 @@ END $$;
 --      only once are chosen for a free slot only; those that found none are told as `wait`.
 --   3. The claim. A row that somebody has locked is left to them, and one that has changed is judged anew.
 --   4. Whatever else is due in a lane that is held now is skipped, a thousand at a time. A lane nobody holds keeps its runs when none can be claimed here.
+-- Priorities count in the order in which they are asked for: now and then a node asks first for that of what is due longest.
 -- A holder is looked for lane by lane: an EXISTS may be turned into a join with, or a hash of, all holders there are.
 -- Nothing in here waits for anybody. One statement is one round trip and one commit for hundreds of runs.
 CREATE FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free int, ahead int, look int)
@@ -53,7 +54,7 @@ BEGIN
     SELECT array_agg(ranked.id) FILTER (WHERE ranked.place <= claim_lanes.free OR ranked.delivery = 'at_least_once'),
            array_agg(ranked.id) FILTER (WHERE ranked.place > claim_lanes.free AND ranked.delivery <> 'at_least_once')
       INTO chosen, left_waiting FROM (
-        SELECT head.id, head.delivery, row_number() OVER (ORDER BY head.priority, head.due_at, head.id) AS place
+        SELECT head.id, head.delivery, row_number() OVER (ORDER BY array_position(claim_lanes.priorities, head.priority), head.due_at, head.id) AS place
           FROM unnest(lanes) AS lane(schedule_id)
          CROSS JOIN LATERAL (
            SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w

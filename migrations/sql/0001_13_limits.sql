@@ -6,12 +6,12 @@
 -- Of each at most so many as there seems to be room for. STABLE: it sees what the statement sees that calls it.
 CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
                                      labels text[], placed_queues text[])
-RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, delivery text, schedule_id bigint, overlap_slot smallint)
+RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, delivery text, schedule_id bigint, overlap_slot smallint, weight int)
 LANGUAGE sql STABLE ROWS 100 AS $$
   SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
   CROSS JOIN LATERAL (
     -- The first thousand of a lane and no more, whoever offers their handlers.
-    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
+    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, coalesce(h.weight, 1) FROM (
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
          AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
@@ -20,24 +20,24 @@ LANGUAGE sql STABLE ROWS 100 AS $$
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
-    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot, 1 FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1 FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1 FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w
   UNION ALL
   SELECT w.* FROM unnest(placed_queues) asked(queue) CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
   CROSS JOIN LATERAL (
-    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
+    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1 FROM (
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = asked.queue AND r.requires = place.requires
          AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
@@ -73,10 +73,10 @@ LANGUAGE sql AS $$
         FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
        WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
 
--- How many runs of a lane may execute at once, and start in a time; NULL is no limit.
+-- How many runs of a lane may execute at once, and start in a time; NULL is no limit. A lane of a weight has none, whatever was set for others.
 CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE (lane text, slots int, rate int, per interval)
 LANGUAGE sql STABLE ROWS 50 AS $$
-  SELECT asked.lane, CASE WHEN known.lane IS NULL THEN 1 ELSE known.slots END, known.rate, known.per
+  SELECT asked.lane, CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1 ELSE known.slots END, known.rate, known.per
     FROM unnest(lanes) asked(lane)
     LEFT JOIN LATERAL (
       SELECT l.lane, l.slots, l.rate, l.per FROM (
@@ -84,7 +84,7 @@ LANGUAGE sql STABLE ROWS 50 AS $$
         UNION ALL
         (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
           WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
-       ORDER BY l.is_own DESC LIMIT 1) known ON true $$;
+       ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*' $$;
 
 -- Which lanes of a queue have a due run and seem to have slots for it, and how many: a walk along the index from lane to lane, never along their runs.
 -- Nothing here is locked or decided.
@@ -140,13 +140,16 @@ END $$;
 --   2. A walk over the lanes of all queues that are open, from where the last one ended, and over the requirements that this node satisfies.
 --   3. The locks of those lanes, and of schedules whose runs must not overlap: always queues, then schedules, then lanes, and try-locks only.
 --   4. The choice: in each lane by priority and due time up to its free slots, of each schedule one, of each queue as many as it may have.
---      Of one priority the lane with the fewest running runs goes first, so that nobody's backlog keeps the others from a shared queue.
---      Up to free + ahead of them; runs that may start only once for a free slot only, and those that found none are told as `wait`.
+--      Of one priority the lane with the fewest running runs goes first, so that nobody's backlog keeps the others from a shared queue; those without a lane stand as one beside them.
+--      Up to free + ahead of them; runs that may start only once or take several slots for free slots only; those that found none are told as `wait`.
+--      `aged` takes what is due longest, whatever its priority and lane. For a run heavier than what is free the node may begin to keep slots free:
+--      see choose_awaited. Then no other run is looked at, told as `await` with the weight; or it is claimed, or somebody else's.
 --   5. The claim. A row that somebody has locked is left to them.
 --   6. What else is due of a schedule whose run is not over is skipped.
-CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free int, ahead int, look int)
+--   7. Where there was room for more, lanes with a handler at their head that nobody offers are parked; told as one `parked`, the count in `due`.
+CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
 RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, lane text)
+               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, lane text, weight int)
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -169,9 +172,28 @@ DECLARE
   labels text[] := (SELECT pgcron.label_words(n.labels) FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation);
   placed_queues text[] := '{}';
   placed record;
+  too_heavy bigint[];
+  keeps_for bigint;
+  kept record;
+  open_queues text[] := claim_limited.queues;
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
-  limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(claim_limited.queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
+  SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
+  IF keeps_for IS NOT NULL THEN
+    SELECT r.queue, r.lane, r.priority, r.weight INTO kept FROM pgcron.run r
+     WHERE r.id = keeps_for AND r.state = 'ready' AND r.hold IS NULL AND r.weight > 1 AND r.due_at <= now() AND r.queue = ANY(claim_limited.queues);
+    UPDATE pgcron.node n SET awaits = NULL WHERE n.incarnation = claim_limited.incarnation AND (kept.weight IS NULL OR kept.weight <= claim_limited.free);
+    IF kept.weight > claim_limited.free THEN
+      verdict := 'await'; id := keeps_for; weight := kept.weight;
+      RETURN NEXT;
+      RETURN;
+    ELSIF kept.weight IS NULL THEN
+      keeps_for := NULL;
+    ELSE
+      open_queues := ARRAY[kept.queue];
+    END IF;
+  END IF;
+  limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
   limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
   IF limited <> '{}' THEN
     rooms := ARRAY(
@@ -190,7 +212,11 @@ BEGIN
   END IF;
 
   FOR asked IN SELECT a.queue, a.beyond FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
-                WHERE a.queue = ANY(limited) OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain) LOOP
+                WHERE a.queue = ANY(open_queues) AND (a.queue = ANY(limited) OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain)) LOOP
+    IF keeps_for IS NOT NULL THEN
+      pair_queues := ARRAY[kept.queue]; pair_lanes := ARRAY[kept.lane]; pair_priorities := ARRAY[kept.priority]; pair_rooms := ARRAY[room];
+      CONTINUE;
+    END IF;
     SELECT * INTO walked FROM pgcron.walk_lanes(asked.queue, asked.beyond, claim_limited.look);
     SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due, min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
       INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
@@ -219,10 +245,12 @@ BEGIN
 
   granted_at := clock_timestamp();
   IF room > 0 THEN
-    SELECT array_agg(picked.id) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
-           array_agg(picked.slot) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
-           array_agg(picked.id) FILTER (WHERE picked.position > claim_limited.free AND picked.delivery <> 'at_least_once')
-      INTO chosen, slots, left_waiting FROM (
+    SELECT array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
+           array_agg(picked.slot) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
+           array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND picked.position > claim_limited.free AND picked.position <= room
+                                        AND (picked.delivery <> 'at_least_once' OR picked.weight > 1)),
+           array_agg(picked.id) FILTER (WHERE picked.is_too_heavy)
+      INTO chosen, slots, left_waiting, too_heavy FROM (
       WITH held AS MATERIALIZED (
         SELECT l.lane, l.slots, h.runs, quota.starts AS quota, CASE WHEN h.runs > 0 THEN
                  ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
@@ -230,28 +258,28 @@ BEGIN
          CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h
           LEFT JOIN LATERAL (SELECT w.room AS starts FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w WHERE l.rate IS NOT NULL) quota ON true),
       head AS MATERIALIZED (
-        SELECT d.*, l.slots, l.runs, l.quota, l.open
+        SELECT d.*, CASE WHEN claim_limited.aged THEN 0 ELSE d.priority END AS level, d.weight > greatest(claim_limited.free, 1) AS is_too_heavy, l.slots, l.runs, l.quota, l.open
           FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room, labels, placed_queues) d
           LEFT JOIN held l ON l.lane = d.lane
-         WHERE (d.lane IS NULL OR l.lane IS NOT NULL)
+         WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
            AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR
                 (SELECT o.id FROM pgcron.run o WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL LIMIT 1) IS NULL)))
            AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation AND n.state = 'alive' AND n.lease_until > now())
            AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)),
       single AS (
-        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id ORDER BY h.overlap_slot NULLS LAST, h.priority, h.due_at, h.id) AS of_schedule FROM head h),
+        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id ORDER BY h.overlap_slot NULLS LAST, h.level, h.due_at, h.id) AS of_schedule FROM head h),
       laned AS (
-        SELECT s.*, row_number() OVER (PARTITION BY s.lane ORDER BY s.priority, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
+        SELECT s.*, row_number() OVER (PARTITION BY s.lane, CASE WHEN s.lane IS NULL THEN s.queue END, s.is_too_heavy ORDER BY s.level, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
       fair AS (
-        SELECT l.*, CASE WHEN l.lane IS NULL THEN 0 ELSE l.runs + l.place END AS turn FROM laned l
+        SELECT l.*, CASE WHEN claim_limited.aged THEN 0 ELSE coalesce(l.runs, 0) + l.place END AS turn FROM laned l
          WHERE l.lane IS NULL OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
       queued AS (
-        SELECT f.*, row_number() OVER (PARTITION BY f.queue ORDER BY f.priority, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
-      SELECT q.id, q.delivery, row_number() OVER (ORDER BY q.priority, q.turn, q.due_at, q.id) AS position,
+        SELECT f.*, row_number() OVER (PARTITION BY f.queue, f.is_too_heavy ORDER BY f.level, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
+      SELECT q.id, q.delivery, q.weight, q.is_too_heavy, sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS position,
              CASE WHEN q.lane IS NOT NULL THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int AS slot
         FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
        WHERE most.queue IS NULL OR q.of_queue <= most.runs
-       ORDER BY position LIMIT room) picked;
+       ORDER BY position) picked;
     RETURN QUERY
       UPDATE pgcron.run r
          SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
@@ -264,7 +292,7 @@ BEGIN
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
-                date_part('epoch', r.due_at), r.lane;
+                date_part('epoch', r.due_at), r.lane, coalesce(r.weight, 1);
     FOR asked IN
       SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts FROM pgcron.lane_slots(lanes) l
         JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
@@ -288,13 +316,25 @@ BEGIN
     END IF;
     RETURN QUERY
       SELECT 'skip', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(skipped) s(id);
+             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int FROM unnest(skipped) s(id);
   END IF;
   RETURN QUERY
     SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(left_waiting) s(id);
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int FROM unnest(left_waiting) s(id);
+  IF too_heavy <> '{}' AND keeps_for IS NULL THEN
+    SELECT a.id, a.weight INTO kept FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
+    IF kept.id IS NOT NULL THEN
+      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL; lane := NULL; due := NULL;
+      RETURN NEXT;
+    END IF;
+  END IF;
+  IF room > coalesce(cardinality(chosen), 0) AND pair_lanes <> '{}' AND keeps_for IS NULL THEN
+    verdict := 'parked'; id := NULL; weight := NULL; queue := NULL; lane := NULL;
+    due := pgcron.park_lanes(pair_queues, pair_lanes, pair_priorities, claim_limited.handlers);
+    IF due > 0 THEN RETURN NEXT; END IF;
+  END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int, int) IS
+COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int, int, boolean) IS
   'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require labels that the node has, never more than their lane has slots or their queue may run.';
 
 -- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs already goes on, and counts; a claim that

@@ -90,7 +90,7 @@ END $$;
 -- lane, required labels, an overlap policy or a limited queue is claimed by the functions that decide those.
 CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[])
 RETURNS TABLE (breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8)
+               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, weight int)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -118,7 +118,7 @@ BEGIN
       UPDATE pgcron.run r SET hold = NULL WHERE r.id = candidate.id;
       IF candidate.lane IS NOT NULL OR candidate.requires IS NOT NULL OR EXISTS (SELECT FROM pgcron.queue q WHERE q.name = candidate.queue AND NOT q.is_plain) THEN
         SELECT c.id INTO claimed FROM pgcron.claim_limited(claim_probe.incarnation, ARRAY[candidate.queue], ARRAY[coalesce(left(candidate.lane, -1), '')],
-                                                           ARRAY[candidate.handler], 1, 0, 1000) c WHERE c.verdict = 'claim';
+                                                           ARRAY[candidate.handler], coalesce(candidate.weight, 1), 0, 1000) c WHERE c.verdict = 'claim';
       ELSIF candidate.overlap IS NOT NULL THEN
         SELECT c.id INTO claimed FROM pgcron.claim_lanes(claim_probe.incarnation, ARRAY[candidate.queue], ARRAY[candidate.priority], ARRAY[candidate.handler],
                                                          1, 0, 1000) c WHERE c.verdict = 'claim';
@@ -133,7 +133,8 @@ BEGIN
     UPDATE pgcron.breaker b SET state = 'half_open', probe_run = r.id, probe_fence = r.fence FROM pgcron.run r WHERE b.name = probed.name AND r.id = claimed;
     RETURN QUERY
       SELECT probed.name, r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END), r.queue,
-             r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at)
+             r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
+             coalesce(r.weight, 1)
         FROM pgcron.run r WHERE r.id = claimed;
     RETURN;
   END LOOP;

@@ -32,6 +32,7 @@ SCRIPTS = (
     "0001_17_callbacks",
     "0001_18_unique",
     "0001_19_stopping",
+    "0001_20_weights",
 )
 
 

@@ -70,6 +70,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.option("--on-conflict", help="return its id (the default), replace its args, or refuse.")
 @click.option("--debounce", metavar="DURATION", help="Start so long after the last such call.")
 @click.option("--debounce-max", metavar="DURATION", help="But not later after the first one.")
+@click.option("--weight", type=int, help="So many slots of its node it takes. Default: 1.")
 @click.option("--wait", is_flag=True, help="Follow the run until it ends; prints its result.")
 @click.option("--log", "with_log", is_flag=True, help="With --wait: its log lines, on stderr.")
 @json_option
@@ -90,8 +91,8 @@ def enqueue_command(
     With --file a run for each line: all of them, or none when one is refused. A line has the keys
     handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
     delivery, retry, lane, requires, start_within, give_up_after, silence_timeout, unique_key,
-    unique_scope, unique_for, on_conflict, debounce and debounce_max; what it leaves out is as
-    HANDLER and the options say. Prints the ids in order.
+    unique_scope, unique_for, on_conflict, debounce, debounce_max and weight; what it leaves out is
+    as HANDLER and the options say. Prints the ids in order.
     """
     given["due_at"] = arguments.instant("--due", due)
     given["timeout"] = arguments.duration("--timeout", timeout)

@@ -16,7 +16,7 @@ PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks")
 
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
-    "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, "
+    "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, weight, "
     "requires, unique_key, unique_scope, expire_at, time_limits, created_by"
 )
 _RUN_OF_SCHEDULE = (
@@ -26,7 +26,7 @@ _RUN_OF_SCHEDULE = (
 _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, overlap, "
     "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
-    "retry, delivery, lane, requires, give_up_after, silence_timeout, managed_by"
+    "retry, delivery, lane, requires, give_up_after, silence_timeout, weight, managed_by"
 )
 _VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters, error_groups"
 _READABLE = (

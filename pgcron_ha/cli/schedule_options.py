@@ -42,6 +42,7 @@ _OPTIONS = (
     click.option("--delivery", metavar="HOW", help="at_least_once, at_most_once or transactional."),
     click.option("--lane", help="A key: so many runs with it execute at once; empty: none."),
     arguments.requires_option(),
+    click.option("--weight", type=int, help="So many slots of its node a run takes."),
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from types import MappingProxyType, TracebackType
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
@@ -16,6 +16,7 @@ from pgcron_ha.client.enqueued_run import EnqueuedRun
 from pgcron_ha.client.handler_limits import HandlerLimits, Times
 from pgcron_ha.client.hearing import Hearing
 from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
+from pgcron_ha.client.policies import Policies
 from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import request_run
@@ -35,33 +36,6 @@ from pgcron_ha.executors.lease_loss import STOP, LeaseLoss, read_lease_loss
 from pgcron_ha.executors.python_handler import PythonHandler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class Policies(TypedDict, total=False):
-    """What a schedule in code may say beside its spec; what it leaves out has the default.
-
-    Durations are timedelta or seconds.
-    """
-
-    args: Mapping[str, Any] | None
-    timezone: str
-    dst: str
-    queue: str
-    priority: int
-    overlap: str
-    catchup: str
-    catchup_window: timedelta | float
-    start_deadline: timedelta | float | None
-    timeout: timedelta | float
-    max_attempts: int | None
-    retry_base: timedelta | float
-    retry_cap: timedelta | float
-    retry: RetryPolicy | None
-    delivery: str
-    lane: str | None
-    requires: Requirements | None
-    give_up_after: timedelta | float | None
-    silence_timeout: timedelta | float | None
 
 
 class App:
@@ -122,6 +96,7 @@ class App:
         on_lease_loss: LeaseLoss = STOP,
         breaker: Breaker | str | None = None,
         requires: Requirements | None = None,
+        weight: int = 1,
         **times: Unpack[Times],
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
@@ -132,16 +107,17 @@ class App:
         the database, though another node may then begin it, too; one that may begin only once, or
         holds a lane, is stopped all the same. A `breaker` leaves a handler that keeps failing alone
         for a while; a text names the handler whose breaker it shares. What it `requires` is the
-        default of runs and schedules that this App makes of it; so are the `times`. Raises
-        ConfigError when the name is taken, a limit is none or the function can't be called with
-        keywords, InvalidInput for a name that no handler can have, a time out of reason, and any
-        other argument.
+        default of runs and schedules that this App makes of it; so are the `times`. A run takes
+        `weight` of its node's slots. Raises ConfigError when the name is taken, a limit is none or
+        the function can't be called with keywords, InvalidInput for a name or weight that no
+        handler can have, a time out of reason, and any other argument.
         """
         checks.no_other_arguments(App.handler, times, Times.__annotations__)
         limits = read_isolation(isolation, memory, cpu)
         lease_loss = read_lease_loss(on_lease_loss)
         circuit = None if breaker is None else read_breaker(breaker)
         labels = requirement_words(requires)
+        slots = checks.weight(weight) or 1
         if callable(name):
             raise ConfigError(
                 "@app.handler is used without parentheses",
@@ -150,7 +126,9 @@ class App:
             )
 
         def register(function: Function) -> Function:
-            added = PythonHandler(name or function.__name__, function, isolation=limits)
+            added = PythonHandler(
+                name or function.__name__, function, isolation=limits, weight=slots
+            )
             added.on_lease_loss = lease_loss
             full_name = checks.handler_name(added.full_name)
             if full_name in self._handlers:
@@ -192,6 +170,7 @@ class App:
         full_name = self._name_of(handler)
         policies.setdefault("requires", self._requires.get(full_name))
         complete = self._limits.of_schedule(full_name, policies)
+        policies.setdefault("weight", self._weight_of(full_name))
         defined = define_schedule(name, spec, full_name, complete)
         self._check_args(defined.handler, defined.args)
         if defined.name in self._schedules:
@@ -220,6 +199,7 @@ class App:
         lane: str | None = None,
         requires: Requirements | None = None,
         unique: Uniqueness | None = None,
+        weight: int | None = None,
         conn: Any = None,
         **times: Unpack[Times],
     ) -> EnqueuedRun:
@@ -236,10 +216,11 @@ class App:
         ``customer-7``) no more execute at once than it has slots: one, or what
         ``pgcron.set_lane`` says. `unique` (Unique, Debounce, Throttle) says what becomes of a
         second run of the same work. Only nodes that announce all labels that it `requires`
-        (``{"gpu": "a100", "ssd": True}``) take it. A run that has not begun `start_within` its due
-        time expires; it is given up `give_up_after` it, retries and all; one that prints, reports
-        and beats nothing for `silence_timeout` is stopped. Raises errors of `pgcron_ha.errors`
-        only; bad values are refused before anything is sent.
+        (``{"gpu": "a100", "ssd": True}``) take it. It takes `weight` of its node's slots (its
+        handler's, or 1). A run that has not begun `start_within` its due time expires; it is given
+        up `give_up_after` it, retries and all; one that prints, reports and beats nothing for
+        `silence_timeout` is stopped. Raises errors of `pgcron_ha.errors` only; bad values are
+        refused before anything is sent.
         """
         full_name = self._name_of(handler)
         request = request_run(
@@ -257,6 +238,7 @@ class App:
             requires=requires,
             **self._limits.of_run(full_name, times),
             unique=unique,
+            weight=self._weight_of(full_name) if weight is None else weight,
         )
         if requires is None:
             request = request._replace(requires=self._requires.get(request.handler))
@@ -373,6 +355,10 @@ class App:
         known = self._handlers.get(handler)
         if known is not None:
             known.check_args(json.loads(args))
+
+    def _weight_of(self, handler: str) -> int | None:
+        known = self._handlers.get(handler)
+        return known.weight if known is not None and known.weight > 1 else None
 
     def _name_of(self, handler: str | Callable[..., Any]) -> str:
         if isinstance(handler, str):

@@ -25,6 +25,7 @@ LONGEST_WAIT: Final = timedelta(days=366)
 LEAST_SILENCE: Final = timedelta(seconds=1)
 LONGEST_RETRY_BASE: Final = timedelta(days=1)
 MOST_ATTEMPTS: Final = 100
+MOST_WEIGHT: Final = 1000
 DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
 
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
@@ -113,6 +114,13 @@ def lane_name(name: object) -> str | None:
             "Write for example 'customer-7'.",
         )
     return text("the lane", name, MOST_NAME_CHARACTERS)
+
+
+def weight(value: object) -> int | None:
+    """1 to 1000 slots of a node; None means 1."""
+    if value is None:
+        return None
+    return _whole_number("weight", value, 1, MOST_WEIGHT, "A run takes 1 to 1000 slots of a node.")
 
 
 def priority(value: object) -> int:

@@ -43,6 +43,7 @@ class NewRun(TypedDict, total=False):
     give_up_after: timedelta | float | None
     silence_timeout: timedelta | float | None
     unique: Uniqueness | None
+    weight: int | None
 
 
 _KEYS: Final = NewRun.__annotations__.keys()

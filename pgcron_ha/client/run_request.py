@@ -36,6 +36,7 @@ class RunRequest(NamedTuple):
     give_up_after: timedelta | None
     silence_timeout: timedelta | None
     unique: str | None
+    weight: int | None
 
     async def send(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """The run's id; in the transaction of `connection`."""
@@ -59,6 +60,7 @@ class RunRequest(NamedTuple):
             start_within=self.start_within,
             give_up_after=self.give_up_after,
             silence_timeout=self.silence_timeout,
+            weight=self.weight,
             actor=actor,
             schema=schema,
         )
@@ -97,6 +99,8 @@ class RunRequest(NamedTuple):
                 members.append(f'"{name}":"{_interval(limit)}"')
         if self.unique is not None:
             members.append(self.unique)
+        if self.weight is not None:
+            members.append(f'"weight":{self.weight}')
         return ",".join(members)
 
 
@@ -119,6 +123,7 @@ def request_run(
     give_up_after: timedelta | float | None = None,
     silence_timeout: timedelta | float | None = None,
     unique: Uniqueness | None = None,
+    weight: int | None = None,
 ) -> RunRequest:
     """The checked request; raises InvalidInput or TooLarge with the rule and what to do.
 
@@ -151,6 +156,7 @@ def request_run(
         give_up_after=checks.duration("give_up_after", give_up_after, checks.LONGEST_WAIT),
         silence_timeout=checks.silence(silence_timeout),
         unique=unique_members(unique, idempotency_key, due_at),
+        weight=checks.weight(weight),
     )
 
 

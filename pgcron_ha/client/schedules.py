@@ -49,6 +49,7 @@ class CodeSchedule:
     requires: tuple[str, ...] = ()
     give_up_after: timedelta | None = None
     silence_timeout: timedelta | None = None
+    weight: int = 1
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""
@@ -130,6 +131,7 @@ def _check_choices(policies: SchedulePolicies) -> None:
         checks.lane_name(policies["lane"])
     if policies.get("requires") is not None:
         policies["requires"] = requirement_words(policies["requires"]) or ()
+    checks.weight(policies.get("weight"))
     checks.max_attempts(policies.get("max_attempts"), policies.get("delivery"))
 
 

@@ -20,6 +20,7 @@ __all__ = ["DEFAULT_PATTERN", "PLACEHOLDER", "ShellTemplate", "read_shell_templa
 
 DEFAULT_GRACE_SECONDS = 10.0
 DEFAULT_SNOOZE_SECONDS = 300.0
+MAX_WEIGHT = 1000
 MAX_EXIT_STATUS = 255
 
 _STATUS_KEYS = ("retry_on", "discard_on", "snooze_on")
@@ -37,7 +38,7 @@ class ShellTemplate:
     are, and those of `snooze_on` come back after `snooze` seconds without having used up an
     attempt. `limits` are what `pgcron_ha.config.program_limits` reads. `stdin` is ``nothing``, or
     ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what becomes of the
-    program while its node can't renew its lease.
+    program while its node can't renew its lease. A run takes `weight` of the node's slots.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ShellTemplate:
     stdin: str = "nothing"
     on_lease_loss: str = "stop"
     breaker: Breaker | str | None = None
+    weight: int = 1
 
 
 KEYS = tuple(each.name for each in fields(ShellTemplate) if each.name != "name")
@@ -101,6 +103,7 @@ class _ShellTable(CapabilityTable):
             stdin=self.choice("stdin", ("nothing", "args")),
             on_lease_loss=self.choice("on_lease_loss", ("stop", "finish")),
             breaker=self.breaker(),
+            weight=self.integer("weight", 1, 1, MAX_WEIGHT),
         )
 
     def _limits(self) -> Mapping[str, int]:

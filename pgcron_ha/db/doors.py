@@ -58,6 +58,7 @@ async def enqueue(
     start_within: timedelta | None = None,
     give_up_after: timedelta | None = None,
     silence_timeout: timedelta | None = None,
+    weight: int | None = None,
     actor: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
@@ -83,6 +84,7 @@ async def enqueue(
         start_within=start_within,
         give_up_after=give_up_after,
         silence_timeout=silence_timeout,
+        weight=weight,
     )
     return found
 

@@ -28,6 +28,7 @@ class SchedulePolicies(TypedDict, total=False):
     delivery: str | None
     lane: str | None
     requires: Sequence[str] | None
+    weight: int | None
     managed_by: str | None
     give_up_after: timedelta | None
     silence_timeout: timedelta | None

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.claim_paths import AGEING_EVERY, ClaimPaths, Path
 from pgcron_ha.engine.session import Session
 
 LANE_BATCH: Final = 1000
@@ -43,27 +44,32 @@ class CarefulClaims:
         link: Link,
         session: Session,
         handlers: Sequence[str],
-        paths: dict[str, list[Any]],
+        paths: ClaimPaths,
     ) -> None:
-        """`paths` are the queues and priorities to look at, as the statements take them."""
         self._link = link
         self._session = session
         self._handlers = handlers
         self._paths = paths
         self._look = 0
+        self._turns = 0
 
-    async def claim_once(self, free: int) -> list[Row]:
-        """Runs without a lane that may start only once, at most `free`."""
+    def is_turn_of_the_oldest(self) -> bool:
+        """Whether the next claims shall begin with what is due longest; asked once a round."""
+        self._turns += 1
+        return self._turns % AGEING_EVERY == 0
+
+    async def claim_once(self, free: int, first: Sequence[Path] = ()) -> list[Row]:
+        """Runs without a lane that may start only once, at most `free`, those of `first` first."""
         return await self._link.rows(
             "claim_at_most_once",
             limit=free,
             incarnation=self._session.incarnation,
             handlers=list(self._handlers),
-            **self._paths,
+            **self._paths.all(first),
         )
 
-    async def decide_lanes(self, free: int, ahead: int) -> Decided:
-        """Claims for so many free slots and so many runs beyond them.
+    async def decide_lanes(self, free: int, ahead: int, first: Sequence[Path] = ()) -> Decided:
+        """Claims for so many free slots and so many runs beyond them, those of `first` first.
 
         Without room, too: a lane that is held skips its next fire now, not when a slot gets free.
         """
@@ -75,7 +81,7 @@ class CarefulClaims:
             free=free,
             ahead=ahead,
             look=look,
-            **self._paths,
+            **self._paths.all(first),
         )
         claimed = [row for row in verdicts if row["verdict"] == "claim"]
         skipped = sum(1 for row in verdicts if row["verdict"] == "skip")

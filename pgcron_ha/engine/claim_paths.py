@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 PRIORITIES: Final = range(10)
+AGEING_EVERY: Final = 16
+"""One of so many claims takes the oldest due first, so that a low priority can't starve."""
+
 SWEEP_SECONDS: Final = 1.0
 """So long a late commit may stay behind a bound."""
 
@@ -59,9 +62,10 @@ class ClaimPaths:
             "bound_ids": [bound[1] for bound in bounds],
         }
 
-    def all(self) -> dict[str, list[Any]]:
-        """Parameters of a claim that knows no bounds."""
-        order = [(queue, priority) for priority in PRIORITIES for queue in self._queues]
+    def all(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
+        """Parameters of a claim that knows no bounds; it begins with the paths of `first`."""
+        usual = [(queue, priority) for priority in PRIORITIES for queue in self._queues]
+        order = list(dict.fromkeys([*first, *usual]))
         return {"queues": [path[0] for path in order], "priorities": [path[1] for path in order]}
 
     def prefer(self, paths: Sequence[Path]) -> None:

@@ -7,16 +7,15 @@ while nothing ends is given back. Runs that may start only once are claimed for 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from operator import itemgetter
+from collections.abc import Awaitable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.careful_claims import CarefulClaims
-from pgcron_ha.engine.claim_paths import ClaimPaths
-from pgcron_ha.engine.counting import count_waits
+from pgcron_ha.engine.claim_paths import AGEING_EVERY, ClaimPaths
 from pgcron_ha.engine.heads import Heads
+from pgcron_ha.engine.intake import Intake
 from pgcron_ha.engine.limited_claims import LimitedClaims
 from pgcron_ha.engine.pace import Pace
 from pgcron_ha.engine.probes import Probes
@@ -29,9 +28,6 @@ from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import RunsParked
 from pgcron_ha.telemetry.log import emit
-
-if TYPE_CHECKING:
-    from uuid import UUID
 
 CLAIM_BATCH: Final = 500
 """Rows of one claim: beyond this a statement's own time outweighs what is saved."""
@@ -48,7 +44,6 @@ _CAREFUL_SECONDS: Final = 0.25
 _CAREFUL_TURNS: Final = 4
 """Of so many claims in a row for runs that need care, one lets the others have a turn."""
 
-_URGENCY: Final = itemgetter("priority", "due", "id")
 _SHORTEST_SLEEP: Final = 0.001
 
 _BREATH_SECONDS: Final = 0.002
@@ -66,10 +61,6 @@ FULL_CLAIMS_OF_A_BUSY_NODE: Final = 3
 notify it.
 """
 
-_AGEING_EVERY: Final = 16
-"""One of so many claims takes the oldest due first, so that a low priority can't starve."""
-
-_STALLED: Final = "those that execute here last too long"
 _BROKEN: Final = "the breaker of their handler is open"
 
 _Answer = TypeVar("_Answer")
@@ -89,9 +80,11 @@ class Dispatcher(Service):
         handlers: Sequence[str],
         poll_interval: float,
         prefetch: int,
+        weights: Mapping[str, int] | None = None,
     ) -> None:
         """`handlers` are full names, looked at anew by each claim; `poll_interval` in seconds;
-        `prefetch` bounds what is claimed ahead of a slot.
+        `prefetch` bounds what is claimed ahead of a slot; `weights` are those of handlers that
+        take several.
         """
         super().__init__(poll_interval)
         self._link = link
@@ -102,12 +95,13 @@ class Dispatcher(Service):
         self._has_broken = False
         self._paths = ClaimPaths(queues)
         self._pace = Pace(prefetch)
-        self._careful = CarefulClaims(link, session, handlers, self._paths.all())
+        self._intake = Intake(link, session, runner, self._pace, weights or {})
+        self._careful = CarefulClaims(link, session, handlers, self._paths)
         self._limited = LimitedClaims(link, session, handlers, queues, poll_interval)
         self._careful_turns = 0
         self._waits_for_slot = False
         self._heads = Heads(link, queues)
-        self._decided_at = self._progress_at = float("-inf")
+        self._decided_at = float("-inf")
         self._idle_interval = poll_interval
         self._is_idle = False
         self._is_woken = False
@@ -128,9 +122,12 @@ class Dispatcher(Service):
         """These runs ended here: the pace follows, and there may be room for more."""
         now = monotonic()
         self._pace.count(len(ended), now)
-        self._progress_at = now
+        self._intake.progress_at = now
         self._may_have_retries |= any(type(outcome) is not Succeeded for _, outcome, _ in ended)
-        if self._heads.due_at <= now and self._has_room():
+        if self._awaited() and self._unused() >= self._awaited():
+            self._limited.wake()
+            self.wake()
+        elif self._heads.due_at <= now and self._has_room():
             self.wake()
 
     def settled(self) -> None:
@@ -171,10 +168,10 @@ class Dispatcher(Service):
         """One claim, or a look at what is due next."""
         if not self._session.may_claim():
             if self._session.is_cordoned and self._runner.waiting:
-                await self._give_back("this node is cordoned")
+                await self._intake.give_back("this node is cordoned")
             return self.interval
-        if self._runner.waiting and monotonic() - self._progress_at > STALL_SECONDS:
-            await self._give_back()
+        if self._runner.waiting and monotonic() - self._intake.progress_at > STALL_SECONDS:
+            await self._intake.give_back()
         if self._has_broken:
             self._has_broken = False
             waiting = self._runner.take_waiting(self._handlers)
@@ -186,7 +183,7 @@ class Dispatcher(Service):
         is_woken, self._is_woken = self._is_woken, False
         if self.probes.is_asked and self._free():
             incarnation = self._session.incarnation
-            await self._take(await self._settle(self.probes.claim()), incarnation)
+            await self._intake.take_probe(await self._settle(self.probes.claim()), incarnation)
         if is_woken and self._is_idle:
             self._limited.wake()
         if self._is_idle:
@@ -216,8 +213,15 @@ class Dispatcher(Service):
                 return 0
         return await self._look_ahead()
 
-    def _free(self) -> int:
+    def _unused(self) -> int:
         return max(0, self._runner.free_slots - self._runner.waiting)
+
+    def _awaited(self) -> int:
+        """How many slots a waiting run needs for which this node keeps all that get free."""
+        return self._limited.awaits if self._heads.limited_wait else 0
+
+    def _free(self) -> int:
+        return 0 if self._awaited() else self._unused()
 
     def _ahead(self) -> int:
         """Runs to hold beyond the slots. None while some may only have a free slot, so that slots
@@ -230,6 +234,8 @@ class Dispatcher(Service):
         return self._pace.ahead
 
     def _wanted(self) -> int:
+        if self._awaited():
+            return 0
         return max(0, self._runner.free_slots + self._ahead() - self._runner.waiting)
 
     def _has_room(self) -> bool:
@@ -239,7 +245,7 @@ class Dispatcher(Service):
     async def _claim(self, limit: int) -> int:
         """How many runs were claimed; when it is the limit, there is probably more."""
         self._claims_begun += 1
-        if self._claims_begun % _AGEING_EVERY == 0:
+        if self._claims_begun % AGEING_EVERY == 0:
             self._paths.prefer(await self._heads.due_paths_by_age())
         paths = self._paths.in_order(monotonic())
         incarnation = self._session.incarnation
@@ -254,38 +260,12 @@ class Dispatcher(Service):
             )
         )
         COUNTERS.claimed(len(rows), limit, self._answered_after)
-        rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
-        await self._take(rows, incarnation, may_outlive=True)
+        await self._intake.take(rows, incarnation, may_outlive=True)
         self._paths.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
         if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:
             await self._say_idle(False)
         return len(rows)
-
-    async def _take(
-        self, rows: list[Row], incarnation: UUID | None, may_outlive: bool = False
-    ) -> None:
-        """Into the runner; back to the database when this node was told to stop, or endangered,
-        in the meantime. What an earlier incarnation has claimed is never begun: others may have it.
-        """
-        if self._session.may_claim() and self._session.incarnation == incarnation:
-            if rows and not self._runner.waiting:
-                self._progress_at = monotonic()
-                if not self._runner.executing:
-                    self._pace.begin(self._progress_at)
-            count_waits(rows)
-            self._runner.accept(rows, may_outlive)
-        elif rows and self._session.incarnation is not None:
-            await self._link.rows(
-                "release_runs",
-                run_ids=[row["id"] for row in rows],
-                tokens=[row["token"] for row in rows],
-            )
-
-    async def _give_back(self, why: str = _STALLED) -> None:
-        """What was claimed ahead: others may have time for it."""
-        self._pace.stall(monotonic())
-        await give_back(self._link, self._runner, self._runner.take_waiting(), why)
 
     async def _look_ahead(self) -> float:
         due = [row for row in await self._heads.look() if row["is_due"]]
@@ -320,16 +300,19 @@ class Dispatcher(Service):
 
     async def _claim_limited(self) -> int:
         """How many runs with limits were claimed or skipped."""
-        room = min(self._wanted(), CLAIM_BATCH)
-        free = min(self._free(), room)
+        awaited = self._awaited()
+        room = min(self._unused() if awaited else self._wanted(), CLAIM_BATCH)
+        free = min(self._unused(), room)
         incarnation = self._session.incarnation
         found = await self._settle(self._limited.claim(free, room - free))
         COUNTERS.claimed(len(found.claimed), room, self._answered_after)
         COUNTERS.occurrences["skipped"] += found.skipped
-        await self._take(sorted(found.claimed, key=_URGENCY), incarnation)
+        if found.parked:
+            emit(RunsParked(found.parked))
+        await self._intake.take(found.claimed, incarnation, may_be_heavy=True)
         if free and not found.claimed:
             await self._limited.park()
-        return len(found.claimed) + found.skipped
+        return len(found.claimed) + found.skipped + found.parked
 
     async def _claim_with_care(self) -> float | None:
         """Gives runs that need care their turn; returns how long to wait when they wait for room.
@@ -353,21 +336,23 @@ class Dispatcher(Service):
     async def _decide_with_care(self) -> int:
         """How many runs were claimed or skipped."""
         self._decided_at = monotonic()
+        is_aged = self._careful.is_turn_of_the_oldest()
+        oldest = await self._heads.due_paths_by_age() if is_aged else []
         claimed = 0
         if self._heads.once_due_at <= self._decided_at and self._free():
             incarnation = self._session.incarnation
-            rows = await self._settle(self._careful.claim_once(self._free()))
+            rows = await self._settle(self._careful.claim_once(self._free(), oldest))
             claimed = len(rows)
             COUNTERS.claimed(claimed, self._free(), self._answered_after)
-            await self._take(sorted(rows, key=_URGENCY), incarnation, may_outlive=True)
+            await self._intake.take(rows, incarnation, may_outlive=True)
         free = self._free()
         ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
         incarnation = self._session.incarnation
-        decided = await self._settle(self._careful.decide_lanes(free, ahead))
+        decided = await self._settle(self._careful.decide_lanes(free, ahead, oldest))
         COUNTERS.claimed(len(decided.claimed), free + ahead, self._answered_after)
         COUNTERS.occurrences["skipped"] += decided.skipped
         self._waits_for_slot = decided.waits_for_slot
-        await self._take(sorted(decided.claimed, key=_URGENCY), incarnation)
+        await self._intake.take(decided.claimed, incarnation)
         return claimed + len(decided.claimed) + decided.skipped
 
     async def _settle(self, claiming: Awaitable[_Answer]) -> _Answer:

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.claim_paths import AGEING_EVERY
 from pgcron_ha.engine.session import Session
 from pgcron_ha.telemetry.events import RunsParked
 from pgcron_ha.telemetry.log import emit
@@ -33,10 +34,13 @@ _NEVER: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """What one round came to: `claimed` rows, and how many runs were `skipped`."""
+    """What one round came to: `claimed` rows, and how many runs were `skipped`, or `parked` since
+    nobody offers their handler.
+    """
 
     claimed: list[Row]
     skipped: int
+    parked: int
 
 
 class LimitedClaims:
@@ -62,6 +66,9 @@ class LimitedClaims:
         self._yields = False
         self.waits_for_slot = False
         """Whether a run that may start only once waits for a free slot."""
+        self.awaits = 0
+        """How many slots a run needs that waits for this node to have them; 0: none does."""
+        self._rounds = 0
         self.look_at = _AT_ONCE
         """When another look is worth it (`time.monotonic`)."""
 
@@ -90,8 +97,9 @@ class LimitedClaims:
 
     async def claim(self, free: int, ahead: int) -> Limited:
         """One round for so many free slots and so many runs beyond them; without room it still
-        skips what must be skipped.
+        skips what must be skipped. Now and then what is due longest goes first.
         """
+        self._rounds += 1
         verdicts = await self._link.rows(
             "claim_limited",
             incarnation=self._session.incarnation,
@@ -101,15 +109,20 @@ class LimitedClaims:
             free=free,
             ahead=ahead,
             look=free + ahead + _LOOK_BEYOND,
+            aged=self._rounds % AGEING_EVERY == 0,
         )
         claimed = [row for row in verdicts if row["verdict"] == "claim"]
         skipped = sum(1 for row in verdicts if row["verdict"] == "skip")
+        parked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "parked")
+        self.awaits = max(
+            (row["weight"] for row in verdicts if row["verdict"] == "await"), default=0
+        )
         self._mine.update(row["id"] for row in claimed)
         self.waits_for_slot = any(row["verdict"] == "wait" for row in verdicts)
         self._yields = 0 < free + ahead <= len(claimed)
         self._lap_found |= bool(claimed)
         self._plan(verdicts, is_full=self._yields)
-        return Limited(claimed, skipped)
+        return Limited(claimed, skipped, parked)
 
     async def park(self) -> None:
         """Puts aside runs that require labels and that no living node may take."""

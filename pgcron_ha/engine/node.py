@@ -19,6 +19,7 @@ from pgcron_ha.db.revision import require_revision
 from pgcron_ha.engine.breakers import Breakers
 from pgcron_ha.engine.completer import Completer
 from pgcron_ha.engine.declared_breakers import declared_breakers
+from pgcron_ha.engine.declared_weights import declared_weights
 from pgcron_ha.engine.dispatcher import Dispatcher
 from pgcron_ha.engine.farewell import EXIT_DEAF, Farewell
 from pgcron_ha.engine.home import Home
@@ -160,6 +161,7 @@ class Node:
             offered,
             node.poll_interval,
             node.prefetch,
+            declared_weights(self.settings, self._apps),
         )
         self._breakers = Breakers(
             self._links["upkeep"],

@@ -60,6 +60,8 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._executors: Mapping[str, Executor] = {}
         self._waiting: dict[str, deque[Context]] = {}
+        self._heavy: deque[tuple[Context, int]] = deque()  # wait for several slots each
+        self._surplus: dict[Context, int] = {}  # slots of executing ones beyond the first
         self._executing = 0
         self._lock = threading.Lock()
         self._held: dict[int, Context] = {}
@@ -84,18 +86,19 @@ class Runner:
 
     @property
     def free_slots(self) -> int:
-        """Slots without a run, not counting those that waiting runs will take."""
+        """Slots that no run has, not counting those that waiting runs will take."""
         return self.slots - self._executing
 
     @property
     def executing(self) -> int:
-        """Runs whose handler has been given to an executor and has not stopped."""
+        """Slots of runs whose handler has been given to an executor and has not stopped."""
         return self._executing
 
     @property
     def waiting(self) -> int:
-        """Claimed runs that wait for a slot."""
-        return sum(map(len, self._waiting.values()))
+        """Slots that claimed runs wait for."""
+        light = sum(map(len, self._waiting.values()))
+        return light + sum([weight for _, weight in self._heavy]) if self._heavy else light
 
     @property
     def still_running(self) -> int:
@@ -121,9 +124,15 @@ class Runner:
         """Every held run, as it stands; those whose end is not acknowledged are among them."""
         return list(self._held.values())
 
-    def accept(self, rows: Sequence[Row], may_outlive: bool = False) -> None:
+    def accept(
+        self,
+        rows: Sequence[Row],
+        may_outlive: bool = False,
+        weights: Mapping[int, int] | None = None,
+    ) -> None:
         """Takes claimed rows and starts what has a slot. `may_outlive`: they hold no lane, so a
-        handler that may go on without a lease does nobody wrong.
+        handler that may go on without a lease does nobody wrong. `weights` names the runs that
+        take several slots: one that waits for them keeps what came after it from taking any.
         """
         now = boottime()
         for row in rows:
@@ -133,11 +142,23 @@ class Runner:
             self._held[context.run_id] = context
             self._since[context.run_id] = now
             self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
-            self._waiting[context.handler.partition(":")[0]].append(context)
+            if weights and context.run_id in weights:
+                self._heavy.append((context, weights[context.run_id]))
+            else:
+                self._waiting[context.handler.partition(":")[0]].append(context)
         self.start_waiting()
 
     def start_waiting(self) -> None:
         """Gives waiting runs to their executors as far as there are slots."""
+        while self._heavy:
+            context, weight = self._heavy[0]
+            with self._lock:
+                if self.slots - self._executing < weight:
+                    return
+                self._executing += weight
+                self._surplus[context] = weight - 1
+            self._heavy.popleft()
+            self._executor(context).start([context])
         for kind, queue in self._waiting.items():
             with self._lock:
                 count = min(self.slots - self._executing, len(queue))
@@ -150,7 +171,8 @@ class Runner:
         """Takes back what has not begun; the caller gives it back to the database. Runs of the
         handlers `but` go on waiting.
         """
-        taken: list[Context] = []
+        taken = [context for context, _ in self._heavy if context.handler not in but]
+        self._heavy = deque(heavy for heavy in self._heavy if heavy[0].handler in but)
         for queue in self._waiting.values():
             while queue:
                 try:
@@ -185,7 +207,7 @@ class Runner:
             return
         self._stopped_at[run] = monotonic()
         try:
-            self._waiting[context.handler.partition(":")[0]].remove(context)
+            self._remove_waiting(context)
         except ValueError:  # it is with its executor
             self._executor(context).stop(context, reason)
         else:
@@ -207,6 +229,7 @@ class Runner:
         goes on without a lease is spared if `spares_finishing`. Thread-safe.
         """
         waiting = {context for queue in self._waiting.values() for context in tuple(queue)}
+        waiting.update(context for context, _ in tuple(self._heavy))
         for context in list(self._held.values()):
             goes_on = context.outlives_lease and context.started_monotonic is not None
             if context not in waiting and not (spares_finishing and goes_on):
@@ -245,6 +268,10 @@ class Runner:
         """The handler has really stopped."""
         self._ending.add(context)
         self._ended.append((context, outcome, monotonic()))
+        if self._surplus and (surplus := self._surplus.pop(context, 0)):
+            with self._lock:
+                self._executing -= surplus
+            self._look_at_heavy()
         if not self._is_collecting:
             self._is_collecting = True
             try:
@@ -258,13 +285,15 @@ class Runner:
         """
 
         def feed() -> Context | None:
-            if self._may_start():
+            if not self._heavy and self._may_start():
                 try:
                     return self._waiting[kind].popleft()
                 except IndexError:
                     pass
             with self._lock:
                 self._executing -= 1
+            if self._heavy:
+                self._look_at_heavy()
             return None
 
         return feed
@@ -280,6 +309,21 @@ class Runner:
             batch += self._drain()  # what came before the line above was seen woke nobody
         if batch:
             self._collect(batch)
+
+    def _look_at_heavy(self) -> None:
+        """Slots got free that no feed gives on."""
+        try:
+            self._loop.call_soon_threadsafe(self.start_waiting)
+        except RuntimeError:
+            pass  # the loop is closed
+
+    def _remove_waiting(self, context: Context) -> None:
+        """Raises ValueError for one that is with its executor."""
+        for heavy in tuple(self._heavy):
+            if heavy[0] is context:
+                self._heavy.remove(heavy)
+                return
+        self._waiting[context.handler.partition(":")[0]].remove(context)
 
     def _drain(self) -> list[Ended]:
         ended = self._ended

@@ -19,7 +19,8 @@ from pgcron_ha.executors.parameters import Parameters
 
 class PythonHandler:
     """``name`` without ``py:``, the function, whether it is a coroutine function, and what it says
-    of a process of its own. ``on_loop`` and ``in_thread`` tell where a node executes it.
+    of a process of its own; ``weight`` is how many slots of a node it takes. ``on_loop`` and
+    ``in_thread`` tell where a node executes it.
 
     The function's first positional parameter gets the `Context` if it is named ``ctx`` or
     ``context`` or annotated as Context; the keys of args are keyword arguments, judged and
@@ -37,6 +38,7 @@ class PythonHandler:
         "on_lease_loss",
         "on_loop",
         "takes_context",
+        "weight",
     )
 
     def __init__(
@@ -45,12 +47,14 @@ class PythonHandler:
         function: Callable[..., Any],
         is_async: bool | None = None,
         isolation: Isolation | None = None,
+        weight: int = 1,
     ) -> None:
         self.name = name.removeprefix("py:")
         self.function = function
         self.is_async = _is_async(function) if is_async is None else is_async
         self.isolation = isolation
         self.on_lease_loss: LeaseLoss = STOP
+        self.weight = weight
         self.on_loop = self.is_async and isolation is None
         self.in_thread = not self.is_async and isolation is None
         self._parameters = Parameters(self.full_name, function)

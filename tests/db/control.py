@@ -49,6 +49,7 @@ async def join(
     lease_ttl: float = 60,
     labels: dict[str, str] | None = None,
     name: str | None = None,
+    slots: int = 16,
 ) -> Node:
     """A node with a living lease."""
     node = Node(uuid.uuid4(), handlers, queues)
@@ -62,7 +63,7 @@ async def join(
         version="0",
         home=None,
         lease_ttl=lease_ttl,
-        slots=16,
+        slots=slots,
         queues=queues,
         labels=json.dumps(labels or {}),
     )
@@ -140,6 +141,7 @@ async def claim_limited(
     ahead: int = 0,
     beyond: str = "",
     look: int = 20,
+    aged: bool = False,
 ) -> list[Row]:
     """One round over lanes by key and limited queues: the verdicts `claim` and `skip`."""
     rows = await call(
@@ -152,8 +154,9 @@ async def claim_limited(
         free=free,
         ahead=ahead,
         look=look,
+        aged=aged,
     )
-    return [row for row in rows if row["verdict"] != "walked"]
+    return [row for row in rows if row["verdict"] not in ("walked", "parked")]
 
 
 async def finish(connection: Connection, runs: Sequence[Row]) -> list[int]:

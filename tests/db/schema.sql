@@ -152,6 +152,7 @@ CREATE TABLE pgcron.run (
     unique_key text COLLATE pg_catalog."C",
     unique_scope text,
     requires text[] COLLATE pg_catalog."C",
+    weight integer,
     owner uuid,
     token uuid,
     fence bigint,
@@ -187,6 +188,8 @@ COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one ke
 COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: waiting, and given back.';
 
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
+
+COMMENT ON COLUMN pgcron.run.weight IS 'So many of its node''s slots the run takes; NULL is one. What takes more waits in a lane: *weight 4 if it has none of its own.';
 
 COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
 
@@ -261,6 +264,17 @@ CREATE FUNCTION pgcron.channel() RETURNS text
 
 COMMENT ON FUNCTION pgcron.channel() IS 'The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.';
 
+CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[], OUT id bigint, OUT weight integer) RETURNS record
+    LANGUAGE sql
+    AS $$
+  UPDATE pgcron.node mine SET awaits = chosen.id
+    FROM (SELECT r.id, r.weight FROM unnest(choose_awaited.heavy) WITH ORDINALITY given(id, place) JOIN pgcron.run r ON r.id = given.id
+           WHERE r.due_at <= now() - interval '2 seconds' AND r.weight <= (SELECT n.slots FROM pgcron.node n WHERE n.incarnation = choose_awaited.incarnation)
+             AND NOT EXISTS (SELECT FROM pgcron.node other WHERE other.awaits = r.id AND other.state = 'alive' AND other.lease_until > now())
+           ORDER BY given.place LIMIT 1) chosen
+   WHERE mine.incarnation = choose_awaited.incarnation AND mine.state = 'alive'
+  RETURNING chosen.id, chosen.weight $$;
+
 CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[], actor text) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
@@ -319,7 +333,7 @@ BEGIN
     SELECT array_agg(ranked.id) FILTER (WHERE ranked.place <= claim_lanes.free OR ranked.delivery = 'at_least_once'),
            array_agg(ranked.id) FILTER (WHERE ranked.place > claim_lanes.free AND ranked.delivery <> 'at_least_once')
       INTO chosen, left_waiting FROM (
-        SELECT head.id, head.delivery, row_number() OVER (ORDER BY head.priority, head.due_at, head.id) AS place
+        SELECT head.id, head.delivery, row_number() OVER (ORDER BY array_position(claim_lanes.priorities, head.priority), head.due_at, head.id) AS place
           FROM unnest(lanes) AS lane(schedule_id)
          CROSS JOIN LATERAL (
            SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
@@ -362,7 +376,7 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, look integer) IS 'Decides due runs of schedules with overlap skip: claims up to free + ahead of them (ahead: none that may start only once), skips what finds its lane held.';
 
-CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, lane text)
+CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer, aged boolean DEFAULT false) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, lane text, weight integer)
     LANGUAGE plpgsql ROWS 100
     AS $$
 #variable_conflict use_column
@@ -386,9 +400,28 @@ DECLARE
   labels text[] := (SELECT pgcron.label_words(n.labels) FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation);
   placed_queues text[] := '{}';
   placed record;
+  too_heavy bigint[];
+  keeps_for bigint;
+  kept record;
+  open_queues text[] := claim_limited.queues;
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
-  limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(claim_limited.queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
+  SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
+  IF keeps_for IS NOT NULL THEN
+    SELECT r.queue, r.lane, r.priority, r.weight INTO kept FROM pgcron.run r
+     WHERE r.id = keeps_for AND r.state = 'ready' AND r.hold IS NULL AND r.weight > 1 AND r.due_at <= now() AND r.queue = ANY(claim_limited.queues);
+    UPDATE pgcron.node n SET awaits = NULL WHERE n.incarnation = claim_limited.incarnation AND (kept.weight IS NULL OR kept.weight <= claim_limited.free);
+    IF kept.weight > claim_limited.free THEN
+      verdict := 'await'; id := keeps_for; weight := kept.weight;
+      RETURN NEXT;
+      RETURN;
+    ELSIF kept.weight IS NULL THEN
+      keeps_for := NULL;
+    ELSE
+      open_queues := ARRAY[kept.queue];
+    END IF;
+  END IF;
+  limited := ARRAY(SELECT q.name FROM pgcron.queue q WHERE q.name = ANY(open_queues) AND NOT q.is_plain AND q.paused_at IS NULL ORDER BY q.name);
   limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
   IF limited <> '{}' THEN
     rooms := ARRAY(
@@ -407,7 +440,11 @@ BEGIN
   END IF;
 
   FOR asked IN SELECT a.queue, a.beyond FROM unnest(claim_limited.queues, claim_limited.beyond) a(queue, beyond)
-                WHERE a.queue = ANY(limited) OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain) LOOP
+                WHERE a.queue = ANY(open_queues) AND (a.queue = ANY(limited) OR NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = a.queue AND NOT q.is_plain)) LOOP
+    IF keeps_for IS NOT NULL THEN
+      pair_queues := ARRAY[kept.queue]; pair_lanes := ARRAY[kept.lane]; pair_priorities := ARRAY[kept.priority]; pair_rooms := ARRAY[room];
+      CONTINUE;
+    END IF;
     SELECT * INTO walked FROM pgcron.walk_lanes(asked.queue, asked.beyond, claim_limited.look);
     SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due, min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
       INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
@@ -436,10 +473,12 @@ BEGIN
 
   granted_at := clock_timestamp();
   IF room > 0 THEN
-    SELECT array_agg(picked.id) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
-           array_agg(picked.slot) FILTER (WHERE picked.position <= claim_limited.free OR picked.delivery = 'at_least_once'),
-           array_agg(picked.id) FILTER (WHERE picked.position > claim_limited.free AND picked.delivery <> 'at_least_once')
-      INTO chosen, slots, left_waiting FROM (
+    SELECT array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
+           array_agg(picked.slot) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
+           array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND picked.position > claim_limited.free AND picked.position <= room
+                                        AND (picked.delivery <> 'at_least_once' OR picked.weight > 1)),
+           array_agg(picked.id) FILTER (WHERE picked.is_too_heavy)
+      INTO chosen, slots, left_waiting, too_heavy FROM (
       WITH held AS MATERIALIZED (
         SELECT l.lane, l.slots, h.runs, quota.starts AS quota, CASE WHEN h.runs > 0 THEN
                  ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
@@ -447,28 +486,28 @@ BEGIN
          CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.lane_slot) AS taken FROM pgcron.run r WHERE r.lane = l.lane AND r.lane_slot IS NOT NULL) h
           LEFT JOIN LATERAL (SELECT w.room AS starts FROM pgcron.rate_room('lane', l.lane, l.rate, l.per, granted_at) w WHERE l.rate IS NOT NULL) quota ON true),
       head AS MATERIALIZED (
-        SELECT d.*, l.slots, l.runs, l.quota, l.open
+        SELECT d.*, CASE WHEN claim_limited.aged THEN 0 ELSE d.priority END AS level, d.weight > greatest(claim_limited.free, 1) AS is_too_heavy, l.slots, l.runs, l.quota, l.open
           FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room, labels, placed_queues) d
           LEFT JOIN held l ON l.lane = d.lane
-         WHERE (d.lane IS NULL OR l.lane IS NOT NULL)
+         WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
            AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR
                 (SELECT o.id FROM pgcron.run o WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL LIMIT 1) IS NULL)))
            AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation AND n.state = 'alive' AND n.lease_until > now())
            AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)),
       single AS (
-        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id ORDER BY h.overlap_slot NULLS LAST, h.priority, h.due_at, h.id) AS of_schedule FROM head h),
+        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id ORDER BY h.overlap_slot NULLS LAST, h.level, h.due_at, h.id) AS of_schedule FROM head h),
       laned AS (
-        SELECT s.*, row_number() OVER (PARTITION BY s.lane ORDER BY s.priority, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
+        SELECT s.*, row_number() OVER (PARTITION BY s.lane, CASE WHEN s.lane IS NULL THEN s.queue END, s.is_too_heavy ORDER BY s.level, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
       fair AS (
-        SELECT l.*, CASE WHEN l.lane IS NULL THEN 0 ELSE l.runs + l.place END AS turn FROM laned l
+        SELECT l.*, CASE WHEN claim_limited.aged THEN 0 ELSE coalesce(l.runs, 0) + l.place END AS turn FROM laned l
          WHERE l.lane IS NULL OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
       queued AS (
-        SELECT f.*, row_number() OVER (PARTITION BY f.queue ORDER BY f.priority, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
-      SELECT q.id, q.delivery, row_number() OVER (ORDER BY q.priority, q.turn, q.due_at, q.id) AS position,
+        SELECT f.*, row_number() OVER (PARTITION BY f.queue, f.is_too_heavy ORDER BY f.level, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
+      SELECT q.id, q.delivery, q.weight, q.is_too_heavy, sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS position,
              CASE WHEN q.lane IS NOT NULL THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int AS slot
         FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
        WHERE most.queue IS NULL OR q.of_queue <= most.runs
-       ORDER BY position LIMIT room) picked;
+       ORDER BY position) picked;
     RETURN QUERY
       UPDATE pgcron.run r
          SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
@@ -481,7 +520,7 @@ BEGIN
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
-                date_part('epoch', r.due_at), r.lane;
+                date_part('epoch', r.due_at), r.lane, coalesce(r.weight, 1);
     FOR asked IN
       SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts FROM pgcron.lane_slots(lanes) l
         JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
@@ -505,16 +544,28 @@ BEGIN
     END IF;
     RETURN QUERY
       SELECT 'skip', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(skipped) s(id);
+             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int FROM unnest(skipped) s(id);
   END IF;
   RETURN QUERY
     SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text FROM unnest(left_waiting) s(id);
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int FROM unnest(left_waiting) s(id);
+  IF too_heavy <> '{}' AND keeps_for IS NULL THEN
+    SELECT a.id, a.weight INTO kept FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
+    IF kept.id IS NOT NULL THEN
+      verdict := 'await'; id := kept.id; weight := kept.weight; queue := NULL; lane := NULL; due := NULL;
+      RETURN NEXT;
+    END IF;
+  END IF;
+  IF room > coalesce(cardinality(chosen), 0) AND pair_lanes <> '{}' AND keeps_for IS NULL THEN
+    verdict := 'parked'; id := NULL; weight := NULL; queue := NULL; lane := NULL;
+    due := pgcron.park_lanes(pair_queues, pair_lanes, pair_priorities, claim_limited.handlers);
+    IF due > 0 THEN RETURN NEXT; END IF;
+  END IF;
 END $$;
 
-COMMENT ON FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer) IS 'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require labels that the node has, never more than their lane has slots or their queue may run.';
+COMMENT ON FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer, aged boolean) IS 'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require labels that the node has, never more than their lane has slots or their queue may run.';
 
-CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[]) RETURNS TABLE(breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision)
+CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[]) RETURNS TABLE(breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, weight integer)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -543,7 +594,7 @@ BEGIN
       UPDATE pgcron.run r SET hold = NULL WHERE r.id = candidate.id;
       IF candidate.lane IS NOT NULL OR candidate.requires IS NOT NULL OR EXISTS (SELECT FROM pgcron.queue q WHERE q.name = candidate.queue AND NOT q.is_plain) THEN
         SELECT c.id INTO claimed FROM pgcron.claim_limited(claim_probe.incarnation, ARRAY[candidate.queue], ARRAY[coalesce(left(candidate.lane, -1), '')],
-                                                           ARRAY[candidate.handler], 1, 0, 1000) c WHERE c.verdict = 'claim';
+                                                           ARRAY[candidate.handler], coalesce(candidate.weight, 1), 0, 1000) c WHERE c.verdict = 'claim';
       ELSIF candidate.overlap IS NOT NULL THEN
         SELECT c.id INTO claimed FROM pgcron.claim_lanes(claim_probe.incarnation, ARRAY[candidate.queue], ARRAY[candidate.priority], ARRAY[candidate.handler],
                                                          1, 0, 1000) c WHERE c.verdict = 'claim';
@@ -558,7 +609,8 @@ BEGIN
     UPDATE pgcron.breaker b SET state = 'half_open', probe_run = r.id, probe_fence = r.fence FROM pgcron.run r WHERE b.name = probed.name AND r.id = claimed;
     RETURN QUERY
       SELECT probed.name, r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END), r.queue,
-             r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at)
+             r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
+             coalesce(r.weight, 1)
         FROM pgcron.run r WHERE r.id = claimed;
     RETURN;
   END LOOP;
@@ -924,28 +976,28 @@ CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text
     AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
-    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, max_attempts,
+    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery, max_attempts,
                                     timeout, retry_base, retry_cap, retry, time_limits, attempts, error_class, error, fingerprint)
-    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.priority, ending.handler,
+    VALUES (ending.id, ending.uuid, end_run.outcome, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.queue, ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority, ending.handler,
             ending.args, ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout, ending.retry_base, ending.retry_cap, ending.retry,
             ending.time_limits, ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
     ON CONFLICT DO NOTHING;
   END IF;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery, outcome,
                                 attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
                                 result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
             end_run.result, coalesce(end_run.finished_at, now()));
   EXCEPTION WHEN check_violation THEN      -- no partition for this instant: a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args, delivery, outcome,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery, outcome,
                                 attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node, fence, cancel_reason, error,
                                 result, finished_at)
     VALUES (ending.id, ending.uuid, ending.origin, ending.schedule_id, ending.schedule, ending.scheduled_for, ending.nominal_for, ending.parent_run, ending.queue,
-            ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
+            ending.lane, ending.unique_key, ending.unique_scope, ending.requires, ending.weight, ending.priority, ending.handler, ending.args, ending.delivery, end_run.outcome, ending.attempt, ending.max_attempts,
             nullif(ending.timeout, '1 hour'), nullif(ending.retry_base, '2 seconds'), nullif(ending.retry_cap, '1 hour'), ending.retry, ending.snoozes, ending.time_limits, ending.due_at, ending.created_at,
             ending.created_by, ending.claimed_at, ending.started_at, ending.owner, node_name, ending.fence, ending.cancel_reason, end_run.error,
             end_run.result, coalesce(end_run.finished_at, now()));
@@ -967,16 +1019,16 @@ BEGIN
     FROM pgcron.run r
    WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for;
   BEGIN
-    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args,
+    INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args,
                                 delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.priority, r.handler, r.args,
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   EXCEPTION WHEN check_violation THEN      -- no partition for now(): a run must be able to end all the same
-    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, priority, handler, args,
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args,
                                          delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, error)
-    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.priority, r.handler, r.args,
+    SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.lane, r.unique_key, r.unique_scope, r.requires, r.weight, r.priority, r.handler, r.args,
            r.delivery, end_waiting_runs.outcome, r.attempt, r.max_attempts,
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
@@ -1001,6 +1053,7 @@ CREATE TABLE pgcron.history (
     unique_key text,
     unique_scope text,
     requires text[],
+    weight integer,
     priority smallint NOT NULL,
     handler text NOT NULL,
     args jsonb NOT NULL,
@@ -1049,7 +1102,7 @@ BEGIN
   RETURN ended;
 END $$;
 
-CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], unique_key text DEFAULT NULL::text, unique_scope text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, on_conflict text DEFAULT NULL::text, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_within interval DEFAULT NULL::interval, give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], unique_key text DEFAULT NULL::text, unique_scope text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, on_conflict text DEFAULT NULL::text, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_within interval DEFAULT NULL::interval, give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1063,7 +1116,7 @@ BEGIN
       PERFORM pgcron.refuse_unique('idempotency_key is given with unique_key', 'Each says which run a second call gets: an idempotency key the run it named, whatever became of it; a unique key the one that has it now.');
     END IF;
     RETURN pgcron.enqueue_unique(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, actor, lane, requires,
-                                 unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after, silence_timeout);
+                                 unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after, silence_timeout, weight);
   END IF;
   IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
     limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
@@ -1080,19 +1133,19 @@ BEGIN
     IF known_id IS NULL THEN      -- a living key; only a new statement can see one that was inserted meanwhile
       RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits)
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
     VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'), expires, limits);
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), pgcron.lane_of(lane, weight), nullif(requires, '{}'), expires, limits, nullif(weight, 1));
   ELSE
-    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits)
+    INSERT INTO pgcron.run (handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
     VALUES (coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5), coalesce(due_at, now()),
-            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), lane, nullif(requires, '{}'), expires, limits)
+            coalesce(timeout, '1 hour'), max_attempts, coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user), pgcron.lane_of(lane, weight), nullif(requires, '{}'), expires, limits, nullif(weight, 1))
     RETURNING id INTO new_id;
   END IF;
   RETURN new_id;
 END $$;
 
-COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval) IS 'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it.';
+COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval, weight integer) IS 'Enqueues one run in the caller''s transaction; returns its id. Of the runs of one lane no more execute at once than pgcron.set_lane says; only nodes with all labels that it requires take it; a run takes weight (1) of a node''s slots.';
 
 CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL::text) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -1104,16 +1157,16 @@ DECLARE
 BEGIN
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq') FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor) ELSE new_ids END;
-  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits)
+  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, expire_at, time_limits, weight)
   SELECT wish.new_id, coalesce(wish.handler, ''), coalesce(wish.args, '{}'), coalesce(wish.queue, 'default'), coalesce(wish.priority, 5),
          coalesce(wish.due_at, now()), coalesce(wish.timeout, '1 hour'), wish.max_attempts, coalesce(wish.delivery, 'at_least_once'),
-         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), wish.lane, nullif(wish.requires, '{}'),
+         nullif(wish.retry, 'null'), coalesce(enqueue_many.actor, session_user), pgcron.lane_of(wish.lane, wish.weight), nullif(wish.requires, '{}'),
          CASE WHEN num_nonnulls(wish.start_within, wish.give_up_after) > 0 THEN
            pgcron.expire_at(wish.start_within, pgcron.time_limits(wish.give_up_after, NULL, coalesce(wish.due_at, now())), coalesce(wish.due_at, now())) END,
-         CASE WHEN num_nonnulls(wish.give_up_after, wish.silence_timeout) > 0 THEN pgcron.time_limits(wish.give_up_after, wish.silence_timeout, coalesce(wish.due_at, now())) END
+         CASE WHEN num_nonnulls(wish.give_up_after, wish.silence_timeout) > 0 THEN pgcron.time_limits(wish.give_up_after, wish.silence_timeout, coalesce(wish.due_at, now())) END, nullif(wish.weight, 1)
     FROM ROWS FROM (jsonb_to_recordset(runs) AS (handler text, args jsonb, queue text, priority int, due_at timestamptz, timeout interval, max_attempts int,
-                                                 delivery text, retry jsonb, lane text, requires text[], start_within interval, give_up_after interval, silence_timeout interval), unnest(new_ids), unnest(ids))
-         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, requires, start_within, give_up_after, silence_timeout, new_id, id)
+                                                 delivery text, retry jsonb, lane text, requires text[], start_within interval, give_up_after interval, silence_timeout interval, weight int), unnest(new_ids), unnest(ids))
+         wish(handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, lane, requires, start_within, give_up_after, silence_timeout, weight, new_id, id)
    WHERE wish.new_id = wish.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
@@ -1123,7 +1176,7 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.enqueue_many(runs jsonb, actor text) IS 'Enqueues up to 10000 runs, an array of objects with the arguments of enqueue, in the caller''s transaction; returns their ids in order.';
 
-CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval) RETURNS bigint
+CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval, weight integer) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -1168,10 +1221,10 @@ BEGIN
       CONTINUE WHEN made IS NULL;
       wanted := coalesce(met_until, wanted);
     END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, unique_key, unique_scope, expire_at, time_limits)
+    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, created_by, lane, requires, weight, unique_key, unique_scope, expire_at, time_limits)
     VALUES (coalesce(made, nextval('pgcron.run_id_seq')), coalesce(enqueue_unique.handler, ''), coalesce(enqueue_unique.args, '{}'), coalesce(enqueue_unique.queue, 'default'),
             coalesce(enqueue_unique.priority, 5), coalesce(wanted, now()), coalesce(enqueue_unique.timeout, '1 hour'), enqueue_unique.max_attempts,
-            coalesce(enqueue_unique.delivery, 'at_least_once'), enqueue_unique.retry, coalesce(actor, session_user), enqueue_unique.lane, nullif(enqueue_unique.requires, '{}'),
+            coalesce(enqueue_unique.delivery, 'at_least_once'), enqueue_unique.retry, coalesce(actor, session_user), pgcron.lane_of(enqueue_unique.lane, enqueue_unique.weight), nullif(enqueue_unique.requires, '{}'), nullif(enqueue_unique.weight, 1),
             enqueue_unique.unique_key, scope,
             CASE WHEN num_nonnulls(start_within, give_up_after) > 0 THEN pgcron.expire_at(start_within, pgcron.time_limits(give_up_after, NULL, coalesce(wanted, now())), coalesce(wanted, now())) END,
             CASE WHEN num_nonnulls(give_up_after, silence_timeout) > 0 THEN pgcron.time_limits(give_up_after, silence_timeout, coalesce(wanted, now())) END)
@@ -1192,7 +1245,7 @@ CREATE FUNCTION pgcron.enqueue_wish(wish jsonb, actor text) RETURNS bigint
                         wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
                         wish ->> 'delivery', nullif(wish -> 'retry', 'null'), lane => wish ->> 'lane',
                         requires => ARRAY(SELECT jsonb_array_elements_text(nullif(wish -> 'requires', 'null'))),
-                        actor => enqueue_wish.actor, unique_key => wish ->> 'unique_key', unique_scope => wish ->> 'unique_scope',
+                        weight => (wish ->> 'weight')::int, actor => enqueue_wish.actor, unique_key => wish ->> 'unique_key', unique_scope => wish ->> 'unique_scope',
                         unique_for => (wish ->> 'unique_for')::interval, on_conflict => wish ->> 'on_conflict', debounce => (wish ->> 'debounce')::interval,
                         debounce_max => (wish ->> 'debounce_max')::interval, start_within => (wish ->> 'start_within')::interval,
                         give_up_after => (wish ->> 'give_up_after')::interval, silence_timeout => (wish ->> 'silence_timeout')::interval) $$;
@@ -1495,10 +1548,12 @@ DECLARE
     WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
     WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
     WHEN (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)) IS NOT TRUE THEN 'time_limits_are_readable'
-    WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane)) IS NOT TRUE THEN 'a_run_names_a_lane'
+    WHEN (r.weight IS NULL OR r.weight BETWEEN 1 AND 1000) IS NOT TRUE THEN 'a_run_weighs_1_to_1000'
+    WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane) OR (r.weight > 1 AND r.lane = pgcron.lane_of(NULL, r.weight))) IS NOT TRUE THEN 'a_run_names_a_lane'
     WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0 OR (pgcron.unique_key_is_fine(r.unique_key) AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period'))) IS NOT TRUE
       THEN 'a_unique_key_is_readable'
     WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE THEN 'a_run_requires_labels'
+    WHEN (r.lane IS NOT NULL OR coalesce(r.weight, 1) = 1) IS NOT TRUE THEN 'a_heavy_run_waits_in_a_lane'
   END;
 BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
@@ -1576,7 +1631,7 @@ CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 DECLARE
-  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max,start_within,give_up_after,silence_timeout}';
+  known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max,start_within,give_up_after,silence_timeout,weight}';
   has_keys boolean;
   wrong int;
   example text := 'Write for example ''[{"handler": "py:report", "args": {"day": 1}}]''.';
@@ -1636,10 +1691,15 @@ CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
     AS $$
   SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
 
+CREATE FUNCTION pgcron.lane_of(lane text, weight integer) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT CASE WHEN lane IS NULL AND weight > 1 THEN '*weight ' || weight ELSE lane END $$;
+
 CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE(lane text, slots integer, rate integer, per interval)
     LANGUAGE sql STABLE ROWS 50
     AS $$
-  SELECT asked.lane, CASE WHEN known.lane IS NULL THEN 1 ELSE known.slots END, known.rate, known.per
+  SELECT asked.lane, CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1 ELSE known.slots END, known.rate, known.per
     FROM unnest(lanes) asked(lane)
     LEFT JOIN LATERAL (
       SELECT l.lane, l.slots, l.rate, l.per FROM (
@@ -1647,15 +1707,15 @@ CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE(lane text, slots i
         UNION ALL
         (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
           WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
-       ORDER BY l.is_own DESC LIMIT 1) known ON true $$;
+       ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*' $$;
 
-CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms integer[], limited_queues text[], handlers text[], room integer, labels text[], placed_queues text[]) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, delivery text, schedule_id bigint, overlap_slot smallint)
+CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms integer[], limited_queues text[], handlers text[], room integer, labels text[], placed_queues text[]) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, delivery text, schedule_id bigint, overlap_slot smallint, weight integer)
     LANGUAGE sql STABLE ROWS 100
     AS $$
   SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
   CROSS JOIN LATERAL (
     -- The first thousand of a lane and no more, whoever offers their handlers.
-    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
+    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, coalesce(h.weight, 1) FROM (
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
          AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
@@ -1664,24 +1724,24 @@ CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
-    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot, 1 FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1 FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1 FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w
   UNION ALL
   SELECT w.* FROM unnest(placed_queues) asked(queue) CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
   CROSS JOIN LATERAL (
-    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot FROM (
+    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1 FROM (
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = asked.queue AND r.requires = place.requires
          AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
@@ -1784,6 +1844,33 @@ CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partit
     AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz < now() - kept.keep
   ORDER BY 1, 2 $$;
 
+CREATE FUNCTION pgcron.park_lanes(queues text[], lanes text[], priorities smallint[], handlers text[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  parked int;
+BEGIN
+  UPDATE pgcron.run r SET hold = 'unserved'
+   WHERE r.id = ANY(ARRAY(
+     SELECT p.id FROM pgcron.run p
+      WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
+        SELECT alike.id FROM unnest(park_lanes.queues, park_lanes.lanes, park_lanes.priorities) pair(queue, lane, priority)
+         CROSS JOIN LATERAL (
+           SELECT c.handler, c.requires FROM pgcron.run c
+            WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = pair.queue AND c.lane = pair.lane AND c.priority = pair.priority
+              AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT 1) head
+         CROSS JOIN LATERAL (
+           SELECT c.id, c.handler, c.requires FROM pgcron.run c
+            WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = pair.queue AND c.lane = pair.lane AND c.priority = pair.priority
+              AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT 1000) alike
+         WHERE (head.handler <> ALL(park_lanes.handlers) OR head.requires IS NOT NULL) AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
+           AND alike.handler = head.handler AND alike.requires IS NOT DISTINCT FROM head.requires
+         LIMIT 1000))
+      FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS parked = ROW_COUNT;
+  RETURN parked;
+END $$;
+
 CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time zone
     LANGUAGE sql STABLE
     SET "TimeZone" TO 'UTC'
@@ -1834,12 +1921,12 @@ BEGIN
   END CASE;
 END $$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
-                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout)
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -1847,7 +1934,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
           put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
           nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''),
           nullif(put_schedule.requires, '{}'),
-          put_schedule.give_up_after, put_schedule.silence_timeout)
+          put_schedule.give_up_after, put_schedule.silence_timeout,
+          coalesce(put_schedule.weight, 1))
   ON CONFLICT (name) DO UPDATE SET
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
     timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
@@ -1859,7 +1947,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     retry_cap = coalesce(put_schedule.retry_cap, existing.retry_cap), retry = nullif(coalesce(put_schedule.retry, existing.retry), '{}'), delivery = coalesce(put_schedule.delivery, existing.delivery),
     managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END,
     requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires ELSE nullif(put_schedule.requires, '{}') END,
-    give_up_after = coalesce(put_schedule.give_up_after, existing.give_up_after), silence_timeout = coalesce(put_schedule.silence_timeout, existing.silence_timeout)
+    give_up_after = coalesce(put_schedule.give_up_after, existing.give_up_after), silence_timeout = coalesce(put_schedule.silence_timeout, existing.silence_timeout),
+    weight = coalesce(put_schedule.weight, existing.weight)
   RETURNING id $$;
 
 CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
@@ -1951,6 +2040,11 @@ CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
   SELECT pgcron.refuse('PC001', format('requires %L is not a list of labels', left(requires::text, 200)),
     'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and "@", too.',
     'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live nodes.') $$;
+
+CREATE FUNCTION pgcron.refuse_weight(weight integer) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('weight %s is out of range', weight), 'A run takes 1 to 1000 of the slots of the node that executes it.', 'Leave it out for 1.') $$;
 
 CREATE FUNCTION pgcron.requires_is_fine(requires text[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -2076,6 +2170,7 @@ CREATE TABLE pgcron.schedule (
     requires text[],
     give_up_after interval,
     silence_timeout interval,
+    weight integer DEFAULT 1 NOT NULL,
     managed_by text DEFAULT 'sql'::text NOT NULL,
     version integer DEFAULT 1 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -2097,6 +2192,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_schedule_requires_labels CHECK (((requires IS NULL) OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires))),
     CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (((silence_timeout IS NULL) OR pgcron.time_limits_fit(NULL::interval, silence_timeout))),
     CONSTRAINT a_schedule_timeout_is_positive CHECK ((((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
+    CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK ((((weight >= 1) AND (weight <= 1000)) OR pgcron.refuse_weight(weight))),
     CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
     CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
     CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, catchup_window), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
@@ -2247,6 +2343,9 @@ BEGIN
     WHEN 'a_run_names_a_lane' THEN RETURN pgcron.refuse_lane(r.lane);
     WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key, r.unique_scope);
     WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse_requires(r.requires);
+    WHEN 'a_run_weighs_1_to_1000' THEN RETURN pgcron.refuse_weight(r.weight);
+    WHEN 'a_heavy_run_waits_in_a_lane' THEN RETURN pgcron.refuse('PC001', format('weight %s without a lane', r.weight),
+      'A run that takes more than one slot of a node waits in a lane; pgcron.enqueue chooses it.', format('Call pgcron.enqueue, or write lane %L.', pgcron.lane_of(NULL, r.weight)));
     ELSE      -- nothing that an enqueuer can do: said as PostgreSQL says it of a CHECK of that name
       RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
         DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')), HINT = 'Change runs with the functions of this schema.',
@@ -2427,12 +2526,12 @@ BEGIN
   END IF;
   ended := pgcron.ended_run(run);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, lane, requires, expire_at, time_limits, created_by, unique_key, unique_scope)
+                          retry, lane, requires, expire_at, time_limits, weight, created_by, unique_key, unique_scope)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
           ended.args, ended.delivery, ended.max_attempts - coalesce(ended.snoozes, 0), coalesce(ended.timeout, '1 hour'), coalesce(ended.retry_base, '2 seconds'),
           coalesce(ended.retry_cap, '1 hour'), ended.retry, ended.lane, ended.requires,
           pgcron.give_up_at(pgcron.time_limits_from(ended.time_limits, now())), pgcron.time_limits_from(ended.time_limits, now()),
-          coalesce(actor, session_user),
+          ended.weight, coalesce(actor, session_user),
           ended.unique_key, CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
   ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL THEN
@@ -2506,10 +2605,10 @@ DECLARE
   new_id bigint;
 BEGIN
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                                  overlap, lane, requires, expire_at, time_limits, created_by)
+                                  overlap, lane, requires, expire_at, time_limits, weight, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), s.lane, s.requires,
-         now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), coalesce(run_now.actor, session_user)
+         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), pgcron.lane_of(s.lane, s.weight), s.requires,
+         now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1), coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
@@ -2531,6 +2630,7 @@ CREATE TABLE pgcron.dead_letter (
     unique_key text,
     unique_scope text,
     requires text[],
+    weight integer,
     priority smallint NOT NULL,
     handler text NOT NULL,
     args jsonb NOT NULL,
@@ -2562,9 +2662,9 @@ DECLARE
   limits jsonb := pgcron.time_limits_from(letter.time_limits, run_of_letter.due_at);
 BEGIN
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-                          lane, requires, due_at, expire_at, time_limits, created_by, unique_key, unique_scope)
+                          lane, requires, weight, due_at, expire_at, time_limits, created_by, unique_key, unique_scope)
   VALUES ('redrive', letter.schedule_id, letter.schedule, letter.scheduled_for, letter.run_id, letter.queue, letter.priority, letter.handler,
-          coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, letter.requires,
+          coalesce(run_of_letter.args, letter.args), letter.delivery, letter.max_attempts, letter.timeout, letter.retry_base, letter.retry_cap, letter.retry, letter.lane, letter.requires, letter.weight,
           run_of_letter.due_at, pgcron.give_up_at(limits), limits, coalesce(run_of_letter.actor, session_user), letter.unique_key, CASE letter.unique_scope WHEN 'taken' THEN 'waiting' ELSE letter.unique_scope END)
   ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL THEN RETURN NULL; END IF;
@@ -3111,6 +3211,7 @@ CREATE TABLE pgcron.history_overflow (
     unique_key text,
     unique_scope text,
     requires text[],
+    weight integer,
     priority smallint CONSTRAINT history_priority_not_null NOT NULL,
     handler text CONSTRAINT history_handler_not_null NOT NULL,
     args jsonb CONSTRAINT history_args_not_null NOT NULL,
@@ -3208,6 +3309,7 @@ CREATE TABLE pgcron.node (
     queues text[] NOT NULL,
     labels jsonb DEFAULT '{}'::jsonb NOT NULL,
     is_idle boolean DEFAULT false NOT NULL,
+    awaits bigint,
     started_at timestamp with time zone DEFAULT now() NOT NULL,
     ended_at timestamp with time zone,
     ended_because text,
@@ -3222,6 +3324,8 @@ WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
 
 COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive lock proves that an earlier incarnation of the same home is dead.';
+
+COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
 
 CREATE TABLE pgcron.offer (
     incarnation uuid NOT NULL,
@@ -3451,7 +3555,8 @@ CREATE VIEW pgcron.runs AS
     r.created_by,
     r.cancel_at,
     r.lane,
-    r.requires
+    r.requires,
+    COALESCE(r.weight, 1) AS weight
    FROM (pgcron.run r
      LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
 UNION ALL
@@ -3488,7 +3593,8 @@ UNION ALL
     h.created_by,
     NULL::timestamp with time zone AS cancel_at,
     h.lane,
-    h.requires
+    h.requires,
+    COALESCE(h.weight, 1) AS weight
    FROM pgcron.history h
 UNION ALL
  SELECT h.id,
@@ -3524,7 +3630,8 @@ UNION ALL
     h.created_by,
     NULL::timestamp with time zone AS cancel_at,
     h.lane,
-    h.requires
+    h.requires,
+    COALESCE(h.weight, 1) AS weight
    FROM pgcron.history_overflow h;
 
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
@@ -3580,6 +3687,7 @@ CREATE VIEW pgcron.schedules AS
     s.requires,
     s.give_up_after,
     s.silence_timeout,
+    s.weight,
     c.status,
     c.error,
     c.canonical,

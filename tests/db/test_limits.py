@@ -234,6 +234,7 @@ async def test_a_round_says_when_the_next_run_of_a_lane_is_due(connection: Conne
         free=1,
         ahead=0,
         look=2,
+        aged=False,
     )
 
     assert (walked["verdict"], walked["queue"], walked["lane"]) == ("walked", "default", None)
@@ -451,6 +452,7 @@ async def test_a_lane_that_may_not_start_yet_says_when(connection: Connection) -
         free=5,
         ahead=0,
         look=2,
+        aged=False,
     )
 
     assert [row["verdict"] for row in rows] == ["walked"]

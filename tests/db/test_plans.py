@@ -120,6 +120,8 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "limit": LIMIT,
         "look": LIMIT,
         "beyond": [""],
+        "aged": False,
+        "weights": [2 for _ in mine],
         "at_most": LIMIT,
         "refill": 60.0,
         "run_ids": [row["id"] for row in mine],

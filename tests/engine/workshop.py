@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pgcron_ha.db.link import Link
@@ -31,6 +31,7 @@ class Workshop:
         ttl: float = 15.0,
         home: str | None = None,
         queues: Sequence[str] = ("default",),
+        weights: Mapping[str, int] | None = None,
     ) -> None:
         self.beats: list[Beat] = []
         self.phases: list[LeasePhase] = []
@@ -49,7 +50,7 @@ class Workshop:
         self.runner.use({"py": self.executor})
         self.link = link or Link(dsn)
         self.dispatcher = Dispatcher(
-            self.link, self.session, self.runner, queues, HANDLERS, 1.0, prefetch
+            self.link, self.session, self.runner, queues, HANDLERS, 1.0, prefetch, weights
         )
 
     async def join(self) -> None:

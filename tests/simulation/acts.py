@@ -60,7 +60,7 @@ def enqueue(call: Call, **given: Any) -> int:
         **{"handler": "py:work", "args": "{}", "queue": "default", "priority": 5, "due_at": None},
         **{"idempotency_key": None, "key_lifetime": None, "timeout": 60.0, "max_attempts": 3},
         **{"delivery": "at_least_once", "retry": None, "lane": None, "requires": None},
-        **{"actor": "me"},
+        **{"weight": None, "actor": "me"},
         **{"start_within": None, "give_up_after": None, "silence_timeout": None},
     }
     run: int = call("enqueue", **columns | given)[0]["run_id"]
@@ -74,7 +74,13 @@ def put(**given: Any) -> Statement:
         **{"overlap": "skip", "catchup": "latest", "catchup_window": 3600.0, "timeout": 60.0},
         **{"start_deadline": None, "max_attempts": None, "retry_base": 1.0, "retry_cap": 4.0},
         **{"retry": None, "delivery": None, "managed_by": None, "actor": "me", "door": "sql"},
-        **{"lane": None, "requires": None, "give_up_after": None, "silence_timeout": None},
+        **{
+            "lane": None,
+            "requires": None,
+            "give_up_after": None,
+            "silence_timeout": None,
+            "weight": None,
+        },
     }
     return "put_schedule", columns | given
 

@@ -78,7 +78,17 @@ TABLES: Final[dict[str, tuple[str, type, str]]] = {
 # Rows of these hold a run as it was.
 _RUN_WHEN_IT_ENDED: Final = (
     *("id", "origin", "schedule_id", "schedule", "scheduled_for", "nominal_for", "parent_run"),
-    *("lane", "queue", "priority", "handler", "delivery", "attempt", "max_attempts", "due_at"),
+    *(
+        "lane",
+        "weight",
+        "queue",
+        "priority",
+        "handler",
+        "delivery",
+        "attempt",
+        "max_attempts",
+        "due_at",
+    ),
     *("requires", "snoozes", "created_at", "claimed_at", "owner", "fence", "cancel_reason"),
 )
 

@@ -15,7 +15,7 @@ from pgcron_ha.errors import Conflict, NotFound
 from tests.simulation.store_limits import LimitStatements
 from tests.simulation.store_nodes import NodeStatements
 from tests.simulation.store_schedules import ScheduleStatements
-from tests.simulation.tables import Row, Run, seconds
+from tests.simulation.tables import Row, Run, lane_of, seconds
 
 
 class Store(NodeStatements, LimitStatements, ScheduleStatements):
@@ -46,6 +46,7 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
         start_within: None = None,
         give_up_after: None = None,
         silence_timeout: None = None,
+        weight: int | None = None,
     ) -> list[Row]:
         now = self.now()
         if idempotency_key is not None:
@@ -57,7 +58,8 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
         run.priority = 5 if priority is None else priority
         run.timeout, run.max_attempts = timeout or 3600.0, max_attempts
         run.delivery = delivery or "at_least_once"
-        run.retry, run.lane, run.requires = retry, lane, requires or None
+        run.retry, run.lane, run.requires = retry, lane_of(lane, weight), requires or None
+        run.weight = weight if weight != 1 else None
         if idempotency_key is not None:
             lifetime = 86400.0 if key_lifetime is None else key_lifetime
             self.keys[idempotency_key] = (run.id, now + seconds(lifetime))
@@ -200,4 +202,5 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
             retry=ended.retry,
             lane=ended.lane,
             requires=ended.requires,
+            weight=ended.weight,
         )

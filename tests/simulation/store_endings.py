@@ -9,7 +9,16 @@ from typing import Any
 from uuid import UUID
 
 from tests.simulation.retries import Failure, judge_attempt
-from tests.simulation.tables import Attempt, DeadLetter, Ended, Row, Run, Tables, seconds
+from tests.simulation.tables import (
+    Attempt,
+    DeadLetter,
+    Ended,
+    Row,
+    Run,
+    Tables,
+    lane_of,
+    seconds,
+)
 
 
 class EndingStatements(Tables):
@@ -70,6 +79,16 @@ class EndingStatements(Tables):
             run.attempt -= 1
             _put_back(run)
             rows.append(Row(id=run.id))
+        return rows
+
+    def weigh_runs(
+        self, *, run_ids: Sequence[int], tokens: Sequence[UUID], weights: Sequence[int]
+    ) -> list[Row]:
+        rows = self.release_runs(run_ids=run_ids, tokens=tokens)
+        given = dict(zip(run_ids, weights, strict=True))
+        for row in rows:
+            run = self.runs[row["id"]]
+            run.weight, run.lane = given[run.id], lane_of(run.lane, given[run.id])
         return rows
 
     def mark_started(

@@ -62,8 +62,9 @@ class LimitStatements(ClaimStatements):
         free: int,
         ahead: int,
         look: int,
+        aged: bool,
     ) -> list[Row]:
-        """Statements are atomic here: every lock can be had."""
+        """Statements are atomic here: every lock can be had. Nothing here takes several slots."""
         rooms = self._rooms(queues)
         walked = [self._resting(queue) for queue in sorted(queues) if self._rests(queue)]
         node = self.nodes.get(incarnation)
@@ -88,22 +89,47 @@ class LimitStatements(ClaimStatements):
         waits: list[Run] = []
         if room and self.is_alive(incarnation) and not self.is_paused:
             heads = self._limited_heads(pairs, rooms, handlers, room, node, placed)
-            ranked = list(enumerate(self._choose(heads, rooms)[:room]))
+            ranked = list(enumerate(self._choose(heads, rooms, aged)[:room]))
             chosen = [r for place, r in ranked if place < free or r.delivery == "at_least_once"]
             waits = [r for place, r in ranked if place >= free and r.delivery != "at_least_once"]
         claimed = [Row(verdict="claim", **row) for row in self._claim(chosen, incarnation)]
         self._count_starts(chosen, rooms)
         for row, run in zip(claimed, chosen, strict=True):
-            row["lane"] = run.lane
+            row["lane"], row["weight"] = run.lane, run.weight or 1
             run.overlap_slot = None if run.overlap is None else 1
         skipped = self._late(schedules)[:1000]
         for run in skipped:
             self._end_waiting(run, "skipped", "the last run is not over")
         told = [verdict("skip", run) for run in skipped] + [verdict("wait", run) for run in waits]
-        return walked + claimed + [Row(row, lane=None) for row in told]
+        told = [Row(row, lane=None, weight=None) for row in told]
+        parked = self._park_lanes(pairs, handlers) if room > len(chosen) else 0
+        if parked:
+            told.append(Row(verdict("parked", None), lane=None, weight=None))
+            told[-1]["due"] = parked
+        return walked + claimed + told
+
+    def _park_lanes(
+        self, pairs: Iterable[tuple[str, str, int, float]], handlers: Sequence[str]
+    ) -> int:
+        by_path = self._due()
+        parked: list[Run] = []
+        for queue, lane, priority, _ in pairs:
+            runs = [run for run in by_path.get((queue, priority), []) if run.lane == lane][:1000]
+            if runs and not self._is_served(runs[0], handlers):
+                wanted = (runs[0].handler, runs[0].requires)
+                parked += [run for run in runs if (run.handler, run.requires) == wanted]
+        for run in parked[:1000]:
+            run.hold = "unserved"
+        return len(parked[:1000])
+
+    def _is_served(self, run: Run, handlers: Sequence[str]) -> bool:
+        is_ours = run.handler in handlers and run.requires is None
+        return is_ours or self.is_offered(run.handler, run.queue, run.requires)
 
     def lane_room(self, lane: str) -> float:
         """How many more of the lane's runs may begin."""
+        if lane.startswith("*"):
+            return float("inf")
         known = self._setting(lane)
         slots = 1 if known is None else self.lane_limits[known]
         room = float("inf") if slots is None else slots - len(self._taken(lane))
@@ -151,6 +177,8 @@ class LimitStatements(ClaimStatements):
 
     def _setting(self, lane: str) -> str | None:
         """The name of the setting that counts for the lane."""
+        if lane.startswith("*"):
+            return None
         if lane in self.lane_limits:
             return lane
         beginnings = [
@@ -249,8 +277,12 @@ class LimitStatements(ClaimStatements):
         is_due = any(due <= self.now() for due in firsts)
         return is_due, min((due for due in firsts if due > self.now()), default=None)
 
-    def _choose(self, heads: Sequence[Run], rooms: Mapping[str, float]) -> list[Run]:
-        """In the order of the claim, each with the slot it gets."""
+    def _choose(self, heads: Sequence[Run], rooms: Mapping[str, float], aged: bool) -> list[Run]:
+        """In the order of the claim, each with the slot it gets; `aged`: the oldest due first."""
+
+        def level(run: Run) -> int:
+            return 0 if aged else run.priority
+
         open_heads = [
             run
             for run in heads
@@ -259,21 +291,21 @@ class LimitStatements(ClaimStatements):
         places: dict[int, int] = {}
         schedules: set[int] = set()
         lanes: Counter[str] = Counter()
-        urgent = sorted(open_heads, key=lambda r: (r.overlap_slot is None, r.priority, *r.order))
+        urgent = sorted(open_heads, key=lambda r: (r.overlap_slot is None, level(r), *r.order))
         first = {id(run) for run in urgent if _is_first(run, schedules)}
         turns: list[tuple[int, Run]] = []
-        for run in sorted(open_heads, key=lambda run: (run.priority, *run.order)):
+        for run in sorted(open_heads, key=lambda run: (level(run), *run.order)):
             if id(run) not in first:
                 continue
-            turn = 0
+            lanes[f"*{run.queue}" if run.lane is None else run.lane] += 1
+            turn = 0 if aged else lanes[f"*{run.queue}"]
             if run.lane is not None:
-                lanes[run.lane] += 1
                 if lanes[run.lane] > self.lane_room(run.lane):
                     continue
                 places[run.id] = lanes[run.lane]
-                turn = len(self._taken(run.lane)) + lanes[run.lane]
+                turn = 0 if aged else len(self._taken(run.lane)) + lanes[run.lane]
             turns.append((turn, run))
-        turns.sort(key=lambda one: (one[1].priority, one[0], *one[1].order))
+        turns.sort(key=lambda one: (level(one[1]), one[0], *one[1].order))
         queued: Counter[str] = Counter()
         chosen: list[Run] = []
         for _, run in turns:
@@ -335,6 +367,6 @@ def _claimable(runs: Iterable[Run], handlers: Sequence[str], now: datetime) -> l
 
 
 def _walked(queue: str, ended_at: str | None, seconds: float | None) -> Row:
-    row = Row(verdict("walked", None), lane=ended_at)
+    row = Row(verdict("walked", None), lane=ended_at, weight=None)
     row["queue"], row["due"] = queue, seconds
     return row

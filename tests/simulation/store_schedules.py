@@ -11,7 +11,16 @@ from typing import Any, Final
 
 from pgcron_ha.errors import NotFound
 from tests.simulation.store_endings import EndingStatements
-from tests.simulation.tables import Cursor, Missed, Occurrence, Row, Run, Schedule, seconds
+from tests.simulation.tables import (
+    Cursor,
+    Missed,
+    Occurrence,
+    Row,
+    Run,
+    Schedule,
+    lane_of,
+    seconds,
+)
 
 # Columns whose change decides nothing that is already materialized.
 _HARMLESS: Final = {"catchup", "catchup_window", "paused_note", "paused_by", "managed_by"}
@@ -311,6 +320,7 @@ class ScheduleStatements(EndingStatements):
             retry_cap=schedule.retry_cap,
             retry=schedule.retry,
             overlap=None if schedule.overlap == "allow" else schedule.overlap,
-            lane=schedule.lane,
+            lane=lane_of(schedule.lane, schedule.weight),
             requires=schedule.requires,
+            weight=schedule.weight if schedule.weight > 1 else None,
         )

@@ -72,6 +72,7 @@ class Schedule:
     delivery: str = "at_least_once"
     lane: str | None = None
     requires: list[str] | None = None
+    weight: int = 1
     managed_by: str = "sql"
     paused_note: str | None = None
     paused_by: str | None = None
@@ -90,6 +91,11 @@ class Cursor:
     is_paused: bool = False
     pause_note: str | None = None
     edit_is_pending: bool = False
+
+
+def lane_of(lane: str | None, weight: int | None) -> str | None:
+    """Where a run waits: what takes more than one slot of a node has a lane."""
+    return f"*weight {weight}" if lane is None and (weight or 1) > 1 else lane
 
 
 @dataclass(slots=True)
@@ -123,6 +129,7 @@ class Run:
     lane: str | None = None
     lane_slot: int | None = None
     requires: list[str] | None = None
+    weight: int | None = None
     owner: UUID | None = None
     token: UUID | None = None
     fence: int | None = None

@@ -176,6 +176,7 @@ class Calls(RuleBasedStateMachine):
             start_within=None,
             give_up_after=None,
             silence_timeout=None,
+            weight=None,
         )
         self.runs.append(rows[0]["run_id"])
 
@@ -232,6 +233,7 @@ class Calls(RuleBasedStateMachine):
             requires=self.requirements[needs % len(self.requirements)],
             give_up_after=None,
             silence_timeout=None,
+            weight=None,
             retry=retry,
             managed_by=None,
             actor="me",
@@ -458,9 +460,10 @@ class CallsWithLimits(Calls):
         beyond=st.sampled_from(["", "", "a-1"]),
         ahead=st.sampled_from([0, 0, 2]),
         look=st.sampled_from([1, 2, 20]),
+        aged=st.booleans(),
     )
     def a_node_decides_limits(
-        self, which: int, free: int, beyond: str, ahead: int, look: int
+        self, which: int, free: int, beyond: str, ahead: int, look: int, aged: bool
     ) -> None:
         verdicts = self.both.call(
             "claim_limited",
@@ -471,6 +474,7 @@ class CallsWithLimits(Calls):
             free=free % 4,
             ahead=ahead,
             look=look,
+            aged=aged,
         )
         self.claims += [row for row in verdicts if row["verdict"] == "claim"]
         self.both.compare_tables()

@@ -65,7 +65,7 @@ SELECT * FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, 
 -- Runs that have a key or require labels, and those of limited queues: `claim` with the columns of claim_runs, `skip` for a run whose schedule's
 -- last one is not over, `wait` for one that may start only once and found no free slot, and for each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them), `due`
 -- how many seconds it is to the next of its runs.
-SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look);
+SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look, :aged);
 
 -- name: end_waiting_runs
 -- ready -> skipped

@@ -3,7 +3,7 @@
 SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, :queue::text, :priority::int, :due_at::timestamptz, :idempotency_key::text,
                       make_interval(secs => :key_lifetime::float8), make_interval(secs => :timeout::float8), :max_attempts::int, :delivery::text,
                       :retry::text::jsonb, :actor::text, :lane::text, :requires::text[], start_within => make_interval(secs => :start_within::float8),
-                      give_up_after => make_interval(secs => :give_up_after::float8), silence_timeout => make_interval(secs => :silence_timeout::float8)) AS run_id;
+                      give_up_after => make_interval(secs => :give_up_after::float8), silence_timeout => make_interval(secs => :silence_timeout::float8), weight => :weight::int) AS run_id;
 
 -- name: enqueue_wish
 SELECT pgcron.enqueue_wish(:wish::text::jsonb, :actor::text) AS run_id;
@@ -20,7 +20,7 @@ SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
          timeout => make_interval(secs => :timeout::float8), max_attempts => :max_attempts::int, retry_base => make_interval(secs => :retry_base::float8),
          retry_cap => make_interval(secs => :retry_cap::float8), retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text, actor => :actor::text,
          door => :door::text, lane => :lane::text, requires => :requires::text[], give_up_after => make_interval(secs => :give_up_after::float8),
-         silence_timeout => make_interval(secs => :silence_timeout::float8)) ELSE same.id END AS schedule_id
+         silence_timeout => make_interval(secs => :silence_timeout::float8), weight => :weight::int) ELSE same.id END AS schedule_id
 FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON same.name = :name AND same.spec = :spec AND same.handler = :handler
   AND same.args = coalesce(:args::text::jsonb, same.args) AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
   AND same.queue = coalesce(:queue, same.queue) AND same.priority = coalesce(:priority::int, same.priority) AND same.enabled = coalesce(:enabled, same.enabled)
@@ -35,7 +35,8 @@ FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON same.name = :name AND same
   AND same.retry_cap = coalesce(make_interval(secs => :retry_cap), same.retry_cap)
   AND same.retry IS NOT DISTINCT FROM nullif(coalesce(:retry::text::jsonb, same.retry), '{}') AND same.delivery = coalesce(:delivery, same.delivery)
   AND same.managed_by = coalesce(:managed_by, same.managed_by) AND coalesce(same.lane, '') = coalesce(:lane, same.lane, '')
-  AND coalesce(same.requires, '{}') = coalesce(:requires, same.requires, '{}');
+  AND coalesce(same.requires, '{}') = coalesce(:requires, same.requires, '{}')
+  AND same.weight = coalesce(:weight, same.weight);
 
 -- name: pause_schedule
 SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text);

@@ -1,0 +1,38 @@
+"""What a schedule in code may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, TypedDict
+
+from pgcron_ha.client.requirements import Requirements
+from pgcron_ha.client.retry_policy import RetryPolicy
+
+
+class Policies(TypedDict, total=False):
+    """What a schedule in code may say beside its spec; what it leaves out has the default.
+
+    Durations are timedelta or seconds.
+    """
+
+    args: Mapping[str, Any] | None
+    timezone: str
+    dst: str
+    queue: str
+    priority: int
+    overlap: str
+    catchup: str
+    catchup_window: timedelta | float
+    start_deadline: timedelta | float | None
+    timeout: timedelta | float
+    max_attempts: int | None
+    retry_base: timedelta | float
+    retry_cap: timedelta | float
+    retry: RetryPolicy | None
+    delivery: str
+    lane: str | None
+    requires: Requirements | None
+    give_up_after: timedelta | float | None
+    silence_timeout: timedelta | float | None
+    weight: int | None

@@ -1,0 +1,338 @@
+"""Weights: a run that takes several slots of its node."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pgcron_ha.client.run_request import request_run
+from tests.db.control import (
+    HANDLER,
+    Connection,
+    Node,
+    Row,
+    call,
+    claim,
+    claim_lanes,
+    claim_limited,
+    enqueue,
+    fail,
+    finish,
+    join,
+    kill,
+    minutes,
+    put_schedule,
+    run_row,
+)
+
+
+async def waits_as(connection: Connection, run: int) -> tuple[Any, ...]:
+    row = await run_row(connection, run)
+    assert row is not None
+    return row["weight"], row["lane"]
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({}, (None, None)),
+        ({"weight": 1}, (None, None)),
+        ({"weight": 4}, (4, "*weight 4")),
+        ({"weight": 4, "lane": "customer-7"}, (4, "customer-7")),
+        ({"lane": "customer-7"}, (None, "customer-7")),
+    ],
+)
+async def test_every_door_puts_a_heavy_run_where_it_waits(
+    connection: Connection, given: dict[str, Any], stored: tuple[Any, ...]
+) -> None:
+    one = await connection.fetchval(
+        "SELECT pgcron.enqueue($1, weight => $2, lane => $3)",
+        HANDLER,
+        given.get("weight"),
+        given.get("lane"),
+    )
+    [many] = await connection.fetchval(
+        "SELECT pgcron.enqueue_many($1::text::jsonb)", json.dumps([{"handler": HANDLER, **given}])
+    )
+    request = request_run(HANDLER, **given)
+    sent = await request.send(connection, "pgcron")
+    [as_json] = await connection.fetchval(
+        "SELECT pgcron.enqueue_many($1::text::jsonb)", f"[{request.as_json()}]"
+    )
+    schedule = await put_schedule(connection, overlap="allow", **given)
+    now = await connection.fetchval("SELECT pgcron.run_now('job')")
+
+    for run in (one, many, sent, as_json, now):
+        assert await waits_as(connection, run) == stored
+    [shown] = await connection.fetch("SELECT weight, lane FROM pgcron.runs WHERE id = $1", one)
+    assert tuple(shown) == (stored[0] or 1, stored[1])
+    assert await connection.fetchval(
+        "SELECT weight FROM pgcron.schedules WHERE id = $1", schedule
+    ) == (stored[0] or 1)
+
+
+@pytest.mark.parametrize("again", ["retry", "redrive"])
+async def test_a_run_keeps_its_weight_when_it_runs_again(
+    connection: Connection, again: str
+) -> None:
+    node = await join(connection)
+    await enqueue(connection, weight=3, lane="customer-7", max_attempts=1)
+    [first] = await claim_limited(connection, node)
+    if again == "retry":
+        await finish(connection, [first])
+        run = await connection.fetchval("SELECT pgcron.retry_run($1)", first["id"])
+    else:
+        await fail(connection, [first])
+        run = await connection.fetchval("SELECT pgcron.redrive($1)", first["id"])
+
+    assert await waits_as(connection, run) == (3, "customer-7")
+
+
+@pytest.mark.parametrize("weight", [0, -1, 1001])
+async def test_a_weight_that_is_none_is_refused(connection: Connection, weight: int) -> None:
+    for ask in (
+        lambda: enqueue(connection, weight=weight, lane="a"),
+        lambda: connection.fetchval("SELECT pgcron.enqueue($1, weight => $2)", HANDLER, weight),
+        lambda: put_schedule(connection, weight=weight),
+    ):
+        refusal = rf"^weight {weight} is out of range\n"
+        with pytest.raises(asyncpg.PostgresError, match=refusal) as error:
+            await ask()
+        assert error.value.sqlstate == "PC001"
+        assert (
+            error.value.detail == "A run takes 1 to 1000 of the slots of the node that executes it."
+        )
+
+
+async def test_a_heavy_run_that_is_written_without_a_lane_is_refused(
+    connection: Connection,
+) -> None:
+    with pytest.raises(asyncpg.PostgresError, match=r"^weight 4 without a lane\n") as refused:
+        await enqueue(connection, weight=4)
+    assert refused.value.hint == "Call pgcron.enqueue, or write lane '*weight 4'."
+    [run] = await enqueue(connection, weight=4, lane="*weight 4")
+    assert await waits_as(connection, run) == (4, "*weight 4")
+
+    for lane in ("*weight 4", "*weight 1", "*"):
+        with pytest.raises(asyncpg.PostgresError, match="is not the name of a lane"):
+            await enqueue(connection, weight=1, lane=lane)
+
+
+async def test_the_lane_of_a_weight_has_no_limit_whatever_is_set_for_others(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await connection.execute("SELECT pgcron.set_lane('*', 1)")
+    runs = await enqueue(connection, 3, weight=2, lane="*weight 2")
+
+    assert await claim(connection, node) == []
+    assert await claim_lanes(connection, node) == ([], [])
+    claimed = await claim_limited(connection, node, 20)
+
+    assert [row["id"] for row in claimed] == runs
+
+
+def ago(count: float) -> datetime:
+    return datetime.now(UTC) - minutes(count)
+
+
+async def heavy(connection: Connection, weight: int, count: int = 1, **columns: Any) -> list[int]:
+    """Due for a minute, so that a node may keep slots free for them."""
+    given = {"lane": f"*weight {weight}", "due_at": ago(1), **columns}
+    return await enqueue(connection, count, weight=weight, **given)
+
+
+def told(rows: list[Row], verdict: str) -> list[int]:
+    return [row["id"] for row in rows if row["verdict"] == verdict]
+
+
+async def awaits(connection: Connection, node: Node) -> int | None:
+    run: int | None = await connection.fetchval(
+        "SELECT awaits FROM pgcron.node WHERE incarnation = $1", node.incarnation
+    )
+    return run
+
+
+@pytest.mark.parametrize(("free", "count"), [(16, 4), (15, 3), (4, 1), (3, 0)])
+async def test_no_more_weight_is_claimed_than_slots_are_free(
+    connection: Connection, free: int, count: int
+) -> None:
+    node = await join(connection)
+    runs = await heavy(connection, 4, 6)
+
+    claimed = told(await claim_limited(connection, node, free, ahead=100), "claim")
+
+    assert claimed == runs[:count]
+
+
+async def test_light_runs_take_what_a_heavy_one_leaves(connection: Connection) -> None:
+    node = await join(connection)
+    await connection.execute("SELECT pgcron.set_lane('light', NULL)")
+    [first] = await heavy(connection, 3)
+    light = await enqueue(connection, 5, lane="light")
+
+    rows = await claim_limited(connection, node, 5)
+    assert told(rows, "claim") == [first, *light[:2]]
+    assert [row["weight"] for row in rows] == [3, 1, 1]
+    assert told(await claim_limited(connection, node, 2), "claim") == light[2:4]
+
+
+async def test_a_heavy_run_is_claimed_for_free_slots_only(connection: Connection) -> None:
+    node = await join(connection)
+    runs = await heavy(connection, 2, 3)
+
+    rows = await claim_limited(connection, node, 3, ahead=10)
+
+    assert told(rows, "claim") == runs[:1]
+    assert told(rows, "wait") == runs[1:]
+
+
+async def test_one_node_keeps_slots_free_for_a_heavy_run_and_whoever_has_room_takes_it(
+    connection: Connection,
+) -> None:
+    small, first, second = [await join(connection, slots=slots) for slots in (3, 8, 8)]
+    await connection.execute("SELECT pgcron.set_lane('light', NULL)")
+    [run] = await heavy(connection, 4)
+    await enqueue(connection, 9, lane="light")
+
+    for node, is_awaited in ((small, False), (first, True), (second, False)):
+        rows = await claim_limited(connection, node, 1)
+        assert told(rows, "await") == [run] * is_awaited
+        assert len(told(rows, "claim")) == 1, "the slot that is free is nobody's loss yet"
+    rows = await claim_limited(connection, first, 3)
+    assert [(row["verdict"], row["id"], row["weight"]) for row in rows] == [("await", run, 4)]
+
+    assert told(await claim_limited(connection, second, 4), "claim")[0] == run
+
+    assert len(told(await claim_limited(connection, first, 3), "claim")) == 3
+    assert await awaits(connection, first) is None
+
+
+async def test_what_is_awaited_goes_before_all_others(connection: Connection) -> None:
+    node = await join(connection, slots=8)
+    await connection.execute("SELECT pgcron.set_lane('light', NULL)")
+    [run] = await heavy(connection, 4, priority=9)
+    light = await enqueue(connection, 9, lane="light", priority=0, due_at=ago(2))
+
+    assert told(await claim_limited(connection, node, 2), "await") == [run]
+    assert told(await claim_limited(connection, node, 4), "claim") == [run]
+    assert told(await claim_limited(connection, node, 4), "claim") == light[2:6]
+
+
+async def test_a_dead_node_awaits_nothing(connection: Connection) -> None:
+    first, second = [await join(connection, slots=8) for _ in range(2)]
+    [run] = await heavy(connection, 4)
+    assert told(await claim_limited(connection, first, 1), "await") == [run]
+
+    await kill(connection, first)
+
+    assert told(await claim_limited(connection, second, 1), "await") == [run]
+
+
+async def test_nobody_awaits_a_run_that_has_just_come_due(connection: Connection) -> None:
+    node = await join(connection, slots=8)
+    await heavy(connection, 4, due_at=ago(0))
+
+    assert await claim_limited(connection, node, 1) == []
+    assert await awaits(connection, node) is None
+
+
+async def test_a_run_too_heavy_for_every_node_stands_in_nobodys_way(
+    connection: Connection,
+) -> None:
+    node = await join(connection, slots=8)
+    await connection.execute("SELECT pgcron.set_queue('default', 2)")
+    await heavy(connection, 9, 5, priority=0)
+    runs = await heavy(connection, 4, 2)
+    plain = await enqueue(connection, 2)
+
+    rows = await claim_limited(connection, node, 8)
+    assert told(rows, "claim") == [runs[0], plain[0]]
+    assert told(rows, "await") == []
+    await finish(connection, [row for row in rows if row["verdict"] == "claim"])
+    assert told(await claim_limited(connection, node, 8), "claim") == [runs[1], plain[1]]
+
+
+async def test_a_run_that_was_called_too_light_is_given_back_and_waits_with_the_heavy_ones(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    schedule = await put_schedule(connection)
+    await enqueue(connection)
+    await enqueue(connection, lane="customer-7")
+    await enqueue(connection, origin="manual", schedule_id=schedule, overlap="skip")
+    rows = await claim(connection, node) + await claim_limited(connection, node)
+    rows += (await claim_lanes(connection, node))[0]
+
+    given = await call(
+        connection,
+        "weigh_runs",
+        run_ids=[row["id"] for row in rows],
+        tokens=[row["token"] for row in rows],
+        weights=[2 for _ in rows],
+    )
+
+    assert len(given) == 3
+    assert [await waits_as(connection, row["id"]) for row in rows] == [
+        (2, "*weight 2"),
+        (2, "customer-7"),
+        (2, "*weight 2"),
+    ]
+    again = await claim_limited(connection, node)
+    assert {row["id"] for row in again} == {row["id"] for row in rows}
+    assert {row["attempt"] for row in again} == {1}
+
+
+async def parked(connection: Connection) -> list[int]:
+    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE hold = 'unserved' ORDER BY id")
+    return [row["id"] for row in rows]
+
+
+async def test_runs_at_the_head_of_a_lane_whose_handler_nobody_offers_are_parked(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await connection.execute("SELECT pgcron.set_lane('*', NULL)")
+    lost = await enqueue(connection, 2, lane="a", handler="py:gone")
+    served = await enqueue(connection, lane="a")
+    to_come = await enqueue(connection, lane="a", handler="py:gone", due_at=ago(-5))
+    behind = await enqueue(connection, lane="b")
+    await enqueue(connection, lane="b", handler="py:gone", due_at=ago(-1))
+
+    claimed = await claim_limited(connection, node)
+
+    assert {row["id"] for row in claimed} == {*served, *behind}
+    assert await parked(connection) == lost
+
+    await join(connection, handlers=("py:gone",), queues=("other",))
+    assert await call(connection, "unpark_served", at_most=10) == []
+    other = await join(connection, handlers=("py:gone",))
+    await call(connection, "unpark_served", at_most=10)
+    assert await parked(connection) == []
+    assert {row["id"] for row in await claim_limited(connection, other)} == {*lost}
+    assert await run_row(connection, to_come[0]) is not None
+
+
+async def test_a_run_that_another_node_can_execute_is_not_parked(connection: Connection) -> None:
+    node = await join(connection)
+    await join(connection, handlers=("py:theirs",))
+    await enqueue(connection, lane="a", handler="py:theirs")
+
+    assert await claim_limited(connection, node) == []
+    assert await parked(connection) == []
+
+
+async def test_a_round_parks_a_thousand_runs_at_most(connection: Connection) -> None:
+    node = await join(connection)
+    await enqueue(connection, 2500, lane="a", handler="py:gone")
+    [run] = await enqueue(connection, lane="a")
+
+    for count in (1000, 2000):
+        assert await claim_limited(connection, node) == []
+        assert len(await parked(connection)) == count
+    assert [row["id"] for row in await claim_limited(connection, node)] == [run]
+    assert len(await parked(connection)) == 2500
