@@ -64,9 +64,10 @@ class Janitor(Service):
                 reason="it did not start before its deadline",
             )
             COUNTERS.occurrences["expired"] += len(ended)
-        given_up = await self._link.rows("give_up_runs", at_most=BATCH)
-        if given_up:
-            emit(RunsGivenUp(len(given_up)))
+            if len(ended) < len(expired):  # some wait for another attempt
+                given_up = await self._link.rows("give_up_runs", at_most=BATCH)
+                if given_up:
+                    emit(RunsGivenUp(len(given_up)))
 
     async def _sweep(self) -> None:
         await self._link.rows("forget_keys", at_most=BATCH)
