@@ -207,6 +207,7 @@ async def test_a_walk_over_many_lanes_goes_on_where_the_last_one_ended(
         "free": 10,
         "ahead": 0,
         "look": 2,
+        "aged": False,
     }
 
     first = await call(connection, "claim_limited", beyond=[""], **walks)
