@@ -27,6 +27,23 @@ async def noop(t: int, k: str) -> None:
 
 
 @app.handler()
+async def three_lines(t: int, k: str) -> None:
+    """Say what a job says."""
+    for number in range(3):
+        print(f"step {number} of 3 of order {k}")
+
+
+@app.handler()
+def noop_in_a_thread(t: int, k: str) -> None:
+    """Nothing, where it may block."""
+
+
+@app.handler(isolation="process")
+def noop_apart(t: int, k: str) -> None:
+    """Nothing, where it may be killed."""
+
+
+@app.handler()
 async def stamp(context: Context, asked_at: float | None = None) -> None:
     """Record the start; a fire was asked for by its schedule."""
     fire = context.fire_time
