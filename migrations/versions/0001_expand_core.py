@@ -33,6 +33,7 @@ SCRIPTS = (
     "0001_18_unique",
     "0001_19_stopping",
     "0001_20_weights",
+    "0001_21_scale_demand",
 )
 
 

@@ -12,7 +12,7 @@ from pgcron_ha.config import Settings
 from pgcron_ha.db.statements import in_schema
 from pgcron_ha.errors import InvalidInput
 
-PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks")
+PARTS = ("producer", "scheduler", "operator", "viewer", "service", "callbacks", "autoscaler")
 
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
@@ -42,6 +42,7 @@ _READ = (
     # To find a run by its key; who reads the args of runs learns no more from their keys.
     "GRANT SELECT (key, run_id) ON idempotency TO",
     "GRANT SELECT ON unique_period TO",
+    "GRANT EXECUTE ON FUNCTION scale_demand TO",
 )
 # What pgcron.enqueue remembers of keys, and how it replaces what has not begun.
 _KEYS = (
@@ -82,6 +83,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run TO",),
     # What takes callbacks: no table, and nothing without a callback's token.
     "callbacks": ("GRANT EXECUTE ON FUNCTION answer_callback TO",),
+    # What starts and stops nodes learns one number.
+    "autoscaler": ("GRANT EXECUTE ON FUNCTION scale_demand TO",),
 }
 _MOST_CHARACTERS = 63
 
@@ -95,8 +98,9 @@ def grants_command(settings: Settings, part: str, role: str) -> None:
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
-    own transaction. callbacks: take what called services say. A role may have several parts. Nodes
-    connect as the role that migrated, which owns the tables and makes their partitions.
+    own transaction. callbacks: take what called services say. autoscaler: ask how many slots
+    are wanted. A role may have several parts. Nodes connect as the role that migrated, which owns
+    the tables and makes their partitions.
     """
     for statement in statements(part, role, settings.schema):
         click.echo(statement)

@@ -1,4 +1,4 @@
-"""``pgcron-ha queues``: list, limit, pause and resume them."""
+"""``pgcron-ha queues``: list, limit, pause and resume them, and what they want of nodes."""
 
 from __future__ import annotations
 
@@ -37,6 +37,29 @@ def list_command(limit: int, as_json: bool) -> None:
     """List queues that have live runs or settings."""
     rows = on_database(lambda s: overview.queues(s.connection, limit=limit, schema=s.schema))
     print_rows(rows, COLUMNS, as_json, "no queues")
+
+
+@queues_group.command("demand")
+@click.argument("queue", required=False)
+@click.option(
+    "--cap",
+    type=click.IntRange(1, 100_000),
+    default=overview.DEMAND_CAP,
+    show_default=True,
+    help="So many due runs are counted at most.",
+)
+@json_option
+def demand_command(queue: str | None, cap: int, as_json: bool) -> None:
+    """How many slots QUEUE (without one: all) could use now, on all nodes together.
+
+    What executes and what is due and may begin, by weight: a number, for autoscalers.
+    """
+    name = None if queue is None else checks.queue_name(queue)
+    slots = on_database(lambda s: overview.demand(s.connection, name, cap, schema=s.schema))
+    if as_json:
+        print_json({"queue": name, "slots": slots})
+    else:
+        click.echo(slots)
 
 
 @queues_group.command("pause")

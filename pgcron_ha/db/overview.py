@@ -21,6 +21,8 @@ Row: TypeAlias = dict[str, Any]
 DEFAULT_LIMIT: Final = 50
 # A filter that matches little is given up after so many rows: some tens of milliseconds.
 LOOK: Final = 20_000
+# Due runs that are counted when the demand is asked for: some milliseconds.
+DEMAND_CAP: Final = 5000
 # A listing of infinity would be a date nobody can read.
 _NEVER: Final = (datetime.max.year, datetime.min.year)
 
@@ -181,6 +183,18 @@ async def queues(
 ) -> list[Row]:
     """Queues that have settings or live runs, with counts."""
     return await fetch_rows(connection, "list_queues", schema, limit=limit)
+
+
+async def demand(
+    connection: asyncpg.Connection,
+    queue: str | None = None,
+    cap: int = DEMAND_CAP,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+) -> int:
+    """How many slots the queue (None: all) could use now, on all nodes together."""
+    found = await fetch_rows(connection, "read_demand", schema, queue=queue, cap=cap)
+    return int(found[0]["slots"])
 
 
 async def lanes(

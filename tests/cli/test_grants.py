@@ -122,6 +122,7 @@ def test_a_viewer_only_looks(granted: Callable[[str], As], cli: Cli) -> None:
         ["doctor"],
         ["nodes"],
         ["queues", "list"],
+        ["queues", "demand"],
         ["runs", "list"],
         ["runs", "show", run_id],
         ["runs", "logs", run_id],
@@ -170,3 +171,22 @@ def test_what_takes_callbacks_answers_and_nothing_else(
                 connection.execute(forbidden.encode())
     assert refused(taker("enqueue", "py:x"))
     assert refused(taker("runs", "list"))
+
+
+def test_an_autoscaler_learns_one_number_and_nothing_else(
+    granted: Callable[[str], As], cli: Cli, database: str, role: str
+) -> None:
+    assert refused(cli("--dsn", dsn_of(role, database), "queues", "demand"))
+    cli("enqueue", "py:x", "--weight", 3)
+    cli("enqueue", "py:x", "--queue", "etl")
+    asker = granted("autoscaler")
+
+    assert [asker("queues", "demand", *name).out for name in ((), ("etl",), ("no",))] == [
+        "4\n",
+        "1\n",
+        "0\n",
+    ]
+    assert asker("queues", "demand", "etl", "--json").rows == [{"queue": "etl", "slots": 1}]
+    assert asker("queues", "demand", "--cap", 0).code == 2
+    for other in ("queues list", "runs list", "status", "enqueue py:x"):
+        assert refused(asker(*other.split())), other

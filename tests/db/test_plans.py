@@ -228,3 +228,15 @@ async def test_the_generic_plan_of_a_hot_statement_scans_no_big_table(
         if node["Node Type"] == "Seq Scan" and node["Relation Name"].startswith(big)
     ]
     assert scanned == []
+
+
+async def test_the_demand_is_told_from_as_many_rows_as_asked(full: Connection) -> None:
+    """Beside 127,000 that are due: those counted, and of each lane and requirement a step."""
+    scans_before, rows_before = await read_so_far(full)
+
+    demand = await full.fetchval("SELECT pgcron.scale_demand('default', 200)")
+
+    scans, rows = await read_so_far(full)
+    assert scans - scans_before == 0
+    assert rows - rows_before <= MOST_ROWS
+    assert demand >= 400

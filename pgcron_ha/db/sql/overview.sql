@@ -83,6 +83,9 @@ SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, e
        q.oldest_due, s.set_by, s.set_at
 FROM pgcron.queues q LEFT JOIN pgcron.queue s ON s.name = q.name ORDER BY q.name LIMIT :limit::int;
 
+-- name: read_demand
+SELECT pgcron.scale_demand(:queue, :cap) AS slots;
+
 -- name: list_lanes
 -- Settings, and lanes of which something runs.
 SELECT coalesce(l.lane, r.lane) AS lane, CASE WHEN l.lane IS NULL THEN (SELECT s.slots FROM pgcron.lane_slots(ARRAY[r.lane]) s) ELSE l.slots END AS slots,
