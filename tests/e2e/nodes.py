@@ -8,8 +8,10 @@ import pwd
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from pgcron_ha.executors.operating_system import boottime
@@ -28,7 +30,7 @@ _PROGRAM = Path(__file__).with_name("program.py")
 
 
 class NodeProcess:
-    """One ``pgcron-ha node``. Its log is read as events."""
+    """One ``pgcron-ha node``, or ``web``. Its log is read as events."""
 
     def __init__(
         self,
@@ -142,9 +144,15 @@ class Cluster:
         return node
 
     def spawn(
-        self, name: str, *, app: str | None = HANDLERS, dsn: str | None = None, **settings: object
+        self,
+        name: str,
+        *,
+        app: str | None = HANDLERS,
+        dsn: str | None = None,
+        options: Sequence[str] = (),
+        **settings: object,
     ) -> NodeProcess:
-        """A node whose process has just begun."""
+        """A node whose process has just begun; `options` of its command line."""
         chosen: dict[str, object] = {"lease_ttl": "3s", "slots": 16, "poll_interval": "200ms"}
         variables = {
             f"PGCRON_HA_NODE_{key.upper()}": str(value)
@@ -153,6 +161,20 @@ class Cluster:
         command = [sys.executable, "-m", "pgcron_ha", "--config", str(self.configuration), "node"]
         command += ["--name", name, "--state-directory", str(self.folder / "nodes")]
         command += ["--app", app] if app is not None else []
+        return self._begin(name, [*command, *options], dsn, variables)
+
+    def serve_web(self, *options: str) -> NodeProcess:
+        """A ``pgcron-ha web`` whose process has just begun."""
+        command = [sys.executable, "-m", "pgcron_ha", "--config", str(self.configuration), "web"]
+        return self._begin("web", [*command, "--listen", "127.0.0.1:0", *options])
+
+    def _begin(
+        self,
+        name: str,
+        command: list[str],
+        dsn: str | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> NodeProcess:
         environment = (
             os.environ
             | variables
