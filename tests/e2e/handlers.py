@@ -72,6 +72,20 @@ def deaf_and_loud(context: Context, seconds: float) -> None:
             time.sleep(STEP_SECONDS)
 
 
+@app.handler("deaf_isolated", isolation="process")
+def deaf_isolated(context: Context, seconds: float) -> None:
+    """As `deaf_and_loud`, and whatever is raised in it does not end it."""
+    claim = (context.run_id, context.attempt, context.token)
+    evidence.write(*claim, "start")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            evidence.write(*claim, "tick")
+            time.sleep(STEP_SECONDS)
+        except BaseException:
+            continue
+
+
 @app.handler("spins")
 async def spins(context: Context, seconds: float) -> None:
     """Blocks the handlers' loop and keeps the interpreter busy, as a careless one does."""

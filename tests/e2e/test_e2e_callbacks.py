@@ -123,7 +123,7 @@ async def test_the_address_of_a_process_takes_callbacks_with_their_token_and_sho
         [run] = await enqueue(connection, "http:call")
         [row] = await ended(connection, run, deadline=60)
         await until("the service has said it twice", lambda: len(answers) == 3)
-        async with httpx.AsyncClient(base_url=address) as client:
+        async with httpx.AsyncClient(base_url=str(address)) as client:
             pages = [(await client.get(path)).status_code for path in ("/", "/runs", "/readyz")]
 
     assert answers == [401, 200, 200]
