@@ -12,6 +12,7 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import cordons, overview
+from pgcron_ha.db.deaf_runs import deaf_words
 from pgcron_ha.errors import WaitTimedOut
 
 COLUMNS = (
@@ -42,6 +43,10 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
     if not as_json:
         rows = [_with_shown_columns(row) for row in rows]
     print_rows(rows, COLUMNS, as_json, "no nodes")
+    if not as_json:
+        for row in rows:
+            if row["deaf_runs"]:
+                click.echo(f"node '{row['name']}': {deaf_words(row['deaf_runs'])}")
 
 
 @nodes_group.command("cordon")

@@ -9,6 +9,7 @@ import click
 from pgcron_ha.cli.output import json_option, print_json, shown
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import overview
+from pgcron_ha.db.deaf_runs import deaf_words
 
 
 @click.command("status")
@@ -77,6 +78,9 @@ def _pauses(counts: overview.Row) -> Iterator[str]:
 
 
 def _complaints(status: overview.Row) -> Iterator[str]:
+    for node in status["nodes"]:
+        if node["deaf_runs"]:
+            yield f"deaf       node '{node['name']}': {deaf_words(node['deaf_runs'])}"
     for parked in status["parked"]:
         count = f"{parked['runs']} run{'s' if parked['runs'] > 1 else ''}"
         yield f"parked     {count} since {shown(parked['oldest_due'])}: {parked['reason']}"

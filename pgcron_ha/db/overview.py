@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from pgcron_ha.db.answers import answers
+from pgcron_ha.db.deaf_runs import DEAF
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import NotFound
 
@@ -211,8 +212,12 @@ async def nodes(
     limit: int = DEFAULT_LIMIT,
     schema: str = DEFAULT_SCHEMA,
 ) -> list[Row]:
-    """Nodes with lease, slots, queues and handlers; the living first. `lease_ttl` is in seconds."""
-    return await fetch_rows(connection, "list_nodes", schema, also_dead=also_dead, limit=limit)
+    """Nodes with lease, slots, queues and handlers; the living first. `lease_ttl` is in seconds,
+    `deaf_runs` are the first that go on though told to stop.
+    """
+    return await fetch_rows(
+        connection, "list_nodes", schema, also_dead=also_dead, limit=limit, **DEAF
+    )
 
 
 async def counts(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:

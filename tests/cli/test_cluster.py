@@ -105,6 +105,37 @@ def test_nodes_are_listed_with_their_leases(cli: Cli, execute: Execute) -> None:
     assert (rows[0]["lease_ttl"], rows[0]["handlers"]) == (15, ["py:known"])
 
 
+def test_runs_that_go_on_though_told_to_stop_are_told_of_their_node(
+    cli: Cli, execute: Execute
+) -> None:
+    insert_node(execute, "n1", "py:deaf")
+    for _ in range(3):
+        cli("enqueue", "py:deaf")
+    execute(
+        "UPDATE pgcron.run SET state = 'running', due_at = now(), claimed_at = now(), attempt = 1,"
+        " owner = (SELECT incarnation FROM pgcron.node), token = gen_random_uuid(), fence = 1,"
+        " cancel_at = now() - interval '4 min'"
+    )
+    assert "deaf" not in cli("status").out
+    assert cli("nodes", "--json").rows[0]["deaf_runs"] == []
+
+    execute("UPDATE pgcron.run SET kill_at = now() - interval '9 s' WHERE id = 1")
+    assert cli("nodes", "--json").rows[0]["deaf_runs"] == []
+
+    execute("UPDATE pgcron.run SET kill_at = now() - interval '11 s' WHERE id = 1")
+    said = "node 'n1': run 1 goes on though told to stop, and holds its slot"
+    assert cli("nodes").out.splitlines()[-1] == said
+    assert f"deaf       {said}\n" in cli("status").out
+
+    execute("UPDATE pgcron.run SET cancel_at = now() - interval '6 min' WHERE id = 3")
+    assert cli("nodes", "--json").rows[0]["deaf_runs"] == [1, 3]
+    said = "node 'n1': runs 1, 3 go on though told to stop, and hold their slots"
+    assert cli("nodes").out.splitlines()[-1] == said
+
+    execute("UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'died'")
+    assert cli("nodes", "--all", "--json").rows[0]["deaf_runs"] == []
+
+
 def test_the_doctor_finds_a_fresh_schema_well(cli: Cli) -> None:
     answer = cli("doctor")
 

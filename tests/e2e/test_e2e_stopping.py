@@ -115,7 +115,7 @@ async def test_a_node_that_keeps_a_deaf_handler_works_on_without_its_slot(
 ) -> None:
     node = cluster.start("a", slots=2, deaf_after="1s")
     cluster.start("b", app=MORE_HANDLERS)
-    [run] = await enqueue(connection, "py:deaf", args={"seconds": 8, "then": 0})
+    [run] = await enqueue(connection, "py:deaf", args={"seconds": 18, "then": 0})
     await until("it runs", lambda: cluster.evidence.count("start") == 1)
 
     await connection.execute("SELECT pgcron.kill_run($1)", run)
@@ -126,8 +126,14 @@ async def test_a_node_that_keeps_a_deaf_handler_works_on_without_its_slot(
     row = await live_run(connection, run)
     assert row is not None
     assert row["state"] == "running"
+    words = f"node 'a': run {run} goes on though told to stop, and holds its slot\n"
+    await until("its node is said to be short of a slot", lambda: words in shown(cluster))
     [row] = await ended(connection, run)
     # It did end what it was about, and had never heard of the kill.
     assert row["outcome"] == "succeeded"
     assert row["cancel_reason"].startswith("killed by ")
     assert not node.has_ended()
+
+
+def shown(cluster: Cluster) -> str:
+    return cluster.command("nodes").stdout

@@ -53,6 +53,27 @@ async def test_dead_nodes_say_why_they_ended(full_site: Site, full_database: str
     assert "1 run waits for being taken over" in dead
 
 
+async def test_a_handler_that_does_not_stop_is_told_with_its_node_and_needs_attention(
+    full_site: Site, full_database: str
+) -> None:
+    connection = await asyncpg.connect(full_database)
+    [(run, incarnation)] = await connection.fetch(
+        """UPDATE pgcron.run SET cancel_at = now(), kill_at = now() - interval '1 min'
+           WHERE id = (SELECT r.id FROM pgcron.run r JOIN pgcron.node n ON n.incarnation = r.owner
+                       WHERE r.state = 'running' AND n.name = 'berlin-1' ORDER BY r.id LIMIT 1)
+           RETURNING id, owner"""
+    )
+    await connection.close()
+
+    told = f"Run {run} goes on though told to stop, and holds its slot."
+    for address in ("/nodes", f"/nodes/{incarnation}", "/?attention=all"):
+        page = await full_site.get(address)
+        assert told in page.text, address
+    attention = page.text.partition('id="attention"')[2].partition("</section>")[0]
+    assert "Node berlin-1" in attention
+    assert "restart the node" in attention
+
+
 async def test_a_node_whose_lease_ran_out_is_silent_and_not_alive(
     full_site: Site, full_database: str
 ) -> None:

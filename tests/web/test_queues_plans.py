@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from pgcron_ha.db.deaf_runs import DEAF
 from pgcron_ha.db.read_pool import ReadPool
 from pgcron_ha.db.statements import load
 from tests.web.test_page_plans import rows_read
@@ -66,7 +67,7 @@ FILL = """
         ("page_letters", 600, {"state": "redriven", "before_id": 30_000}),
         ("page_letters_counted", 900, {}),
         ("page_occurrences", 700, {}),
-        ("page_nodes", 200, {"handler": None}),
+        ("page_nodes", 300, {"handler": None, **DEAF}),
     ],
 )
 async def test_a_page_reads_no_more_than_its_bounds(

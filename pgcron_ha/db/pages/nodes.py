@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
+from pgcron_ha.db.deaf_runs import DEAF
 from pgcron_ha.db.pages.fetching import Row, fetch, fetch_one
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 
@@ -31,7 +32,8 @@ async def nodes(
     """The living by name, or the dead, newest first; at most `MOST_NODES` or `MOST_DEAD`.
 
     `lease_left` (below zero: it ran out) and `lease_ttl` are seconds, `runs` what a node holds (at
-    most `COUNTED_RUNS`), `handlers` how many it offers and `handler_names` the first of them.
+    most `COUNTED_RUNS`), `handlers` how many it offers and `handler_names` the first of them;
+    `deaf_runs` go on though told to stop.
     `queue` and `handler` are such that a node takes from and offers.
     """
     return await fetch(
@@ -44,13 +46,14 @@ async def nodes(
         most=COUNTED_RUNS,
         names=SHOWN_HANDLERS,
         limit=MOST_DEAD if is_dead else MOST_NODES,
+        **DEAF,
     )
 
 
 async def node(connection: Any, incarnation: UUID, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
     """One incarnation with all it offers; None: there was none, or it is forgotten."""
     return await fetch_one(
-        connection, "page_node", schema, incarnation=incarnation, names=ALL_HANDLERS
+        connection, "page_node", schema, incarnation=incarnation, names=ALL_HANDLERS, **DEAF
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from pgcron_ha.db.deaf_runs import DEAF
 from pgcron_ha.db.pages.fetching import Row, fetch, fetch_one
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import SchemaError
@@ -39,8 +40,10 @@ async def dead_groups(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[
 
 
 async def living_nodes(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
-    """The living, and those that died within the hour; `lease_left` and `lease_ttl` in seconds."""
-    return await fetch(connection, "page_living_nodes", schema, limit=ROWS)
+    """The living, and those that died within the hour; `lease_left` and `lease_ttl` in seconds;
+    `deaf_runs` go on though told to stop.
+    """
+    return await fetch(connection, "page_living_nodes", schema, limit=ROWS, **DEAF)
 
 
 async def due(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from pgcron_ha.db.deaf_runs import deaf_words
 from pgcron_ha.web.contexts import Action, Attention, NodeLine
 from pgcron_ha.web.formats import health_mark, plural, short, state_mark
 from pgcron_ha.web.health import Health
@@ -29,6 +30,7 @@ def causes(
         *_cluster(visit, facts),
         *_missing_nodes(visit, nodes),
         *_cordoned(visit, nodes),
+        *_deaf(nodes),
         *_failing(visit, judged),
         *open_circuits(visit, facts.breakers, facts.broken, facts.cluster["now"]),
         *_unserved(visit, facts),
@@ -105,6 +107,24 @@ def _cordoned(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
                 node.cordoned_at,
                 f"It takes nothing new, by word of {short(node.reason or 'somebody')}.",
                 None if takes_work else "No other node takes runs: uncordon it, or start another.",
+            )
+
+
+def _deaf(nodes: Sequence[NodeLine]) -> Iterator[Attention]:
+    """Slots that nothing frees but the end of a handler, or of its node."""
+    mark = state_mark("running")
+    for node in nodes:
+        if node.deaf_runs:
+            words = deaf_words(node.deaf_runs)
+            yield Attention(
+                "▲",
+                mark.word,
+                "late",
+                f"Node {node.name}",
+                node.href,
+                None,
+                f"{words[:1].upper()}{words[1:]}.",
+                "Only the end of that handler or of its node ends them: restart the node.",
             )
 
 

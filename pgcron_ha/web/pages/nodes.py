@@ -12,6 +12,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from pgcron_ha.db import cordons
+from pgcron_ha.db.deaf_runs import deaf_words
 from pgcron_ha.db.pages import nodes as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
@@ -185,9 +186,15 @@ def _row(visit: Visit, facts: dict[str, Any], now: datetime, usual: str | None) 
         handlers=tuple((name, visit.link("nodes", {"handler": name})) for name in names),
         more_handlers=facts.get("handlers", len(names)) - len(names),
         has_other_version=usual is not None and facts["version"] != usual,
-        sentence=_sentence(facts, state, left),
+        sentence=_sentences(facts, state, left),
         labels=tuple(f"{key}={value}" for key, value in labels.items()),
     )
+
+
+def _sentences(facts: dict[str, Any], state: str, left: float) -> str | None:
+    deaf = facts["deaf_runs"]
+    said = [_sentence(facts, state, left), deaf and f"{_capital(deaf_words(deaf))}."]
+    return " ".join(filter(None, said)) or None
 
 
 def _sentence(facts: dict[str, Any], state: str, left: float) -> str | None:

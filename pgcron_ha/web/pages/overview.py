@@ -240,6 +240,7 @@ def _node_line(visit: Visit, row: dict[str, Any]) -> NodeLine:
         ended_at=row["lease_until"] if state == "silent" else row["ended_at"],
         href=visit.link("node", incarnation=row["incarnation"]),
         cordoned_at=row["cordoned_at"],
+        deaf_runs=row["deaf_runs"],
     )
 
 

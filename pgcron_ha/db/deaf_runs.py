@@ -1,0 +1,35 @@
+"""Runs that hold a slot of a living node although it was told to stop them: nothing ends them but
+they themselves, or the end of their process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+KILLED_SECONDS: Final = 10.0
+"""Longer than a node needs to hear of a kill and to end what it can, which has no grace then."""
+
+ASKED_SECONDS: Final = 300.0
+"""As long a grace as anybody asks for; what still runs has not heard of its cancel."""
+
+FEW: Final = 5
+LOOK: Final = 1_000
+"""Runs of one node that are looked at; more than any holds."""
+
+DEAF: Final[Mapping[str, Any]] = {
+    "killed_for": KILLED_SECONDS,
+    "asked_for": ASKED_SECONDS,
+    "few": FEW,
+    "look_deaf": LOOK,
+}
+"""Parameters of statements whose rows have ``deaf_runs``: the first few of them, by id."""
+
+
+def deaf_words(runs: Sequence[int]) -> str:
+    """What they are, as the beginning of a sentence about their node."""
+    more = " and more" if len(runs) >= FEW else ""
+    names = ", ".join(map(str, runs))
+    if len(runs) == 1:
+        return f"run {names} goes on though told to stop, and holds its slot"
+    return f"runs {names}{more} go on though told to stop, and hold their slots"
