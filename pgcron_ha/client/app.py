@@ -191,7 +191,7 @@ class App:
         priority: int = 5,
         due_at: datetime | None = None,
         idempotency_key: str | None = None,
-        key_lifetime: timedelta | float | None = None,
+        key_lifetime: timedelta | float | str | None = None,
         max_attempts: int | None = None,
         delivery: str = "at_least_once",
         check_args: bool = True,

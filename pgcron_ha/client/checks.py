@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.client.json_values import json_value
+from pgcron_ha.config import parse_duration
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 MOST_ARGS_BYTES: Final = 256 * 1024
@@ -33,6 +34,7 @@ MOST_HANDLER_CHARACTERS: Final = 206
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 # As PostgreSQL writes jsonb, so that both count the same bytes.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
+_DURATION_HINT: Final = "Write for example 10m, in Python also timedelta(minutes=10)."
 _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 
 
@@ -156,39 +158,46 @@ def choice(what: str, value: object, known: tuple[str, ...]) -> str:
 
 
 def silence(value: object) -> timedelta | None:
-    """A silence timeout; numbers are seconds, None stays None."""
+    """A silence timeout, given as a `duration`; None stays None."""
     found = duration("silence_timeout", value, LONGEST_TIMEOUT)
     if found is not None and found < LEAST_SILENCE:
         raise InvalidInput(
             f"silence_timeout {found} is out of range",
             "A run that gives no sign for so long is stopped: 1 second to 30 days.",
-            "Write for example timedelta(minutes=5).",
+            "Write for example 5m, in Python also timedelta(minutes=5).",
         )
     return found
 
 
 def duration(what: str, value: object, most: timedelta | None = None) -> timedelta | None:
-    """A positive duration; numbers are seconds, None stays None."""
-    if value is None or isinstance(value, timedelta):
-        found = value
-    elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidInput(
-            f"{what} {value!r} is not a duration",
-            "A duration is a timedelta or a number of seconds.",
-            "Write for example timedelta(minutes=10).",
-        )
-    else:
-        try:
-            found = timedelta(seconds=value)
-        except OverflowError:
-            found = timedelta.max
+    """A positive duration; numbers are seconds, a text says its unit, None stays None."""
+    found = _read_duration(what, value)
     if found is not None and not timedelta(0) < found <= (most or timedelta(days=36_525)):
         raise InvalidInput(
             f"{what} {found} is out of range",
             f"It is longer than nothing and at most {(most or timedelta(days=36_525)).days} days.",
-            "Write for example timedelta(minutes=10).",
+            _DURATION_HINT,
         )
     return found
+
+
+def _read_duration(what: str, value: object) -> timedelta | None:
+    if value is None or isinstance(value, timedelta):
+        return value
+    try:
+        seconds = parse_duration(value) if isinstance(value, str) else value
+    except ValueError:
+        seconds = None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds):
+        raise InvalidInput(
+            f"{what} {value!r:.100} is not a duration",
+            "A duration is a timedelta, a number of seconds, or a text such as '90s' or '1h30m'.",
+            _DURATION_HINT,
+        )
+    try:
+        return timedelta(seconds=seconds)
+    except OverflowError:
+        return timedelta.max
 
 
 def instant(what: str, value: object) -> datetime | None:

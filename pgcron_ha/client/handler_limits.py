@@ -19,10 +19,10 @@ _BOUNDS: Final = {
 class Times(TypedDict, total=False):
     """Time limits of a run; timedelta or seconds."""
 
-    timeout: timedelta | float | None
-    start_within: timedelta | float | None
-    give_up_after: timedelta | float | None
-    silence_timeout: timedelta | float | None
+    timeout: timedelta | float | str | None
+    start_within: timedelta | float | str | None
+    give_up_after: timedelta | float | str | None
+    silence_timeout: timedelta | float | str | None
 
 
 class HandlerLimits:

@@ -32,16 +32,16 @@ class NewRun(TypedDict, total=False):
     priority: int
     due_at: datetime | None
     idempotency_key: str | None
-    key_lifetime: timedelta | float | None
-    timeout: timedelta | float | None
+    key_lifetime: timedelta | float | str | None
+    timeout: timedelta | float | str | None
     max_attempts: int | None
     delivery: str
     retry: RetryPolicy | str | None
     lane: str | None
     requires: Requirements | None
-    start_within: timedelta | float | None
-    give_up_after: timedelta | float | None
-    silence_timeout: timedelta | float | None
+    start_within: timedelta | float | str | None
+    give_up_after: timedelta | float | str | None
+    silence_timeout: timedelta | float | str | None
     unique: Uniqueness | None
     weight: int | None
 

@@ -23,16 +23,16 @@ class Policies(TypedDict, total=False):
     priority: int
     overlap: str
     catchup: str
-    catchup_window: timedelta | float
-    start_deadline: timedelta | float | None
-    timeout: timedelta | float
+    catchup_window: timedelta | float | str
+    start_deadline: timedelta | float | str | None
+    timeout: timedelta | float | str
     max_attempts: int | None
-    retry_base: timedelta | float
-    retry_cap: timedelta | float
+    retry_base: timedelta | float | str
+    retry_cap: timedelta | float | str
     retry: RetryPolicy | None
     delivery: str
     lane: str | None
     requires: Requirements | None
-    give_up_after: timedelta | float | None
-    silence_timeout: timedelta | float | None
+    give_up_after: timedelta | float | str | None
+    silence_timeout: timedelta | float | str | None
     weight: int | None

@@ -41,7 +41,7 @@ class Unique:
     key: str
     scope: Literal["open", "waiting"] | None = None
     on_conflict: Literal["return", "replace", "refuse"] = "return"
-    period: timedelta | float | None = None
+    period: timedelta | float | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Debounce:
     """One run of the key, `delay` after the last call, with its args; `at_most` after the first."""
 
     key: str
-    delay: timedelta | float
-    at_most: timedelta | float | None = None
+    delay: timedelta | float | str
+    at_most: timedelta | float | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Throttle:
     """
 
     key: str
-    period: timedelta | float
+    period: timedelta | float | str
     trailing: bool = False
 
 
@@ -71,10 +71,10 @@ Uniqueness: TypeAlias = Unique | Debounce | Throttle
 def unique_of(
     key: str | None,
     scope: Any,
-    period: timedelta | float | None,
+    period: timedelta | float | str | None,
     on_conflict: Any,
-    debounce: timedelta | float | None,
-    debounce_max: timedelta | float | None,
+    debounce: timedelta | float | str | None,
+    debounce_max: timedelta | float | str | None,
 ) -> Unique | Debounce | None:
     """What the arguments of `pgcron.enqueue` say; raises InvalidInput for what has no key."""
     others = {
@@ -168,7 +168,5 @@ def _members(unique: Unique | Debounce) -> Iterator[str]:
 def _seconds(what: str, value: object, most: timedelta) -> str:
     duration = checks.duration(what, value, most)
     if duration is None:
-        raise InvalidInput(
-            f"{what} is missing", "It is a duration.", "Write for example timedelta(minutes=10)."
-        )
+        raise InvalidInput(f"{what} is missing", "It is a duration.", "Write for example '10m'.")
     return f"{duration.total_seconds():f} s"

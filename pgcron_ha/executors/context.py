@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from uuid import UUID
 
+from pgcron_ha.config.values import parse_duration
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.progress import Progress, report
@@ -235,11 +236,11 @@ class Retry(Exception):
     """Raised by a handler that wants another attempt, ``after`` a delay or as its policy says.
 
     Whatever the policy says of causes: only the number of attempts and ``retry_for`` bound it. A
-    number is seconds.
+    number is seconds; a text has its unit, such as ``5m``.
     """
 
     def __init__(
-        self, after: timedelta | float | None = None, message: str = "retry asked for"
+        self, after: timedelta | float | str | None = None, message: str = "retry asked for"
     ) -> None:
         super().__init__(message)
         self.after = None if after is None else _delay(after)
@@ -253,7 +254,9 @@ class Snooze(Exception):
     ``retry_for``; then it is dead. So is one that may be executed at most once.
     """
 
-    def __init__(self, after: timedelta | float, message: str = "snoozed by the handler") -> None:
+    def __init__(
+        self, after: timedelta | float | str, message: str = "snoozed by the handler"
+    ) -> None:
         super().__init__(message)
         self.after = _delay(after)
 
@@ -291,11 +294,20 @@ class Lease:
         self.deadline = math.inf
 
 
-def _delay(given: timedelta | float) -> timedelta:
+def _delay(given: timedelta | float | str) -> timedelta:
     """From nothing up to `LONGEST_DELAY`; what asks for more gets that."""
-    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if isinstance(given, timedelta):
+        seconds = given.total_seconds()
+    else:
+        try:
+            seconds = parse_duration(given) if isinstance(given, str) else float(given)
+        except (TypeError, ValueError):
+            seconds = math.nan
     if math.isnan(seconds):
-        raise InvalidInput("a delay is NaN", "A delay is a timedelta or a number of seconds.")
+        raise InvalidInput(
+            f"a delay is {given!r:.100}",
+            "A delay is a timedelta, a number of seconds, or a text such as '90s' or '1h30m'.",
+        )
     return timedelta(seconds=min(max(seconds, 0.0), LONGEST_DELAY.total_seconds()))
 
 

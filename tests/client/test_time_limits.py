@@ -59,6 +59,16 @@ async def test_who_asks_for_a_run_may_say_otherwise(app: App, connection: Connec
         assert await limits(connection, run_id) == (MINUTE / 12, 2 * MINUTE, 3600, 7.5)
 
 
+async def test_durations_may_be_texts_with_their_unit(app: App, connection: Connection) -> None:
+    own: dict[str, Any] = {"timeout": "1m", "start_within": "1m30s", "silence_timeout": "7500ms"}
+    one = await app.enqueue("plain", give_up_after="1h", **own)
+    [other] = await app.enqueue_many([{"handler": "plain", "give_up_after": "1h", **own}])  # type: ignore[typeddict-item]
+    for run_id in (one, other):
+        assert await limits(connection, run_id) == (MINUTE, 1.5 * MINUTE, 3600, 7.5)
+    with pytest.raises(InvalidInput, match="is out of range"):
+        await app.enqueue("plain", silence_timeout="500ms")
+
+
 async def test_a_schedule_has_the_limits_of_its_handler(app: App, connection: Connection) -> None:
     app.add_schedule("a", "@daily", "sync", give_up_after=60)
     app.add_schedule("b", "@daily", "plain", silence_timeout=2)

@@ -89,10 +89,12 @@ def test_no_delay_is_longer_than_a_year(asked: timedelta | float) -> None:
     assert Snooze(asked).after == timedelta(days=366)
 
 
-def test_a_delay_is_a_number() -> None:
+def test_a_delay_is_a_number_of_seconds_or_says_its_unit() -> None:
     assert Retry(-5).after == timedelta(0)
-    with pytest.raises(InvalidInput, match="NaN"):
-        Snooze(float("nan"))
+    assert Snooze("1m30s").after == Retry(90).after == timedelta(seconds=90)
+    for wrong in (float("nan"), "90", "soon", None):
+        with pytest.raises(InvalidInput, match="a delay is "):
+            Snooze(wrong)  # type: ignore[arg-type]
 
 
 def lookup(number: int) -> None:
