@@ -131,7 +131,10 @@ def redrive_command(
     filters = _filters(given)
     pace = _rate(rate)
     args = None if args is None else args_text(args)
-    if bool(run_ids) == any(value is not None for value in filters.values()):
+    is_filtered = any(value is not None for value in filters.values())
+    if run_ids and is_filtered:
+        raise click.UsageError("either name dead letters, or give filters")
+    if not run_ids and not is_filtered:
         raise click.UsageError("name dead letters, or give a filter (--until now: all of them)")
     if run_ids:
         if rate is not None or most is not None:

@@ -11,6 +11,8 @@ from uuid import UUID
 
 import click
 
+from pgcron_ha.config import format_duration
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MOST_ROWS = 10_000
@@ -72,7 +74,8 @@ def print_json(row: Mapping[str, Any]) -> None:
 
 
 def shown(value: object) -> str:
-    """A value as people read it: instants in UTC to the second, lists with commas."""
+    """A value as people read it: instants in UTC to the second, durations as ``1h30m``, lists with
+    commas."""
     if value is None:
         return "-"
     if isinstance(value, datetime):
@@ -81,6 +84,8 @@ def shown(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ", ".join(map(shown, value)) or "-"
+    if isinstance(value, timedelta):
+        return format_duration(value.total_seconds())
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     return str(value)

@@ -141,7 +141,10 @@ def put_command(name: str, spec: str, handler: str, as_json: bool, **options: An
         return
     for note in _parsed(found).notes:
         click.echo(f"note: {note}", err=True)
-    when = f"fires next at {shown(fires[0])}" if fires else "is paused"
+    if fires:
+        when = f"fires next at {shown(fires[0])}"
+    else:
+        when = "has no fire ahead" if found["enabled"] else "is paused"
     click.echo(f"schedule '{name}' {when}")
 
 

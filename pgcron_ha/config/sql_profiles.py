@@ -29,6 +29,7 @@ DEFAULT_ROWS: Final = 1000
 MAX_ROWS: Final = 10_000
 MAX_STATEMENT_CHARACTERS: Final = 100_000
 
+_DSN_FORMS: Final = "expected postgresql://ROLE@HOST/DATABASE, env:NAME or file:/…"
 _DSN: Final = re.compile(r"postgres(ql)?://\S+")
 
 
@@ -105,7 +106,7 @@ class _SqlTable(CapabilityTable):
         text = self.text("dsn")
         if text is None:
             if not is_transactional and "dsn" not in self.table:
-                self.refuse("dsn", "expected postgresql://ROLE@HOST/DATABASE, env:NAME or file:/…")
+                self.refuse("dsn", f"{_DSN_FORMS}; only a transactional profile goes without")
             return None
         if _DSN.fullmatch(text):
             return text

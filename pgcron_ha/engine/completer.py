@@ -304,8 +304,9 @@ def _failure(outcome: Outcome) -> Failed:
     if isinstance(outcome, Failed):
         return outcome
     if isinstance(outcome, Interrupted):
-        why = _WHY.get(outcome.reason)
-        message = outcome.message if why is None else f"{why}: {outcome.message}"
+        why, message = _WHY.get(outcome.reason), outcome.message
+        if why is not None:
+            message = why if message == f"stopped: {outcome.reason}" else f"{why}: {message}"
         return Failed(outcome.reason.name.title().replace("_", ""), message)
     return Failed("Unknown", "the outcome could not be stored", retry=False)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -298,6 +299,7 @@ def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> Non
     assert cli("lanes", "set", "bulk", "none", "--rate", "10/1m", "--json").rows == [
         {"lane": "bulk", "slots": None, "rate": 10, "per": 60.0}
     ]
+    assert re.search(r"\nbulk +- +10 +1m +0 ", cli("lanes", "list").out)
     assert "COUNT/DURATION" in cli("lanes", "set", "bulk", "1", "--rate", "10").err
     cli("lanes", "forget", "bulk")
     assert execute("SELECT lane FROM pgcron.lane_limit") == [("customer-*",)]

@@ -293,7 +293,7 @@ def test_a_group_is_sent_again_at_a_rate_and_each_letter_once(cli: Cli, execute:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["900", "--handler", "py:x"], "or give a filter"),
+        (["900", "--handler", "py:x"], "or give filters"),
         (["900", "--rate", "1/1m"], "go with a filter"),
         (["--handler", "py:x", "--rate", "often"], "is not a rate"),
         (["--handler", "py:x", "--rate", "0/1m"], "out of range"),

@@ -55,6 +55,12 @@ def test_what_a_second_put_leaves_out_stays(cli: Cli, execute: Execute) -> None:
     assert columns == [("0 4 * * *", "slow", False, 5)]
 
 
+def test_a_schedule_that_never_fires_again_is_not_called_paused(cli: Cli) -> None:
+    put = cli("schedules", "put", "s", "at 2020-01-01T00:00", "py:a")
+    assert put.out == "schedule 's' has no fire ahead\n"
+    assert "catchup_window   1h\n" in cli("schedules", "show", "s").out
+
+
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_schedule_is_refused_with_nothing_written(
     case: str, cli: Cli, execute: Execute

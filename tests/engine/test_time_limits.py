@@ -76,7 +76,9 @@ async def test_a_silent_run_is_stopped_and_its_attempt_says_silence(
         "timed_out",
         "Silent",
     )
-    assert "no sign for its silence timeout" in row["error"]
+    assert row["error"] == (
+        "it gave no sign for its silence timeout (no line, no progress, no beat)"
+    )
     waiting = await run_row(connection, silent.run_id)
     assert waiting is not None
     assert waiting["state"] == "ready"
@@ -93,11 +95,11 @@ async def test_a_run_whose_time_in_all_is_over_is_stopped_and_not_tried_again(
     await watch.run_once()
 
     assert ending.executor.stopped == [(context.run_id, StopReason.GIVEN_UP)]
-    await ending.end([context.run_id], Interrupted(StopReason.GIVEN_UP, "stopped: given_up"))
+    await ending.end([context.run_id], Interrupted(StopReason.GIVEN_UP, "killed by signal 9"))
     await ending.tell()
     row = await in_history(connection, context.run_id)
     assert row["outcome"] == "dead"
-    assert row["error"].startswith("its time in all was over: ")
+    assert row["error"].startswith("its time in all was over: killed by signal 9")
 
 
 @pytest.mark.parametrize("sign", SIGNS)

@@ -81,7 +81,10 @@ def test_the_password_of_a_dsn_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ({"statement": "SELECT 1"}, "sql.x.dsn: expected postgresql://"),
+        (
+            {"statement": "SELECT 1"},
+            "sql.x.dsn: expected postgresql://ROLE@HOST/DATABASE, env:NAME or file:/…; only a",
+        ),
         ({"dsn": "mysql://h/d", "statement": "SELECT 1"}, "sql.x.dsn: expected env:NAME"),
         ({"dsn": "env:D"}, "sql.x.statement: expected SQL"),
         ({"dsn": "env:D", "statement": "SELECT 'a"}, "sql.x.statement: a quote"),

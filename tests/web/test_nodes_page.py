@@ -200,4 +200,5 @@ async def test_labels_of_nodes_are_shown(full_site: Site, full_database: str) ->
     labels = "UPDATE pgcron.node SET labels = $1 WHERE name = 'berlin-1'"
     await execute(full_database, labels, '{"gpu": "a100"}')
 
-    assert "<code>gpu=a100</code>" in (await full_site.get("/nodes")).text
+    text = (await full_site.get("/nodes")).text
+    assert re.search(r"pid \d+</span> <span class=\"muted below\"><code>gpu=a100</code>", text)

@@ -48,7 +48,7 @@ WHERE (:state::text IS NULL OR r.state = :state::text) AND (:handler::text IS NU
 ORDER BY r.id DESC LIMIT :limit::int;
 
 -- name: one_run
-SELECT v.*, r.cancel_reason, r.kill_at, r.expire_at, r.time_limits, extract(epoch FROM r.timeout)::float8 AS timeout, p.done, p.total, p.note
+SELECT v.*, r.cancel_reason, r.kill_at, r.expire_at, r.time_limits, r.timeout, p.done, p.total, p.note
 FROM pgcron.runs v LEFT JOIN pgcron.run r ON r.id = v.id
 LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
 WHERE v.id = :run_id::bigint LIMIT 1;
@@ -79,7 +79,7 @@ FROM pgcron.error_groups g WHERE :also_redriven::boolean OR g.open > 0
 ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, extract(epoch FROM s.per)::float8 AS per, q.waiting, q.due, q.running, q.held,
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, s.per, q.waiting, q.due, q.running, q.held,
        q.oldest_due, s.set_by, s.set_at
 FROM pgcron.queues q LEFT JOIN pgcron.queue s ON s.name = q.name ORDER BY q.name LIMIT :limit::int;
 
@@ -89,7 +89,7 @@ SELECT pgcron.scale_demand(:queue, :cap) AS slots;
 -- name: list_lanes
 -- Settings, and lanes of which something runs.
 SELECT coalesce(l.lane, r.lane) AS lane, CASE WHEN l.lane IS NULL THEN (SELECT s.slots FROM pgcron.lane_slots(ARRAY[r.lane]) s) ELSE l.slots END AS slots,
-       l.rate, extract(epoch FROM l.per)::float8 AS per, coalesce(r.running, 0) AS running, l.set_by, l.set_at
+       l.rate, l.per, coalesce(r.running, 0) AS running, l.set_by, l.set_at
 FROM pgcron.lane_limit l
 FULL JOIN (SELECT h.lane, count(*) AS running FROM pgcron.run h WHERE h.lane_slot IS NOT NULL GROUP BY h.lane) r ON r.lane = l.lane
 ORDER BY 1 LIMIT :limit::int;
