@@ -42,3 +42,10 @@ BEGIN
   GET DIAGNOSTICS parked = ROW_COUNT;
   RETURN parked;
 END $$;
+
+-- How many slots the largest node has that lives, offers the handler for the queue and has the labels; NULL when none does.
+CREATE FUNCTION pgcron.largest_server(handler text, queue text, requires text[]) RETURNS int
+LANGUAGE sql STABLE AS $$
+  SELECT max(n.slots) FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+   WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now() AND largest_server.queue = ANY(n.queues)
+     AND (largest_server.requires IS NULL OR largest_server.requires <@ pgcron.label_words(n.labels)) $$;

@@ -270,6 +270,9 @@ async def may_read_history(connection: asyncpg.Connection, *, schema: str = DEFA
 
 def _nobody_offers(row: Row) -> str:
     what = f"offers '{row['handler']}' for queue '{row['queue']}'"
+    if row["weight"] is not None:
+        needed = ", ".join([*(row["requires"] or ()), f"{row['weight']} slots"])
+        return f"needs {needed}: no live node that {what} has so many"
     if not row["requires"]:
         return f"no live node {what}"
     needed = ", ".join(row["requires"])

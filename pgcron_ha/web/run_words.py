@@ -111,6 +111,8 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
         return circuit_words(waits["circuit"], now)
     if word == "parked" or not waits.get("is_served", True):
         return f"{needs(run)}no live node offers {run['handler']} for queue {run['queue']}"
+    if waits.get("too_heavy"):
+        return f"{too_heavy(run, waits['too_heavy'])} for queue {run['queue']} has so many"
     if waits.get("slot_holder"):
         return f"run {waits['slot_holder']} of the same schedule is not over (overlap: skip)"
     if word == "blocked":
@@ -122,6 +124,12 @@ def needs(row: dict[str, Any]) -> str:
     """The labels it requires, before words about nodes without them; empty when there are none."""
     words = short(", ".join(row["requires"] or ()), 90)
     return f"it needs {words}, and with that " if words else ""
+
+
+def too_heavy(row: dict[str, Any], weight: int) -> str:
+    """How many slots it needs, before words about nodes that have fewer."""
+    words = short(", ".join([*(row["requires"] or ()), f"{weight} slots"]), 90)
+    return f"it needs {words}; no live node that offers {row['handler']}"
 
 
 def _limit(run: dict[str, Any], waits: dict[str, Any], now: datetime) -> str | None:

@@ -335,6 +335,25 @@ def test_a_node_is_cordoned_drained_and_uncordoned(cli: Cli, execute: Execute) -
     assert (missing.code, "node 'n2' does not exist" in missing.err) == (1, True)
 
 
+def test_a_run_that_needs_more_slots_than_any_node_has_says_so(cli: Cli, execute: Execute) -> None:
+    insert_node(execute, "n1", "py:heavy")
+    insert_node(execute, "large-and-silent", "py:heavy", "-1 second")
+    execute("UPDATE pgcron.node SET slots = 64 WHERE name = 'large-and-silent'")
+    for weight in (8, 9, 9, 12):
+        cli("enqueue", "py:heavy", "--weight", weight)
+    cli("enqueue", "py:nobody", "--weight", 9)
+
+    (status,) = cli("status", "--json").rows
+    has = "no live node that offers 'py:heavy' for queue 'default' has so many"
+    assert sorted((p["runs"], p["reason"]) for p in status["parked"]) == [
+        (1, f"needs 12 slots: {has}"),
+        (1, "no live node offers 'py:nobody' for queue 'default'"),
+        (2, f"needs 9 slots: {has}"),
+    ]
+    assert f"needs 9 slots: {has}" in cli("status").out
+    assert f"needs 9 slots: {has}" in cli("doctor").out
+
+
 def test_a_run_and_a_schedule_may_require_labels(cli: Cli, execute: Execute) -> None:
     cli("enqueue", "py:x", "--requires", "gpu=a100", "--requires", "ssd")
     assert execute("SELECT requires FROM pgcron.run") == [(["gpu=a100", "ssd"],)]

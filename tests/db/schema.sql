@@ -1790,6 +1790,13 @@ CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE(lane text, slots i
           WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
        ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*' $$;
 
+CREATE FUNCTION pgcron.largest_server(handler text, queue text, requires text[]) RETURNS integer
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT max(n.slots) FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+   WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now() AND largest_server.queue = ANY(n.queues)
+     AND (largest_server.requires IS NULL OR largest_server.requires <@ pgcron.label_words(n.labels)) $$;
+
 CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms integer[], limited_queues text[], handlers text[], room integer, labels text[], placed_queues text[]) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, delivery text, schedule_id bigint, overlap_slot smallint, weight integer)
     LANGUAGE sql STABLE ROWS 100
     AS $$

@@ -24,6 +24,8 @@ CLAIM = """UPDATE pgcron.run r SET state = 'running', attempt = attempt + 1, cla
              owner = (SELECT incarnation FROM pgcron.node WHERE name = 'berlin-1')
            WHERE id = $1 RETURNING token"""
 
+HANDLER = "py:etl.orders"
+
 
 @pytest.fixture
 async def sql(full_database: str) -> AsyncIterator[Connection]:
@@ -97,6 +99,32 @@ async def test_a_run_says_which_limit_it_waits_for(full_site: Site, sql: Connect
     )
     assert "every slot of its lane customer <7> is taken" in said["etl", "customer <7>"]
     assert "it waits for a free slot" in said["etl",]
+
+
+async def test_a_run_that_no_node_is_large_enough_for_says_so_everywhere(
+    full_site: Site, sql: Connection
+) -> None:
+    most = await sql.fetchval(
+        "SELECT max(n.slots) FROM pgcron.node n JOIN pgcron.offer o USING (incarnation)"
+        " WHERE o.handler = $1 AND 'etl' = ANY(n.queues)",
+        HANDLER,
+    )
+    fits, heavy = [
+        await sql.fetchval(
+            "SELECT pgcron.enqueue($1, queue => 'etl', weight => $2, priority => 0)", HANDLER, slots
+        )
+        for slots in (most, most + 1)
+    ]
+
+    lacks = f"it needs {most + 1} slots; no live node that offers {HANDLER}"
+    assert f"{lacks} for queue etl has so many" in await text_of(
+        full_site, f"/runs/{heavy}", "head"
+    )
+    assert "has so many" not in await text_of(full_site, f"/runs/{fits}", "head")
+    assert f"{lacks} has so many" in await text_of(full_site, "/queues/etl", "next")
+    attention = await text_of(full_site, "/?attention=all", "attention")
+    assert f"no live node with {most + 1} slots offers it for queue etl." in attention
+    assert f"no live node with {most} slots" not in attention
 
 
 async def test_a_queue_says_its_rate_and_when_the_next_starts(

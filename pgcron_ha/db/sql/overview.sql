@@ -117,23 +117,23 @@ SELECT h.outcome, count(*) AS runs, max(h.finished_at) AS last_finished_at FROM 
 WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h.outcome ORDER BY h.outcome;
 
 -- name: list_parked
--- Due runs that no live node can take: those a node has parked, and those that no node was there to park.
-SELECT p.handler, p.queue, count(*) AS runs, min(p.due_at) AS oldest_due, p.requires
-FROM ((SELECT h.handler, h.queue, h.due_at, h.requires FROM pgcron.run h WHERE h.hold IS NOT NULL LIMIT :look::int)
-      UNION ALL
-      (SELECT r.handler, r.queue, r.due_at, r.requires FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() LIMIT :look::int)) p
-WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                  WHERE o.handler = p.handler AND n.state = 'alive' AND n.lease_until > now() AND p.queue = ANY(n.queues)
-                    AND (p.requires IS NULL OR p.requires <@ pgcron.label_words(n.labels)))
-GROUP BY p.handler, p.queue, p.requires ORDER BY min(p.due_at) LIMIT :limit::int;
+-- Due runs that no live node can take: those a node has parked, and those that no node was there to park. weight: what is offered, but on no node
+-- with so many slots.
+SELECT p.handler, p.queue, sum(p.runs)::bigint AS runs, min(p.oldest_due) AS oldest_due, p.requires, CASE WHEN largest.slots IS NOT NULL THEN p.weight END AS weight
+FROM (SELECT due.handler, due.queue, due.requires, coalesce(due.weight, 1) AS weight, count(*) AS runs, min(due.due_at) AS oldest_due FROM (
+        (SELECT h.handler, h.queue, h.due_at, h.requires, h.weight FROM pgcron.run h WHERE h.hold IS NOT NULL LIMIT :look::int)
+        UNION ALL
+        (SELECT r.handler, r.queue, r.due_at, r.requires, r.weight FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() LIMIT :look::int)) due
+      GROUP BY due.handler, due.queue, due.requires, coalesce(due.weight, 1)) p
+CROSS JOIN LATERAL (SELECT pgcron.largest_server(p.handler, p.queue, p.requires) AS slots) largest
+WHERE coalesce(largest.slots < p.weight, true)
+GROUP BY p.handler, p.queue, p.requires, 6 ORDER BY min(p.oldest_due) LIMIT :limit::int;
 
 -- name: read_parked
 -- Of one due run, why no live node can take it; no row when one can, and when it is not due.
-SELECT r.handler, r.queue, r.requires FROM pgcron.run r
-WHERE r.id = :run_id::bigint AND r.state = 'ready' AND (r.hold IS NOT NULL OR r.due_at <= now())
-  AND NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                  WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues)
-                    AND (r.requires IS NULL OR r.requires <@ pgcron.label_words(n.labels)));
+SELECT r.handler, r.queue, r.requires, CASE WHEN largest.slots IS NOT NULL THEN r.weight END AS weight
+FROM pgcron.run r CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
+WHERE r.id = :run_id::bigint AND r.state = 'ready' AND (r.hold IS NOT NULL OR r.due_at <= now()) AND coalesce(largest.slots < coalesce(r.weight, 1), true);
 
 -- name: list_invalid_schedules
 SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id

@@ -68,37 +68,38 @@ placed(queue) AS (
     SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue > placed.queue ORDER BY r.queue LIMIT 1) next),
 due AS (
   SELECT found.* FROM (SELECT * FROM plain LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
   SELECT found.* FROM (SELECT * FROM laned LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = path.queue AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
   SELECT found.* FROM (SELECT * FROM single LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = path.queue AND r.priority = path.priority
       AND r.due_at <= now() ORDER BY r.due_at LIMIT :look::int) found
   UNION ALL
   SELECT found.* FROM (SELECT * FROM keyed LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = path.queue ORDER BY r.lane, r.priority, r.due_at LIMIT :look::int) found
    WHERE found.due_at <= now()
   UNION ALL
   SELECT found.* FROM (SELECT * FROM placed LIMIT :paths::int) path CROSS JOIN LATERAL (
-    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt FROM pgcron.run r
+    SELECT r.queue, r.handler, r.requires, r.schedule_id, r.schedule, r.scheduled_for, r.due_at, r.attempt, r.weight FROM pgcron.run r
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = path.queue ORDER BY r.requires, r.priority, r.due_at LIMIT :look::int) found
    WHERE found.due_at <= now())
-SELECT due.queue, due.handler, due.requires, due.schedule_id, due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
-       min(due.due_at) AS oldest_due, count(*) AS runs, q.paused_at, q.paused_by, q.paused_note,
-       EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-               WHERE o.handler = due.handler AND n.state = 'alive' AND n.lease_until > now() AND due.queue = ANY(n.queues)
-                 AND (due.requires IS NULL OR due.requires <@ pgcron.label_words(n.labels))) AS is_served
-FROM due LEFT JOIN pgcron.queue q ON q.name = due.queue
-GROUP BY due.queue, due.handler, due.requires, due.schedule_id, due.schedule, q.paused_at, q.paused_by, q.paused_note
-ORDER BY min(due.due_at) LIMIT :limit::int;
+SELECT found.*, coalesce(largest.slots >= found.weight, false) AS is_served, largest.slots IS NOT NULL AS is_offered
+FROM (
+  SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, due.schedule_id, due.schedule, min(due.scheduled_for) FILTER (WHERE due.attempt = 0) AS oldest_fire,
+         min(due.due_at) AS oldest_due, count(*) AS runs, q.paused_at, q.paused_by, q.paused_note
+  FROM due LEFT JOIN pgcron.queue q ON q.name = due.queue
+  GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1), due.schedule_id, due.schedule, q.paused_at, q.paused_by, q.paused_note
+  ORDER BY min(due.due_at) LIMIT :limit::int) found
+CROSS JOIN LATERAL (SELECT pgcron.largest_server(found.handler, found.queue, found.requires) AS slots) largest
+ORDER BY found.oldest_due;
 
 -- name: page_parked
 -- Runs that a node has put aside because nobody offers their handler, with the labels that they require.

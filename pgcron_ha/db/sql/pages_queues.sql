@@ -99,6 +99,7 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, coalesce(r.
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues)
                  AND (r.requires IS NULL OR r.requires <@ pgcron.label_words(n.labels))) AS is_offered,
+       CASE WHEN r.weight > 1 AND r.weight > pgcron.largest_server(r.handler, r.queue, r.requires) THEN r.weight END AS too_heavy,
        CASE WHEN r.overlap IS NOT NULL THEN
          (SELECT b.id FROM pgcron.run b WHERE b.schedule_id = r.schedule_id AND b.overlap_slot IS NOT NULL AND b.id <> r.id LIMIT 1) END AS waits_for,
        r.requires, r.lane, CASE WHEN r.lane IS NOT NULL THEN

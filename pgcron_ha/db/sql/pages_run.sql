@@ -29,9 +29,7 @@ ORDER BY f.place LIMIT 1;
 
 -- name: page_run_waits_for
 -- What may keep a waiting run from being claimed.
-SELECT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-               WHERE o.handler = r.handler AND n.state = 'alive' AND n.lease_until > now() AND r.queue = ANY(n.queues)
-                 AND (r.requires IS NULL OR r.requires <@ pgcron.label_words(n.labels))) AS is_served,
+SELECT largest.slots IS NOT NULL AS is_served, CASE WHEN largest.slots < r.weight THEN r.weight END AS too_heavy,
        q.paused_at, q.paused_by, q.paused_note, c.paused_at AS cluster_paused_at, c.paused_by AS cluster_paused_by, c.paused_note AS cluster_paused_note,
        CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
        (SELECT o.id FROM pgcron.run o WHERE r.overlap IS NOT NULL AND o.schedule_id = r.schedule_id AND o.overlap_slot IS NOT NULL AND o.id <> r.id LIMIT 1) AS slot_holder,
@@ -41,6 +39,7 @@ SELECT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
          q.max_running <= (SELECT count(*) FROM pgcron.run b WHERE b.state = 'running' AND b.owner IS NOT NULL AND b.queue = r.queue) END AS is_queue_full,
        (SELECT w.next_at FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w WHERE q.rate IS NOT NULL AND w.room = 0) AS queue_next_at
 FROM pgcron.run r CROSS JOIN pgcron.cluster c LEFT JOIN pgcron.queue q ON q.name = r.queue
+CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
 LEFT JOIN LATERAL (SELECT s.* FROM pgcron.lane_slots(ARRAY[r.lane]) s WHERE r.lane IS NOT NULL) l ON true WHERE r.id = :run_id::bigint;
 
 -- name: page_run_progress

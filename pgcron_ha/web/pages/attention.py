@@ -155,16 +155,20 @@ def _failing(visit: Visit, judged: Judged) -> Iterator[Attention]:
 
 
 def _unserved(visit: Visit, facts: Facts) -> Iterator[Attention]:
-    """Work that no live node can take: put aside by a node, or never looked at by any."""
-    unserved: dict[tuple[str, str, str], tuple[int, Any]] = {}
+    """Work that no live node can take: put aside by a node, not looked at by any, or too heavy."""
+    unserved: dict[tuple[str, str, str, int], tuple[int, Any]] = {}
     for row in [*facts.parked, *(due for due in facts.due if not due["is_served"])]:
-        key = (row["handler"], row["queue"], ", ".join(row["requires"] or ()))
+        slots = row["weight"] if row.get("is_offered") else 0
+        key = (row["handler"], row["queue"], ", ".join(row["requires"] or ()), slots)
         runs, oldest = unserved.get(key, (0, row["oldest_due"]))
         unserved[key] = (runs + row["runs"], min(oldest, row["oldest_due"]))
     mark = state_mark("parked")
-    for (handler, queue, needed), (runs, oldest) in unserved.items():
+    for (handler, queue, needed, slots), (runs, oldest) in unserved.items():
         which = f" with the labels {short(needed, 90)}" if needed else ""
         labels = " and those labels" if needed else ""
+        if slots:
+            which += f" with {slots} slots"
+            labels += f", and with {slots} slots at least"
         waiting = plural(runs, "run waits", "runs wait")
         yield Attention(
             mark.glyph,

@@ -26,7 +26,7 @@ from pgcron_ha.web.cluster_contexts import (
 )
 from pgcron_ha.web.formats import Mark, duration, number, plural, short
 from pgcron_ha.web.pages.breakers import circuit_sentence
-from pgcron_ha.web.run_words import needs
+from pgcron_ha.web.run_words import needs, too_heavy
 from pgcron_ha.web.visit import Visit
 
 # The oldest due run of a served queue waits longer than this: work comes faster than it goes.
@@ -289,6 +289,8 @@ def _head_run(run: dict[str, Any], row: QueueRow, now: datetime, *, is_all_pause
         return HeadRun(run, "the queue is paused", "late", None)
     if not run["is_offered"]:
         return HeadRun(run, f"{needs(run)}no living node offers its handler here", "late", None)
+    if run["too_heavy"]:
+        return HeadRun(run, f"{too_heavy(run, run['too_heavy'])} has so many", "late", None)
     if run["waits_for"] is not None:
         return HeadRun(run, "its schedule's last run is not over", "idle", run["waits_for"])
     lane = short(run["lane"] or "", 60)
