@@ -105,7 +105,7 @@ class LimitStatements(ClaimStatements):
         parked = self._park_lanes(pairs, handlers) if room > len(chosen) else 0
         if parked:
             told.append(Row(verdict("parked", None), lane=None, weight=None))
-            told[-1]["due"] = parked
+            told[-1]["due"] = float(parked)
         return walked + claimed + told
 
     def _park_lanes(
