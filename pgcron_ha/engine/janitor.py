@@ -19,6 +19,11 @@ BATCH: Final = 1000
 """Rows of one pass of one duty."""
 
 INTERVAL_SECONDS: Final = 10.0
+NETS_EVERY: Final = 30.0
+"""For what is done sooner by others: a node stops its own runs at their time limit, and what a
+circuit breaker held back is let go by whoever hears that it closed.
+"""
+
 PARTITIONS_EVERY: Final = 600.0
 RETENTION_EVERY: Final = 3600.0
 RECHECK_EVERY: Final = 600.0
@@ -42,10 +47,11 @@ class Janitor(Service):
         unparked = await self._link.rows("unpark_served", at_most=BATCH)
         if unparked:
             await self._link.rows("wake_idle_nodes")
-        if await self._link.rows("unpark_mended", at_most=BATCH):
-            await self._link.rows("wake_idle_nodes")
         await self._expire()
-        await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
+        if self._is_due("nets", NETS_EVERY):
+            await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
+            if await self._link.rows("unpark_mended", at_most=BATCH):
+                await self._link.rows("wake_idle_nodes")
         if self._is_due("sweeps", 60.0):
             await self._sweep()
         if self._is_due("recheck", RECHECK_EVERY):
