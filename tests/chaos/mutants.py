@@ -17,7 +17,7 @@ import asyncpg
 
 from pgcron_ha.db import statements
 from pgcron_ha.db.link import Link
-from pgcron_ha.engine import dispatcher, lease, node, reconcile, session
+from pgcron_ha.engine import dispatcher, intake, lease, node, reconcile, session
 from pgcron_ha.executors import supervisor_client
 from pgcron_ha.executors.operating_system import boottime
 from tests.chaos.failpoints import Failpoints
@@ -183,10 +183,10 @@ def _leave_children_alive() -> None:
 def _begin_what_was_claimed_before() -> None:
     """Runs that an earlier incarnation has claimed are begun all the same."""
 
-    async def take(self: dispatcher.Dispatcher, rows: list[Any], *_: Any) -> None:
-        self._runner.accept(rows)
+    async def take(self: intake.Intake, rows: list[Any], *_: Any, **__: Any) -> None:
+        self._runner.accept(rows, False, {})
 
-    _put(dispatcher.Dispatcher, "_take", take)
+    _put(intake.Intake, "take", take)
 
 
 _DROP_LANE_NET = "DROP INDEX pgcron.run_overlap_slot"

@@ -25,7 +25,13 @@ KINDS = [
     for kind in vars(events).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 ]
-EXAMPLES: dict[Any, Any] = {str: "word", int: 3, float: 1.5, dict[str, int]: {"retry": 2}}
+EXAMPLES: dict[Any, Any] = {
+    str: "word",
+    int: 3,
+    float: 1.5,
+    bool: True,
+    dict[str, int]: {"retry": 2},
+}
 
 
 def example(kind: type[Event]) -> Event:

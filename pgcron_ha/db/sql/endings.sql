@@ -49,12 +49,16 @@ RETURNING r.id;
 -- name: mark_started
 -- Only runs that last are marked while they run; short ones say it when they end.
 -- A run that lasts also learns here which time limits it has beside its timeout: a claim does not carry what few have. Asked again,
--- after an answer that got lost, it says so again.
-UPDATE pgcron.run r SET started_at = coalesce(r.started_at, now() - given.elapsed * interval '1 second')
-FROM unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[]) given(id, token, elapsed)
-WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
-RETURNING r.id, (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
-          date_part('epoch', pgcron.give_up_at(r.time_limits) - clock_timestamp()) AS give_up_in;
+-- after an answer that got lost, it says so again. Nothing is written twice: a transactional run's row is what its handler's transaction
+-- must find as it was.
+WITH marked AS (
+  UPDATE pgcron.run r SET started_at = now() - given.elapsed * interval '1 second'
+  FROM unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[]) given(id, token, elapsed)
+  WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.started_at IS NULL)
+SELECT r.id, (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
+       date_part('epoch', pgcron.give_up_at(r.time_limits) - clock_timestamp()) AS give_up_in
+FROM pgcron.run r JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id AND r.token = given.token
+WHERE r.id = ANY(:run_ids);
 
 -- name: ended_by_fence
 -- After an answer that got lost: did this claim's completion arrive? The fence number names the claim.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from pgcron_ha import App
@@ -25,6 +28,15 @@ async def waits(context: Context) -> None:
     """Until it is cancelled."""
     print("waiting")
     await asyncio.Event().wait()
+
+
+@app.handler("stays", isolation="process")
+def stays(context: Context) -> None:
+    """Until it is killed."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    while True:
+        with suppress(BaseException):
+            threading.Event().wait()
 
 
 @app.handler("follows")

@@ -148,6 +148,57 @@ async def test_a_running_run_is_stopped_and_runs_again(
     assert await outcome(cluster, again) == "cancelled"
 
 
+async def test_a_run_that_does_not_stop_is_killed(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    await schedule(cluster, name, "py:stays")
+    await hands.open("/schedules")
+    run = run_of(await hands.press("Run now", row=name))
+    await until("it is seen to execute", lambda: says(hands, run, "executes on"))
+    await hands.press("Ask it to stop")
+    await until("it may be killed", lambda: says(hands, run, "Without grace"))
+    await hands.press("Kill it now")
+
+    assert await outcome(cluster, run) == "cancelled"
+    reason = "SELECT cancel_reason FROM pgcron.history WHERE id = $1"
+    assert f"killed by {ACTOR}" in await one(cluster, reason, run)
+
+
+async def test_a_node_is_cordoned_with_a_reason_and_uncordoned(
+    hands: Hands, cluster: Cluster
+) -> None:
+    node = await one(cluster, "SELECT incarnation::text FROM pgcron.node WHERE state = 'alive'")
+    state = "SELECT state FROM pgcron.node WHERE incarnation = $1::uuid"
+    await hands.open(f"/nodes/{node}")
+    await hands.press("Cordon", reason="a <b>new</b> kernel")
+    cordoned = await one(cluster, state, node)
+    said = await hands.text()
+    await hands.press("Uncordon")
+
+    assert cordoned == "cordoned"
+    assert f"Cordoned by {ACTOR}: a <b>new</b> kernel" in said
+    assert await one(cluster, state, node) == "alive"
+    lifted = "SELECT lifted_by FROM pgcron.cordon ORDER BY lifted_at DESC LIMIT 1"
+    assert await one(cluster, lifted) == ACTOR
+
+
+async def test_an_open_circuit_breaker_is_reset(hands: Hands, cluster: Cluster) -> None:
+    async def is_shown() -> bool:
+        await hands.open("/")
+        return "py:flaky" in await hands.text()
+
+    await cluster.execute("SELECT pgcron.set_breaker('py:flaky')")
+    await cluster.execute(
+        "UPDATE pgcron.breaker SET state = 'open', opened_at = now(), reason = '5 failures',"
+        " open_until = now() + interval '1 hour' WHERE name = 'py:flaky'"
+    )
+    await until("the page shows it", is_shown)
+    await hands.press("Reset")
+
+    breaker = "SELECT state, reset_by FROM pgcron.breaker WHERE name = 'py:flaky'"
+    assert tuple((await cluster.execute(breaker))[0]) == ("closed", ACTOR)
+
+
 async def test_a_waiting_run_is_cancelled_or_due_now(hands: Hands, cluster: Cluster) -> None:
     later = "SELECT pgcron.enqueue('py:quick', due_at => now() + interval '1 hour')"
     first, second = [await one(cluster, later) for _ in range(2)]
@@ -260,5 +311,5 @@ async def test_no_verb_is_left_out() -> None:
 
     assert verbs == {
         *("run_now", "pause", "resume", "cancel", "retry", "redrive", "redrive_cause"),
-        *("pause_queue", "resume_queue"),
+        *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),
     }
