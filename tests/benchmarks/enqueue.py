@@ -7,6 +7,7 @@ its backend is its own. No node listens: the rows stay.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -35,6 +36,11 @@ CREATE INDEX ON public.bare_run (queue, priority, due_at, id) WHERE state = 'rea
 """
 _BARE, _RUN = "public.bare_run", "pgcron.run"
 _INSERT, _COPY = "bare INSERT", "bare COPY"
+_FUNCTION: Final = "SQL function"
+# What is said beside handler and args, with the number of the row.
+_EACH: Final = "unique_key => 'each ' || $2::text"
+_SAME: Final = "unique_key => left('same' || $2::text, 4)"
+_DEBOUNCED: Final = "unique_key => left('later' || $2::text, 5), debounce => '1 hour'"
 
 
 @dataclass
@@ -68,9 +74,12 @@ async def one_by_one(ground: Ground, sizes: Sizes) -> Result:
     goal = "≥ 0.75, aim at 0.90"
     ways = [
         Way(_INSERT, _inserts(_BARE)),
-        Way("SQL function", _calls, _INSERT, goal),
+        Way(_FUNCTION, _calls, _INSERT, goal),
         Way("INSERT", _inserts(_RUN), _INSERT, goal),
         Way("Python client", _client_calls, _INSERT, goal),
+        Way("a new unique key", _unique(_EACH), _FUNCTION),
+        Way("a unique key that is taken", _unique(_SAME), _FUNCTION),
+        Way("debounced", _unique(_DEBOUNCED), _FUNCTION),
     ]
     result = Result(
         "enqueue",
@@ -165,6 +174,17 @@ async def _calls(connection: asyncpg.Connection, rows: int) -> None:
     statement = await connection.prepare("SELECT pgcron.enqueue('py:noop', $1)")
     for _ in range(rows):
         await statement.fetchval(_ARGS)
+
+
+def _unique(said: str) -> Block:
+    numbers = itertools.count()
+
+    async def block(connection: asyncpg.Connection, rows: int) -> None:
+        statement = await connection.prepare(f"SELECT pgcron.enqueue('py:noop', $1, {said})")
+        for _ in range(rows):
+            await statement.fetchval(_ARGS, str(next(numbers)))
+
+    return block
 
 
 async def _client_calls(connection: asyncpg.Connection, rows: int) -> None:
