@@ -50,9 +50,9 @@ def list_command(limit: int, as_json: bool) -> None:
 )
 @json_option
 def demand_command(queue: str | None, cap: int, as_json: bool) -> None:
-    """How many slots QUEUE (without one: all) could use now, on all nodes together.
+    """Count the slots that QUEUE, or all, could use now.
 
-    What executes and what is due and may begin, by weight: a number, for autoscalers.
+    On all nodes together, by weight: what executes, and what is due and may begin. For autoscalers.
     """
     name = None if queue is None else checks.queue_name(queue)
     slots = on_database(lambda s: overview.demand(s.connection, name, cap, schema=s.schema))

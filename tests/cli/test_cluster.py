@@ -339,8 +339,9 @@ def test_a_run_that_needs_more_slots_than_any_node_has_says_so(cli: Cli, execute
     insert_node(execute, "n1", "py:heavy")
     insert_node(execute, "large-and-silent", "py:heavy", "-1 second")
     execute("UPDATE pgcron.node SET slots = 64 WHERE name = 'large-and-silent'")
-    for weight in (8, 9, 9, 12):
-        cli("enqueue", "py:heavy", "--weight", weight)
+    fits, *_, heavy = [
+        cli("enqueue", "py:heavy", "--weight", weight).out.strip() for weight in (8, 9, 9, 12)
+    ]
     cli("enqueue", "py:nobody", "--weight", 9)
 
     (status,) = cli("status", "--json").rows
@@ -352,6 +353,9 @@ def test_a_run_that_needs_more_slots_than_any_node_has_says_so(cli: Cli, execute
     ]
     assert f"needs 9 slots: {has}" in cli("status").out
     assert f"needs 9 slots: {has}" in cli("doctor").out
+    watched = cli("runs", "watch", heavy, "--timeout", "50ms").err
+    assert f"run {heavy} ready: needs 12 slots: {has}" in watched
+    assert f"run {fits} ready\n" in cli("runs", "watch", fits, "--timeout", "50ms").err
 
 
 def test_a_run_and_a_schedule_may_require_labels(cli: Cli, execute: Execute) -> None:
