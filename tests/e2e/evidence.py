@@ -87,6 +87,10 @@ class Evidence:
                 found.append(event)
         return found
 
+    def processes(self, kind: str, run: int | None = None) -> set[int]:
+        """Which processes wrote such lines."""
+        return {event.pid for event in self.events(kind, run)}
+
     def count(self, kind: str) -> int:
         return len(self.events(kind))
 

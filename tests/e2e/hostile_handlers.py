@@ -86,8 +86,7 @@ def leaves_a_daemon(ctx: Context, path: str) -> None:
             while True:
                 signal.pause()
         os._exit(0)
-    while not Path(path).exists():
-        time.sleep(0.01)
+    _wait_for_the_number_in(path)
 
 
 @in_every_way
@@ -121,9 +120,14 @@ def _forked(path: str) -> bool:
         with open(path, "a") as file:
             file.write(f"{os.getpid()}\n")
         return True
-    while not Path(path).exists():
-        time.sleep(0.01)
+    _wait_for_the_number_in(path)
     return False
+
+
+def _wait_for_the_number_in(path: str) -> None:
+    """The file stands there a moment before its one write."""
+    while not Path(path).exists() or Path(path).stat().st_size == 0:
+        time.sleep(0.01)
 
 
 @in_every_way

@@ -19,7 +19,16 @@ from tests.e2e.evidence import VARIABLE, Evidence
 from tests.e2e.nursery import Nursery, NurseryProcess, is_gone
 from tests.waiting import wait_for
 
-__all__ = ["CHECKOUT", "Cluster", "NodeProcess", "children_of", "descendants_of", "is_gone", "send"]
+__all__ = [
+    "CHECKOUT",
+    "Cluster",
+    "NodeProcess",
+    "children_of",
+    "descendants_of",
+    "is_gone",
+    "parent_of",
+    "send",
+]
 
 CHECKOUT = Path(__file__).parents[2]
 HANDLERS = "tests.e2e.handlers:app"
@@ -77,10 +86,6 @@ class NodeProcess:
                 f"{self.name} ended with {self.process.returncode}: {self.output()}"
             )
         return len(self.events("NodeJoined")) >= times
-
-    def children(self) -> list[int]:
-        """The processes that this one has started: its supervisor."""
-        return children_of(self.pid)
 
     def kill9(self) -> float:
         """SIGKILL; returns the boottime instant after which no code of it has run."""
@@ -228,6 +233,12 @@ def children_of(pid: int) -> list[int]:
         if fields[1] == str(pid) and fields[0] != "Z":
             found.append(int(path.parent.name))
     return found
+
+
+def parent_of(pid: int) -> int:
+    """Of a process that lives, such as the supervisor of a program."""
+    stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 def descendants_of(pid: int) -> list[int]:

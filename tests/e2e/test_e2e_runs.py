@@ -10,7 +10,7 @@ import pytest
 
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
-from tests.e2e.nodes import Cluster, children_of, is_gone
+from tests.e2e.nodes import Cluster, is_gone
 from tests.waiting import until
 
 LONG_RUNS = {
@@ -24,7 +24,7 @@ async def test_running_and_waiting_runs_are_cancelled(
     cluster: Cluster, connection: Connection
 ) -> None:
     evidence = cluster.evidence
-    node = cluster.start("a", lease_ttl="15s")
+    cluster.start("a", lease_ttl="15s")
     runs = {
         handler: (await enqueue(connection, handler, args=args))[0]
         for handler, args in LONG_RUNS.items()
@@ -32,7 +32,7 @@ async def test_running_and_waiting_runs_are_cancelled(
     later = "SELECT pgcron.enqueue('py:work', due_at => now() + interval '1 hour')"
     waiting: int = await connection.fetchval(later)
     await until("all run", lambda: evidence.count("start") == 4)
-    programs = children_of(node.children()[0])
+    await until("both programs tick", lambda: len(evidence.processes("tick")) == 2)
 
     asked_at = boottime()
     for run in (*runs.values(), waiting):
@@ -47,7 +47,7 @@ async def test_running_and_waiting_runs_are_cancelled(
         runs["py:work"],
         runs["py:thread_work"],
     }
-    assert all(is_gone(pid) for pid in {*programs, *(e.pid for e in evidence.events("tick"))})
+    assert all(is_gone(pid) for pid in evidence.processes("tick"))
 
 
 async def test_runs_are_stopped_at_their_time_limit(

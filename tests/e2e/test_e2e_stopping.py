@@ -7,7 +7,7 @@ from pathlib import Path
 from pgcron_ha.executors.operating_system import boottime
 from tests.chaos.proxy import Proxy
 from tests.e2e.ledger import Connection, ended, enqueue, live_run
-from tests.e2e.nodes import MORE_HANDLERS, Cluster, descendants_of, is_gone
+from tests.e2e.nodes import MORE_HANDLERS, Cluster, is_gone
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 
@@ -28,9 +28,9 @@ async def test_a_run_cancelled_across_a_partition_ends_and_its_slot_is_free_when
             connection, "shell:program", args={"seconds": 60, "manner": "family"}, lane="one"
         )
         runs += await enqueue(connection, "py:thread_work", args={"seconds": 60}, lane="two")
-        await until("they run", lambda: evidence.count("start") >= 2 and evidence.count("tick"))
-        family = descendants_of(descendants_of(cut_off.pid)[0])
-        assert family
+        await until("they run", lambda: evidence.count("start") == 3)
+        await until("both programs tick", lambda: len(evidence.processes("tick")) == 2)
+        family = evidence.processes("tick")
         cluster.start("b", slots=1, poll_interval="50ms")
         followers = [
             (await enqueue(connection, "py:work", args={"seconds": 0.1}, lane=lane))[0]
@@ -61,10 +61,11 @@ async def test_a_run_cancelled_across_a_partition_ends_and_its_slot_is_free_when
 async def test_a_killed_program_has_no_grace_and_its_family_goes_with_it(
     cluster: Cluster, connection: Connection
 ) -> None:
-    node = cluster.start("a")
+    evidence = cluster.evidence
+    cluster.start("a")
     [run] = await enqueue(connection, "shell:program", args={"seconds": 60, "manner": "family"})
-    await until("it runs", lambda: cluster.evidence.count("tick") > 2)
-    family = descendants_of(descendants_of(node.pid)[0])
+    await until("both run", lambda: len(evidence.processes("tick")) == 2)
+    family = evidence.processes("tick")
 
     answer = cluster.command("runs", "kill", str(run), "--reason", "now")
     asked_at = boottime()
