@@ -50,6 +50,7 @@ async def join(
     labels: dict[str, str] | None = None,
     name: str | None = None,
     slots: int = 16,
+    home: str | None = None,
 ) -> Node:
     """A node with a living lease."""
     node = Node(uuid.uuid4(), handlers, queues)
@@ -61,7 +62,7 @@ async def join(
         host="here",
         process_id=1,
         version="0",
-        home=None,
+        home=home,
         lease_ttl=lease_ttl,
         slots=slots,
         queues=queues,

@@ -31,6 +31,12 @@ async def declare_dead(connection: Connection, node: Node, sequence: int) -> boo
     return bool(rows)
 
 
+async def bury(connection: Connection, node: Node) -> int:
+    """How many predecessors the node buries that has this home."""
+    rows = await call(connection, "bury_predecessors", home="here:n1", incarnation=node.incarnation)
+    return len(rows)
+
+
 async def run_out(connection: Connection) -> None:
     await connection.execute("UPDATE pgcron.node SET lease_until = now() - interval '1 second'")
 
@@ -109,6 +115,42 @@ async def test_a_node_with_a_lease_is_not_declared_dead(connection: Connection) 
     node = await join(connection)
 
     assert not await declare_dead(connection, node, 0)
+
+
+async def test_a_successor_buries_who_had_its_home_and_nobody_else(connection: Connection) -> None:
+    old, other = await join(connection, home="here:n1"), await join(connection, home="here:n2")
+    new = await join(connection, home="here:n1")
+
+    assert await bury(connection, new) == 1
+
+    assert await beat(connection, old) == []
+    assert await beat(connection, new)
+    assert await beat(connection, other)
+
+
+async def test_a_burial_that_comes_late_does_not_bury_the_successor(
+    connection: Connection,
+) -> None:
+    old, new = [await join(connection, home="here:n1") for _ in range(2)]
+    assert await bury(connection, new) == 1
+
+    assert await bury(connection, old) == 0
+
+    assert await beat(connection, new)
+
+
+async def test_of_two_burials_that_meet_one_comes_first(
+    connection: Connection, another: Connect
+) -> None:
+    old, new = [await join(connection, home="here:n1") for _ in range(2)]
+    late, successor = await another(), await another()
+    async with successor.transaction():
+        assert await bury(successor, new) == 1
+        burying = asyncio.create_task(bury(late, old))
+        await waits_for_lock(connection, late)
+
+    assert await burying == 0
+    assert await beat(connection, new)
 
 
 async def test_a_promoted_server_holds_claims_back_for_the_longest_lease(

@@ -62,6 +62,10 @@ def _any_beat(self: Store, node: NodeRow, beat_sequence: int) -> bool:
     return node.state != "dead"
 
 
+def _whoever(self: Store, incarnation: object) -> bool:
+    return True
+
+
 def _any_generation(self: Store, cursor: Cursor, generation: int, watermark: object) -> bool:
     return True
 
@@ -104,6 +108,7 @@ MUTANTS: Final = (
     Mutant(
         "no compare-and-set of the cursor", Store, "is_undecided", _any_generation, shows_soon=False
     ),
+    Mutant("the dead bury their successors", Store, "may_bury", _whoever, shows_soon=False),
     Mutant("a lane is not looked at", Store, "may_take_lane", _any_lane),
     Mutant("a retry without end", retries, "_verdict", _always_retry),
     Mutant("a node does not fence itself", node.Node, "_on_phase", _no_phase),

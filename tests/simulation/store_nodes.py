@@ -36,13 +36,21 @@ class NodeStatements(Tables):
         return []
 
     def bury_predecessors(self, *, home: str, incarnation: UUID) -> list[Row]:
+        """What comes late, by one that is dead itself, buries nobody."""
         earlier = [
             node
             for node in self.nodes.values()
-            if node.home == home and node.incarnation != incarnation and node.state != "dead"
+            if self.may_bury(incarnation)
+            and node.home == home
+            and node.incarnation != incarnation
+            and node.state != "dead"
         ]
         because = "restarted: its successor holds the lock of its state directory"
         return [self._bury(node, because) for node in earlier]
+
+    def may_bury(self, incarnation: UUID) -> bool:
+        node = self.nodes.get(incarnation)
+        return node is not None and node.state != "dead"
 
     def learn_timezones(self, *, names: Sequence[str]) -> list[Row]:
         return []

@@ -76,3 +76,22 @@ def test_a_probe_without_an_answer_does_not_make_a_node_listen_twice() -> None:
         simulation.world.run_until(60)
 
         assert len(simulation.store.listeners) == 1
+
+
+def test_a_burial_that_arrives_after_the_death_of_its_sender_leaves_the_successor_alone() -> None:
+    """It buried the successor, which was at work: its runs began elsewhere beside it."""
+    with stage() as simulation:
+        world, store = simulation.world, simulation.store
+        first = simulation.place.start("n1")
+        world.run_until(3)
+        [old] = store.nodes.values()
+        first.end()
+        world.run_until(4)
+        simulation.place.start("n1")
+        world.run_until(6)
+        assert old.state == "dead"
+        assert old.home is not None
+
+        store.call("bury_predecessors", home=old.home, incarnation=old.incarnation)
+
+        assert sum(node.state == "alive" for node in store.nodes.values()) == 1

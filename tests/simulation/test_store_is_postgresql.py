@@ -120,6 +120,14 @@ class Calls(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: self.nodes)
+    @rule(which=few)
+    def a_burial_comes_late(self, which: int) -> None:
+        node = self.both.store.nodes[self._node(which)]
+        if node.home is not None:
+            self.both.call("bury_predecessors", home=node.home, incarnation=node.incarnation)
+        self.both.compare_tables()
+
+    @precondition(lambda self: self.nodes)
     @rule(which=few, late=st.sampled_from([0, 0, 1]), by=st.booleans())
     def a_node_is_declared_dead(self, which: int, late: int, by: bool) -> None:
         node = self._node(which)

@@ -7,10 +7,16 @@ VALUES (:incarnation, :name, :host, :process_id, :version, :home, make_interval(
 RETURNING now() AS now;
 
 -- name: bury_predecessors
--- The caller holds the exclusive lock of this home, so every earlier incarnation of it, and its children, are gone.
+-- The caller holds the exclusive lock of this home, so every earlier incarnation of it, and its children, are gone. What comes late,
+-- when the caller itself has been buried by its successor, buries nobody: the successor may be at work. Locks in one order, so that of
+-- two that meet one comes first.
+WITH living AS MATERIALIZED (
+  SELECT n.incarnation FROM pgcron.node n WHERE n.home = :home::text AND n.state <> 'dead' ORDER BY n.incarnation FOR NO KEY UPDATE)
 UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'restarted: its successor holds the lock of its state directory'
-WHERE home = :home::text AND incarnation <> :incarnation::uuid AND state <> 'dead'
-RETURNING incarnation;
+  FROM living
+ WHERE node.incarnation = living.incarnation AND node.incarnation <> :incarnation::uuid
+   AND EXISTS (SELECT FROM living mine WHERE mine.incarnation = :incarnation::uuid)
+RETURNING node.incarnation;
 
 -- name: offer_handlers
 INSERT INTO pgcron.offer (incarnation, handler)
