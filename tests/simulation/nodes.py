@@ -23,6 +23,7 @@ from tests.simulation.wire import ANSWER_SECONDS, Server, Weather, Wire
 from tests.simulation.world import NotYet, Process, VirtualLoop, World
 
 _CHILDREN_DIE_SECONDS = 0.25
+_SUPERVISOR_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,8 @@ class Place:
     processes: list[Process] = field(default_factory=list)
     nodes: dict[str, SimulatedNode] = field(default_factory=dict)
     clock_step: float = 0.0
+    is_supervised: bool = False
+    """Whether a process that has ended is started again, as service managers do."""
 
     def replacements(self) -> Replacements:
         return Replacements(self.world, self._make_wire, SimulatedSession, self._make_home)
@@ -147,6 +150,10 @@ class Place:
         process.on_end.append(lambda: self._ended(process))
         process.engine.spawn(self._live(process))
         return process
+
+    def start_again(self, name: str) -> None:
+        if self.living(name) is None:
+            self.start(name)
 
     def living(self, name: str) -> Process | None:
         return next((p for p in reversed(self.processes) if p.name == name and p.is_alive), None)
@@ -174,6 +181,9 @@ class Place:
         self.dying[process.name] = self.world.now + _CHILDREN_DIE_SECONDS
         for wire in [wire for wire in self.server.wires if wire.process is process]:
             wire.forsake()
+        if self.is_supervised:
+            again = self.world.now + _SUPERVISOR_SECONDS
+            self.world.call_at(again, self.start_again, process.name)
 
     def _settings(self, name: str) -> Settings:
         size = self.size

@@ -240,16 +240,12 @@ class Story:
         process = self._place.living(name)
         if process is not None:
             process.end()
-            self._world.call_at(self._world.now + after, self._start_again, name)
+            self._world.call_at(self._world.now + after, self._place.start_again, name)
 
     def _leave(self, name: str) -> None:
         self._place.stop(name)
         after = self._chance.uniform(0.5, 10)
-        self._world.call_at(self._world.now + after, self._start_again, name)
-
-    def _start_again(self, name: str) -> None:
-        if self._place.living(name) is None:
-            self._place.start(name)
+        self._world.call_at(self._world.now + after, self._place.start_again, name)
 
     def _step_clock(self, seconds: float) -> None:
         if seconds < 0:
@@ -259,12 +255,16 @@ class Story:
     # The end of all trouble.
 
     def _heal(self) -> None:
+        """A database that is away comes back later. Nodes whose handlers don't stop may end until
+        then, without their lease; all of them may: so from now on a supervisor starts them again.
+        """
         for weather in self._place.weathers.values():
             weather.clear()
         for process in self._place.processes:
             process.thaw()
+        self._place.is_supervised = True
         for name in self._names:
-            self._start_again(name)
+            self._place.start_again(name)
         self._call("resume_queue", name="other", actor="me")
         for schedule in list(self._store.schedules.values()):
             self._call("pause_schedule", name=schedule.name, note=None, actor="me", door="sql")
