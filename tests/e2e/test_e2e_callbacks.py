@@ -24,7 +24,9 @@ allow_private = true
 completion = "callback"
 """
 ANYWHERE = ("--callbacks", "127.0.0.1:0")
-CALM: dict[str, Any] = {"lease_ttl": "30s"}  # no node dies: no busy machine ends a lease
+# Longer leases than other tests', so that no busy machine ends one whose node lives.
+CALM: dict[str, Any] = {"lease_ttl": "30s"}
+MORTAL: dict[str, Any] = {"lease_ttl": "8s"}
 
 
 def offer(cluster: Cluster, service: Service, public_url: str | None) -> None:
@@ -40,17 +42,17 @@ async def test_what_a_service_told_is_the_end_of_the_run_though_its_node_died(
     async with served(database) as url:
         with Service({"/": Answer(202)}) as service:
             offer(cluster, service, url)
-            node = cluster.start("a")
+            node = cluster.start("a", **(MORTAL if dies else CALM))
             [run] = await enqueue(connection, "http:call")
             calling = await caller(service)
             await calling.say("running", progress={"done": 1, "total": 2}, log="half")
-            await until("it is shown", lambda: progress_of(connection, run))
+            await until("it is shown", lambda: progress_of(connection, run), deadline=30)
             if dies:  # frozen, so that it hears nothing of the callback before it is killed
                 node.pause()
             said = await calling.say("succeeded", result={"rows": 5})
             if dies:
                 node.kill9()
-                await asyncio.to_thread(cluster.start, "b")
+                await asyncio.to_thread(partial(cluster.start, "b", **CALM))
             [row] = await ended(connection, run, deadline=60)
             again = await calling.say("succeeded", result={"rows": 5})
 
@@ -66,12 +68,12 @@ async def test_an_attempt_whose_node_died_takes_no_callback_and_the_next_one_doe
     async with served(database) as url:
         with Service({"/": Answer(202)}) as service:
             offer(cluster, service, url)
-            first = cluster.start("a")
+            first = cluster.start("a", **MORTAL)
             [run] = await enqueue(connection, "http:call")
             old = await caller(service)
             first.kill9()
-            await asyncio.to_thread(cluster.start, "b")
-            new = await caller(service, 2)
+            await asyncio.to_thread(partial(cluster.start, "b", **CALM))
+            new = await caller(service, 2, deadline=60)
             late = await old.say("succeeded", result="old")
             said = await new.say("succeeded", result="new")
             [row] = await ended(connection, run, deadline=60)

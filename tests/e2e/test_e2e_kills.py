@@ -14,8 +14,8 @@ from tests.e2e.nodes import Cluster, is_gone
 from tests.executors.http.service import Answer, Service, hang
 from tests.waiting import until
 
-AT_ONCE_SECONDS = 5.0
-"""Far less than any grace here."""
+AT_ONCE_SECONDS = 8.0
+"""Less than any grace here."""
 
 ALONE: dict[str, Any] = {"slots": 1, "lease_ttl": "30s"}
 SERVICE = """

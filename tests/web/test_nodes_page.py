@@ -71,6 +71,7 @@ async def test_a_handler_that_does_not_stop_is_told_with_its_node_and_needs_atte
         assert told in page.text, address
     attention = page.text.partition('id="attention"')[2].partition("</section>")[0]
     assert "Node berlin-1" in attention
+    assert "</span>deaf</span>" in attention
     assert "restart the node" in attention
 
 

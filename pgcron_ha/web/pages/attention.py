@@ -112,13 +112,12 @@ def _cordoned(visit: Visit, nodes: Sequence[NodeLine]) -> Iterator[Attention]:
 
 def _deaf(nodes: Sequence[NodeLine]) -> Iterator[Attention]:
     """Slots that nothing frees but the end of a handler, or of its node."""
-    mark = state_mark("running")
     for node in nodes:
         if node.deaf_runs:
             words = deaf_words(node.deaf_runs)
             yield Attention(
                 "▲",
-                mark.word,
+                "deaf",
                 "late",
                 f"Node {node.name}",
                 node.href,

@@ -91,7 +91,7 @@ def caller_of(request: Request) -> Caller:
     return Caller(headers["pgcron-callback-url"], headers["pgcron-callback-token"])
 
 
-async def caller(service: Service, number: int = 1) -> Caller:
+async def caller(service: Service, number: int = 1, deadline: float = 30) -> Caller:
     """Who gets the service's request of that number, when it has come."""
-    await until("the service is called", lambda: len(service.requests) >= number)
+    await until("the service is called", lambda: len(service.requests) >= number, deadline=deadline)
     return caller_of(service.requests[number - 1])
