@@ -81,6 +81,7 @@ def watch(database: str, *words: object, on_terminal: bool) -> Iterator[Watcher]
         stdout=subprocess.PIPE,
         stderr=given,
         start_new_session=True,
+        preexec_fn=_as_from_a_terminal,
     )
     os.close(given)
     try:
@@ -89,6 +90,11 @@ def watch(database: str, *words: object, on_terminal: bool) -> Iterator[Watcher]
         process.kill()
         process.communicate()
         os.close(stderr)
+
+
+def _as_from_a_terminal() -> None:
+    """What a shell starts in the background, as these tests may be, ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def end_run(execute: Execute, run: int) -> None:
