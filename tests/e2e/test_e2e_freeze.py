@@ -24,9 +24,9 @@ async def test_a_frozen_node_is_fenced_its_programs_are_gone_and_it_works_again(
     await until("all run", lambda: evidence.count("start") == 5 and evidence.count("tick"))
     programs = evidence.processes("tick")
     assert len(programs) == 1
-    cluster.start("b")
 
     paused_at = frozen.pause()
+    cluster.start("b")
     await until("the program is gone", lambda: all(is_gone(pid) for pid in programs))
     last_tick = max(event.at for event in evidence.events("tick"))
     rows = await ended(connection, *runs)

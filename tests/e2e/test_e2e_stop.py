@@ -47,9 +47,9 @@ async def test_what_lasts_longer_than_the_grace_is_given_back_and_succeeds_elsew
     runs += await enqueue(connection, "py:thread_work", args={"seconds": 3})
     await until("all run", lambda: evidence.count("start") == 4)
     family = descendants_of(leaving.pid)
-    cluster.start("b")
 
     leaving.stop()
+    cluster.start("b")
     code = leaving.exit_code()
     assert all(is_gone(pid) for pid in family)
     path.touch()
