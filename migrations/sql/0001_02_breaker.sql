@@ -31,6 +31,8 @@ CREATE TABLE pgcron.breaker (
     format('open_for_at_most %s is out of range', open_for_at_most), 'It is at least open_for and at most 7 days.', 'Leave it out for ''10 minutes''.')),
   CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (fallback_handler IS NULL OR fallback_queue IS NULL OR pgcron.refuse('PC001',
     format('breaker %L has two fallbacks', name), 'What waits is executed by another handler, or moved to another queue, or waits.', 'Name one of them.')),
+  CONSTRAINT a_fallback_is_another_handler CHECK (fallback_handler IS NULL OR fallback_handler <> name OR pgcron.refuse('PC001',
+    format('the fallback of breaker %L is its own handler', name), 'While a breaker is open none of its handlers is executed.', 'Name another handler, or a queue, or leave it out.')),
   CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (state = 'closed' OR (open_until IS NOT NULL AND opened_at IS NOT NULL AND reason IS NOT NULL)),
   CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((state = 'half_open') = (probe_run IS NOT NULL) AND (probe_run IS NULL) = (probe_fence IS NULL))
 );

@@ -83,9 +83,12 @@ def read_breaker(raw: object) -> Breaker | str:
 def declare(said: Mapping[str, Breaker | str]) -> list[dict[str, Any]]:
     """What the database is told, from what stands beside each handler (full names).
 
-    Raises `ConfigError` for a handler that shares a breaker which is not there.
+    Raises `ConfigError` for a handler that shares a breaker which is not there, and for a fallback
+    that has the same breaker.
     """
     for handler, shared in said.items():
+        if isinstance(shared, Breaker):
+            _check_fallback(handler, shared, said)
         if isinstance(shared, str) and not isinstance(said.get(shared), Breaker):
             raise ConfigError(
                 f"'{handler}' shares the breaker of '{shared}', which has none here",
@@ -97,6 +100,16 @@ def declare(said: Mapping[str, Breaker | str]) -> list[dict[str, Any]]:
         for name, breaker in sorted(said.items())
         if isinstance(breaker, Breaker)
     ]
+
+
+def _check_fallback(name: str, breaker: Breaker, said: Mapping[str, Breaker | str]) -> None:
+    fallback = breaker.declared["fallback_handler"]
+    if fallback in _sharing(name, said):
+        raise ConfigError(
+            f"the fallback of '{name}' is '{fallback}', which has the same breaker",
+            "While a breaker is open none of its handlers is executed.",
+            "Name another handler, or a queue, or leave it out: then the runs wait.",
+        )
 
 
 def _sharing(name: str, said: Mapping[str, Breaker | str]) -> Sequence[str]:

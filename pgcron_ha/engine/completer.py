@@ -53,6 +53,7 @@ _KINDS: Final = {
 }
 
 _WHY: Final = {
+    StopReason.TIMED_OUT: "it executed longer than its timeout",
     StopReason.SILENT: "it gave no sign for its silence timeout (no line, no progress, no beat)",
     StopReason.GIVEN_UP: "its time in all was over",
 }

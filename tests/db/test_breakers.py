@@ -376,6 +376,7 @@ async def test_what_nodes_declare_leaves_a_persons_settings_alone(connection: Co
         ({"open_for": timedelta(days=2)}, "open_for 2 days is out of range"),
         ({"fallback_handler": OTHER, "fallback_queue": "spare"}, "two fallbacks"),
         ({"fallback_queue": "no queue"}, "is not a queue name"),
+        ({"fallback_handler": HANDLER}, "is its own handler"),
     ],
 )
 async def test_bad_settings_are_refused(

@@ -1,0 +1,32 @@
+"""Which circuit breakers a node may declare."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgcron_ha.config.breaker import Breaker, declare
+from pgcron_ha.errors import ConfigError
+
+
+def test_handlers_that_fail_together_share_one_breaker() -> None:
+    (told,) = declare({"http:pay": Breaker(failures=3), "http:refund": "http:pay"})
+    assert (told["name"], told["handlers"]) == ("http:pay", ["http:pay", "http:refund"])
+    assert told["failures"] == 3
+
+
+def test_a_breaker_is_shared_only_where_there_is_one() -> None:
+    with pytest.raises(ConfigError, match="'http:refund' shares the breaker of 'http:pay'"):
+        declare({"http:refund": "http:pay"})
+
+
+@pytest.mark.parametrize("fallback", ["http:pay", "http:refund"])
+def test_a_fallback_has_another_breaker(fallback: str) -> None:
+    breaker = Breaker(fallback={"handler": fallback})
+    with pytest.raises(ConfigError, match=f"the fallback of 'http:pay' is '{fallback}'") as refused:
+        declare({"http:pay": breaker, "http:refund": "http:pay"})
+    assert refused.value.hint
+
+
+def test_another_handler_may_be_the_fallback() -> None:
+    (told,) = declare({"http:pay": Breaker(fallback={"handler": "py:later"})})
+    assert told["fallback_handler"] == "py:later"
