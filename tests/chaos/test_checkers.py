@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.chaos.checking.fires import Ledger, Version
 from tests.chaos.checking.history import Facts, History, entries
 from tests.chaos.checking.verdict import check
 from tests.chaos.synthetic import WALL, valid_history
@@ -402,3 +404,19 @@ def test_runs_whose_claim_was_not_answered_may_be_too_many_for_a_moment() -> Non
     list(history.of("look"))[1]["hoarders"] = ["n"]
 
     assert check(history).broken == []
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_a_fire_that_was_cancelled_before_a_pause_took_it_away_was_owed(
+    is_cancelled: bool,
+) -> None:
+    versions = [
+        Version(0.0, 0.0, "* * * * * *", "UTC", True),
+        Version(10.5, 10.6, "* * * * * *", "UTC", False),
+    ]
+    told: list[dict[str, Any]] = [{"first_at": 0.0, "last_at": 20.0}]
+    cancelled = {12} if is_cancelled else set()
+    ledger = Ledger(versions, Counter({12: 1}), told, 20.0, cancelled)
+
+    found = list(ledger.problems())
+    assert found == ([] if is_cancelled else ["fire 12 (12) decided, but nobody owed it"])

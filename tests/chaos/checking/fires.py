@@ -54,7 +54,7 @@ def check_fires(history: History) -> tuple[list[str], dict[str, int]]:
     for row in history.table("occurrences"):
         second = _second(row["fire_at"])
         decided[row["schedule_id"]][second] += 1
-        if row["decision"] == "cancelled":
+        if row["decision"] == "cancelled" and row.get("decided_at", 0.0) < row["fire_at"]:
             cancelled[row["schedule_id"]].add(second)
         counts[f"decided: {row['decision']}"] += 1
     missed: dict[int, list[Facts]] = defaultdict(list)
@@ -117,8 +117,12 @@ class Ledger:
         is_doubled = singly and ranges and any(named) and second not in self.cancelled
         if singly > 1 or is_doubled:
             yield f"fire {at} decided {singly} times and in {ranges} ranges"
-        if singly and not any(named):
+        if singly and not any(named) and not self._was_cancelled_ahead(second):
             yield f"fire {at} decided, but nobody owed it"
+
+    def _was_cancelled_ahead(self, second: int) -> bool:
+        """Somebody decided it before an edit or a pause took it away; that stays decided."""
+        return second in self.cancelled and any(v.names(second) for v in self.versions)
 
     def _is_told_pause(self, second: int, possible: list[Version]) -> bool:
         is_paused = all(v.would_name(second) and not v.is_enabled for v in possible)
