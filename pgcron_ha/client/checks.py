@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.client.json_values import json_value
-from pgcron_ha.config import parse_duration
+from pgcron_ha.config import QUEUE_NAME, parse_duration
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 MOST_ARGS_BYTES: Final = 256 * 1024
@@ -31,7 +31,7 @@ DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
 
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MOST_HANDLER_CHARACTERS: Final = 206
-_QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_QUEUE: Final = re.compile(QUEUE_NAME)
 # As PostgreSQL writes jsonb, so that both count the same bytes.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
 _DURATION_HINT: Final = "Write for example 10m, in Python also timedelta(minutes=10)."

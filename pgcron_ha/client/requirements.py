@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pgcron_ha.config import LABEL_NAME, LABEL_VALUE
 from pgcron_ha.errors import InvalidInput
 
 Requirements = Mapping[str, str | bool] | Iterable[str]
@@ -14,9 +15,7 @@ Requirements = Mapping[str, str | bool] | Iterable[str]
 MOST_LABELS: Final = 16
 
 # What the database allows; `pgcron.requires_is_fine` says the same.
-_WORD: Final = re.compile(
-    r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}(=[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99})?"
-)
+_WORD: Final = re.compile(f"{LABEL_NAME}(={LABEL_VALUE})?")
 
 
 def requirement_words(given: Requirements | None) -> tuple[str, ...] | None:

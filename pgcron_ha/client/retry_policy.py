@@ -8,13 +8,12 @@ what comes by SQL. Here durations are timedelta, seconds, or texts such as ``90s
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeAlias, TypedDict
 
-from pgcron_ha.config.values import parse_duration
+from pgcron_ha.config import seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 Delay: TypeAlias = timedelta | float | str
@@ -153,16 +152,7 @@ _READERS: Final = {
 
 
 def _seconds(key: str, value: Any, most: timedelta, *, may_be_nothing: bool = False) -> float:
-    seconds = math.nan
-    if isinstance(value, timedelta):
-        seconds = value.total_seconds()
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value) if abs(value) < 1e12 else math.inf
-    elif isinstance(value, str):
-        try:
-            seconds = parse_duration(value.strip())
-        except ValueError:
-            pass
+    seconds = seconds_of(value.strip() if isinstance(value, str) else value)
     least = 0.0 if may_be_nothing else 1e-6
     if not least <= seconds <= most.total_seconds():
         nothing = "from nothing" if may_be_nothing else "more than nothing"

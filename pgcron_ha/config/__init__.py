@@ -20,9 +20,20 @@ from pgcron_ha.config.settings import (
 )
 from pgcron_ha.config.sources import SourcedSettings, SourcedValue, read_sources
 from pgcron_ha.config.sql_profiles import SqlProfile
-from pgcron_ha.config.values import Address, format_duration, parse_duration
+from pgcron_ha.config.values import (
+    LABEL_NAME,
+    LABEL_VALUE,
+    QUEUE_NAME,
+    Address,
+    format_duration,
+    parse_duration,
+    seconds_of,
+)
 
 __all__ = [
+    "LABEL_NAME",
+    "LABEL_VALUE",
+    "QUEUE_NAME",
     "SETTINGS",
     "Address",
     "HttpDestination",
@@ -39,4 +50,5 @@ __all__ = [
     "load_settings",
     "parse_duration",
     "read_sources",
+    "seconds_of",
 ]

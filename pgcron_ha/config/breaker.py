@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
-from pgcron_ha.config.values import parse_duration
+from pgcron_ha.config.values import QUEUE_NAME, seconds_of
 from pgcron_ha.errors import ConfigError
 
 Duration: TypeAlias = timedelta | float | str
@@ -19,7 +18,7 @@ LONGEST: Final = 86400.0
 LONGEST_OPEN: Final = 7 * 86400.0
 
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,185}")
-_QUEUE: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_QUEUE: Final = re.compile(QUEUE_NAME)
 _HINT: Final = (
     'Write for example failures = 5, within = "1m", open_for = "30s", '
     'fallback = { handler = "py:later" }.'
@@ -130,16 +129,7 @@ def _fallback(fallback: object) -> dict[str, str | None]:
 
 
 def _seconds(key: str, value: object, most: float) -> float:
-    seconds = math.nan
-    if isinstance(value, timedelta):
-        seconds = value.total_seconds()
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value) if abs(value) < 1e12 else math.inf
-    elif isinstance(value, str):
-        try:
-            seconds = parse_duration(value)
-        except ValueError:
-            pass
+    seconds = seconds_of(value)
     if not 1.0 <= seconds <= most:
         rule = f"It is a duration of 1 second to {most / 86400:g} days, such as 30s."
         raise _refusal(f"{key} is {str(value)[:100]!r}", rule)

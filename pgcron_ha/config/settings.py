@@ -13,6 +13,7 @@ from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.config.values import (
+    QUEUE_NAME,
     Address,
     Choice,
     Duration,
@@ -146,7 +147,7 @@ def _optional_dsn(raw: object) -> str | None:
 
 
 # The names are those the database allows; its CHECKs say the same.
-_QUEUE = Text(r"[A-Za-z0-9_.-]{1,100}", "a name of 1 to 100 letters, digits and _ . -")
+_QUEUE = Text(QUEUE_NAME, "a name of 1 to 100 letters, digits and _ . -")
 _SCHEMA = Text(
     r"(?!pg_)[a-z_][a-z0-9_]{0,39}",
     "1 to 40 lower-case letters, digits and _, not beginning with a digit or pg_",

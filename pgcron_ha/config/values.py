@@ -5,9 +5,11 @@ A reader raises `ValueError` with what was expected, worded to follow "expected 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,11 @@ LAST_PORT = 65_535
 # A list comes from one line of a file or one variable; beyond this it is a mistake.
 MAX_LIST_ITEMS = 200
 MOST_LABELS = 64
+
+# As the database allows them.
+QUEUE_NAME = r"[A-Za-z0-9_.-]{1,100}"
+LABEL_NAME = r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}"
+LABEL_VALUE = r"[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}"
 
 Reader = Callable[[object], Any]
 
@@ -34,6 +41,20 @@ def parse_duration(text: str) -> float:
     if not parts or not is_whole or sizes != sorted(set(sizes), reverse=True):
         raise ValueError("a duration with its unit, such as 500ms, 15s, 30m or 1h30m")
     return sum(float(part[1]) * size for part, size in zip(parts, sizes, strict=True))
+
+
+def seconds_of(value: object) -> float:
+    """Seconds of a timedelta, a number of seconds, or a text that `parse_duration` reads; not a
+    number for anything else.
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if abs(value) < 1e12 else math.inf
+    try:
+        return parse_duration(value) if isinstance(value, str) else math.nan
+    except ValueError:
+        return math.nan
 
 
 def format_duration(seconds: float) -> str:
@@ -155,8 +176,8 @@ def _is_label(label: tuple[object, object]) -> bool:
     return (
         isinstance(name, str)
         and isinstance(value, str)
-        and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}", name) is not None
-        and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}", value) is not None
+        and re.fullmatch(LABEL_NAME, name) is not None
+        and re.fullmatch(LABEL_VALUE, value) is not None
     )
 
 

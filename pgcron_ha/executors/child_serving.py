@@ -29,6 +29,7 @@ from pgcron_ha.executors.operating_system import (
     living_children,
     resident_bytes,
     set_child_subreaper,
+    within_hard_limit,
 )
 from pgcron_ha.executors.outcome import Outcome
 from pgcron_ha.executors.progress import Progress
@@ -173,13 +174,7 @@ def set_limits(memory: int | None, cpu: float | None) -> None:
     allocation fails (MemoryError); beyond ``cpu`` seconds from now SIGXCPU ends the process.
     """
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    resource.setrlimit(resource.RLIMIT_DATA, (_at_most(memory, hard), hard))
+    resource.setrlimit(resource.RLIMIT_DATA, (within_hard_limit(memory, hard), hard))
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     until = None if cpu is None else math.ceil(time.process_time() + cpu)
-    resource.setrlimit(resource.RLIMIT_CPU, (_at_most(until, hard), hard))
-
-
-def _at_most(wanted: int | None, hard: int) -> int:
-    if wanted is None:
-        return hard
-    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (within_hard_limit(until, hard), hard))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import time
@@ -21,6 +22,15 @@ _BOOTTIME_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 def boottime() -> float:
     """Seconds on a clock that goes on while the machine is suspended; the same in all processes."""
     return time.clock_gettime(_BOOTTIME_CLOCK)
+
+
+def within_hard_limit(wanted: int | None, hard: int) -> int:
+    """What setrlimit may be asked for: ``wanted`` (None: no limit of ours), but no more than the
+    hard limit that holds.
+    """
+    if wanted is None:
+        return hard
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 
 
 def set_parent_death_signal(number: int) -> bool:

@@ -12,7 +12,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pgcron_ha.executors.operating_system import boottime, set_parent_death_signal
+from pgcron_ha.executors.operating_system import (
+    boottime,
+    set_parent_death_signal,
+    within_hard_limit,
+)
 
 Cause = Literal["asked", "timeout", "lease"]
 
@@ -173,6 +177,5 @@ def _set_limits(limits: dict[str, int]) -> None:
     """Hard limits, which the program can only lower; those that hold already stay if lower."""
     for name, wanted in limits.items():
         kind = _LIMITS[name]
-        hard = resource.getrlimit(kind)[1]
-        least = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        least = within_hard_limit(wanted, resource.getrlimit(kind)[1])
         resource.setrlimit(kind, (least, least))

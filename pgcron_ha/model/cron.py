@@ -166,11 +166,11 @@ def _search(
             wall = wall_clock(zone, since)
             offset = wall - since
             continue
-        if fixed and dst is DstPolicy.VIXIE and match < change.at + change.after and _late(change):
+        if fixed and match < change.at + change.after and is_run_late(change, dst):
             return change.at
         since, offset = change.at, change.after
         wall = since + offset - _SECOND  # the change's own wall time is still to come
-        if fixed and _first_pass_only(change, dst):
+        if fixed and is_first_pass_only(-change.size, dst):
             wall = since + change.before - _SECOND
     return None
 
@@ -178,18 +178,18 @@ def _search(
 def _past_repeated_time(name: str, wall: datetime, since: datetime, dst: DstPolicy) -> datetime:
     """``wall``, or the last repeated wall time when ``since`` lies in the second pass."""
     change = last_change(name, since - _NEAR, since)
-    if change is None or not _first_pass_only(change, dst):
+    if change is None or not is_first_pass_only(-change.size, dst):
         return wall
     return max(wall, change.at + change.before - _SECOND)
 
 
-def _late(change: Change) -> bool:
-    """Whether a fixed job of the skipped wall time runs late, at the change (vixie)."""
-    return timedelta(0) < change.size <= LARGEST_CORRECTED_JUMP
+def is_run_late(change: Change, dst: DstPolicy) -> bool:
+    """Whether a fixed job of a wall time that the change skips runs late, at the change."""
+    return dst is DstPolicy.VIXIE and timedelta(0) < change.size <= LARGEST_CORRECTED_JUMP
 
 
-def _first_pass_only(change: Change, dst: DstPolicy) -> bool:
-    """Whether a fixed job ignores the second pass of the repeated wall time."""
-    if change.size >= timedelta(0):
+def is_first_pass_only(repeated: timedelta, dst: DstPolicy) -> bool:
+    """Whether a fixed job ignores the second pass of wall times that are repeated so long later."""
+    if repeated <= timedelta(0):
         return False
-    return dst is DstPolicy.SKIP or -change.size <= LARGEST_CORRECTED_JUMP
+    return dst is DstPolicy.SKIP or repeated <= LARGEST_CORRECTED_JUMP

@@ -17,7 +17,7 @@ from dateutil.rrule import DAILY, HOURLY, MONTHLY, WEEKLY, rrule
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST, last_before, naive_utc
-from pgcron_ha.model.cron import LARGEST_CORRECTED_JUMP, DstPolicy
+from pgcron_ha.model.cron import DstPolicy, is_first_pass_only, is_run_late
 from pgcron_ha.model.recurrence_parts import EXAMPLE, read_parts
 from pgcron_ha.model.written_instants import read_instant
 from pgcron_ha.model.zones import (
@@ -130,11 +130,11 @@ class RecurrenceRule:
         found = instants_of(self.timezone, wall)
         follows = self.dst is DstPolicy.ROBFIG or self.arguments["freq"] == HOURLY
         if len(found) == 2:
-            is_short = found[1] - found[0] <= LARGEST_CORRECTED_JUMP
-            return found[:1] if not follows and (is_short or self.dst is DstPolicy.SKIP) else found
-        if not found and not follows and self.dst is DstPolicy.VIXIE:
+            is_once = not follows and is_first_pass_only(found[1] - found[0], self.dst)
+            return found[:1] if is_once else found
+        if not found and not follows:
             change = skipping_change(self.timezone, wall)
-            return (change.at,) if change.size <= LARGEST_CORRECTED_JUMP else ()
+            return (change.at,) if is_run_late(change, self.dst) else ()
         return found
 
 
