@@ -16,6 +16,7 @@ _OF_RUNS = "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,delivery,hourly,fi
 _OF_SCHEDULES = (
     "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip,crash"
 )
+_OF_POLICIES = "each_minute,edit,outage"
 _OF_FEATURES = "features,limits"
 _OF_PAGES = "pages"
 
@@ -31,13 +32,17 @@ def test_the_benchmarks_of_runs_print_their_figures_and_keep_them(tmp_path: Path
 
 
 def test_every_benchmark_is_tried_here() -> None:
-    tried = ",".join((_OF_RUNS, _OF_SCHEDULES, _OF_FEATURES, _OF_PAGES)).split(",")
+    tried = ",".join((_OF_RUNS, _OF_SCHEDULES, _OF_POLICIES, _OF_FEATURES, _OF_PAGES)).split(",")
 
     assert sorted(tried) == sorted(BENCHMARKS)
 
 
 def test_the_benchmarks_of_schedules_and_ends_print_theirs(tmp_path: Path) -> None:
     _try(_OF_SCHEDULES, tmp_path)
+
+
+def test_the_benchmarks_of_many_fires_edits_and_outages_print_theirs(tmp_path: Path) -> None:
+    _try(_OF_POLICIES, tmp_path)
 
 
 def test_the_benchmark_of_features_prints_its_figures(tmp_path: Path) -> None:
