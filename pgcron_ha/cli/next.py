@@ -11,8 +11,12 @@ from typing import BinaryIO
 
 import click
 
+from pgcron_ha.cli.output import print_json
+from pgcron_ha.cli.previews import fire_json, print_fires
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.model.cron import DstPolicy, load_zone
+from pgcron_ha.model.preview import PreviewFire, marked
+from pgcron_ha.model.sentences import sentence
 from pgcron_ha.model.spec import Spec, parse_spec
 
 DEFAULT_COUNT = 5
@@ -41,6 +45,13 @@ class Question:
                 return
             yield fire
             fire = step(fire)
+
+    def marked_fires(self) -> Iterator[PreviewFire]:
+        """The answer with what the clock does to each."""
+        last = None if self.backwards else self.start
+        for fire in self.fires():
+            yield marked(self.spec, fire, last)
+            last = None if self.backwards else fire
 
 
 @click.command("next")
@@ -80,7 +91,7 @@ def next_command(
     as_json: bool,
     batch: bool,
 ) -> None:
-    """Print the fire times of SPEC, in local time and in UTC.
+    """Print SPEC in English and its fire times, in local time and in UTC.
 
     SPEC is a cron expression of five fields, or six with seconds first, "every 90m", "at INSTANT"
     or "rrule FREQ=..."; several lines are a union, less what lines with "not" leave out, between
@@ -102,22 +113,16 @@ def next_command(
 
 
 def _print_json(question: Question) -> None:
-    zone = load_zone(question.spec.timezone)
-    for fire in question.fires():
-        local = fire.astimezone(zone).isoformat()
-        click.echo(json.dumps({"fire_at": _utc_text(fire), "local": local}))
+    for fire in question.marked_fires():
+        print_json(fire_json(fire))
 
 
 def _print_table(question: Question) -> None:
-    spec = question.spec
-    zone = load_zone(spec.timezone)
-    for note in spec.notes:
+    for note in question.spec.notes:
         click.echo(f"note: {note}", err=True)
-    fires = list(question.fires())
-    if fires:
-        click.echo(f"{spec.timezone:<32}UTC")
-    for fire in fires:
-        click.echo(f"{fire.astimezone(zone):%a %Y-%m-%d %H:%M:%S %z}   {_utc_text(fire)}")
+    fires = list(question.marked_fires())
+    click.echo(sentence(question.spec))
+    print_fires(fires, question.spec.timezone)
     if len(fires) < question.count:
         click.echo("no fires before that" if question.backwards else "no fires after that")
 

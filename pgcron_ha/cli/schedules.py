@@ -18,15 +18,18 @@ from pgcron_ha.cli.output import (
     print_rows,
     shown,
 )
+from pgcron_ha.cli.previews import fire_json, print_preview
 from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_options import policies_of, policy_options
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
+from pgcron_ha.client.previews import schedule_preview, spec_of
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db import doors, overview
+from pgcron_ha.db.clients import tried
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.cron import DstPolicy, load_zone
-from pgcron_ha.model.spec import Spec, parse_spec
+from pgcron_ha.model.cron import load_zone
+from pgcron_ha.model.preview import Preview
 
 COLUMNS = (
     Column("NAME", "name", 20),
@@ -95,15 +98,17 @@ def show_command(name: str, as_json: bool) -> None:
         return found, runs
 
     found, runs = on_database(read)
-    fires = _next_fires(found)
+    ahead = _preview(found)
     if as_json:
-        print_json({**found, "next_fires": fires, "runs": runs})
+        print_json({**found, **_preview_json(found, ahead), "runs": runs})
         return
     print_fields(found, as_json=False)
-    zone = load_zone(found["timezone"]) if fires else UTC
-    for fire in fires:
-        click.echo(f"fires at {fire.astimezone(zone):%a %Y-%m-%d %H:%M:%S %z}  {shown(fire)}")
     click.echo()
+    if ahead is not None:
+        print_preview(ahead)
+        if not found["enabled"]:
+            click.echo("these would be its fires, if it were resumed")
+        click.echo()
     print_runs(runs, as_json=False)
 
 
@@ -112,8 +117,11 @@ def show_command(name: str, as_json: bool) -> None:
 @click.argument("spec")
 @click.argument("handler")
 @policy_options
+@click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
 @json_option
-def put_command(name: str, spec: str, handler: str, as_json: bool, **options: Any) -> None:
+def put_command(
+    name: str, spec: str, handler: str, dry_run: bool, as_json: bool, **options: Any
+) -> None:
     """Create the schedule NAME, or change it: run HANDLER by SPEC.
 
     SPEC is what "pgcron-ha next" takes, such as a cron expression or "every 90m". Options that are
@@ -122,25 +130,31 @@ def put_command(name: str, spec: str, handler: str, as_json: bool, **options: An
     policies = check_schedule(name, spec, handler, policies_of(options))
 
     async def put(session: Session) -> overview.Row:
-        await doors.put_schedule(
-            session.connection,
-            name,
-            spec,
-            handler,
-            actor=session.actor,
-            door="cli",
-            schema=session.schema,
-            **policies,
-        )
-        return await overview.schedule(session.connection, name, schema=session.schema)
+        async with tried(session.connection, keep=not dry_run):
+            await doors.put_schedule(
+                session.connection,
+                name,
+                spec,
+                handler,
+                actor=session.actor,
+                door="cli",
+                schema=session.schema,
+                **policies,
+            )
+            return await overview.schedule(session.connection, name, schema=session.schema)
 
     found = on_database(put)
-    fires = _next_fires(found)
+    ahead = _preview(found)
     if as_json:
-        print_json({**found, "next_fires": fires})
+        print_json({**found, **_preview_json(found, ahead)})
         return
-    for note in _parsed(found).notes:
+    if dry_run and ahead is not None:
+        print_preview(ahead)
+        click.echo(f"schedule '{name}' is not changed: this was a dry run")
+        return
+    for note in ahead.notes if ahead is not None else ():
         click.echo(f"note: {note}", err=True)
+    fires = _next_fires(found, ahead)
     if fires:
         when = f"fires next at {shown(fires[0])}"
     else:
@@ -238,26 +252,33 @@ def _status(row: overview.Row) -> str:
     return str(row["status"]) if row["enabled"] else "paused"
 
 
-def _parsed(row: overview.Row) -> Spec:
-    return parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
-
-
 def _names(row: overview.Row, moment: datetime) -> bool:
     """Whether the schedule as it stands fires at this instant."""
-    previous = _parsed(row).previous(moment)
+    previous = spec_of(row).previous(moment)
     after = previous or datetime(1970, 1, 1, tzinfo=UTC)
-    return _parsed(row).next(after) == moment
+    return spec_of(row).next(after) == moment
 
 
-def _next_fires(row: overview.Row) -> list[datetime]:
-    if not row["enabled"]:
-        return []
+def _preview(row: overview.Row) -> Preview | None:
+    """None when another version wrote the spec; its status and error tell."""
     try:
-        parsed = _parsed(row)
-    except PgcronError:  # another version wrote it; its status and error tell
-        return []
-    now = datetime.now(UTC)
-    return parsed.between(now, datetime.max.replace(tzinfo=UTC), _NEXT_FIRES)
+        return schedule_preview(row, datetime.now(UTC), _NEXT_FIRES)
+    except PgcronError:
+        return None
+
+
+def _next_fires(row: overview.Row, ahead: Preview | None) -> list[datetime]:
+    """Nothing while it is paused."""
+    return [fire.fire_at for fire in ahead.fires] if ahead is not None and row["enabled"] else []
+
+
+def _preview_json(row: overview.Row, ahead: Preview | None) -> dict[str, Any]:
+    fires = () if ahead is None else ahead.fires
+    return {
+        "next_fires": _next_fires(row, ahead),
+        "sentence": None if ahead is None else ahead.sentence,
+        "preview": [fire_json(fire) for fire in fires],
+    }
 
 
 def _say(name: str, done: str, as_json: bool) -> None:

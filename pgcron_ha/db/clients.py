@@ -34,6 +34,19 @@ async def connect_client(dsn: str) -> Connection:
     return connection
 
 
+@asynccontextmanager
+async def tried(connection: Connection, *, keep: bool) -> AsyncIterator[None]:
+    """One transaction, committed only to `keep` it: what the database would say to a dry run."""
+    transaction = connection.transaction(isolation="read_committed")
+    await transaction.start()
+    try:
+        yield
+    except BaseException:
+        await transaction.rollback()
+        raise
+    await (transaction.commit() if keep else transaction.rollback())
+
+
 class ClientPools:
     """A small pool for each event loop that asks: an App serves a program's and its handlers'."""
 

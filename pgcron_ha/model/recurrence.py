@@ -70,6 +70,15 @@ class RecurrenceRule:
             fire = self._next_until(fire, until)
         return number
 
+    @property
+    def is_hourly(self) -> bool:
+        """Whether it counts hours: such a rule follows the wall clock, whatever the policy."""
+        return bool(self.arguments["freq"] == HOURLY)
+
+    def wall_after(self, wall: datetime) -> datetime | None:
+        """The first wall time (naive) that it names later than ``wall``, within `LOOK_AHEAD`."""
+        return next(self._walls(wall + _SECOND, _later(max(wall, self.first))), None)
+
     def _next_until(self, after: datetime, until: datetime) -> datetime | None:
         since = naive_utc(after).replace(microsecond=0)
         wall = wall_clock(load_zone(self.timezone), since)
@@ -128,7 +137,7 @@ class RecurrenceRule:
     def _instants(self, wall: datetime) -> tuple[datetime, ...]:
         """When the wall time fires, by the policy for changes of the clock."""
         found = instants_of(self.timezone, wall)
-        follows = self.dst is DstPolicy.ROBFIG or self.arguments["freq"] == HOURLY
+        follows = self.dst is DstPolicy.ROBFIG or self.is_hourly
         if len(found) == 2:
             is_once = not follows and is_first_pass_only(found[1] - found[0], self.dst)
             return found[:1] if is_once else found

@@ -182,7 +182,7 @@ class FutureFireLine:
     weekday: str
     utc: str
     note: str | None
-    """A gap or fold of the zone's clock."""
+    """What a gap or fold of the zone's clock does to it."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +208,8 @@ class ScheduleView:
     fires: tuple[FutureFireLine, ...]
     fires_note: str | None
     """Why there are none, or what the spec's notes say."""
+    sentence: str | None
+    """The spec and the policies in English."""
     shows_viewer_zone: bool
     """Whether a column with the viewer's own clock says something new."""
     ledger: Sequence[dict[str, Any]]

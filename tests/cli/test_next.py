@@ -30,6 +30,7 @@ def batch(*questions: object) -> list[dict[str, object]]:
 def test_fires_are_shown_in_local_time_and_in_utc() -> None:
     result = run("0 9 * * mon-fri", "--tz", "Europe/Berlin", "--from", "2026-03-27", "--count", "2")
     assert result.stdout.splitlines() == [
+        "At 09:00 on Monday to Friday, in Europe/Berlin.",
         "Europe/Berlin                   UTC",
         "Fri 2026-03-27 09:00:00 +0100   2026-03-27T08:00:00Z",
         "Mon 2026-03-30 09:00:00 +0200   2026-03-30T07:00:00Z",
@@ -43,7 +44,21 @@ def test_json_is_one_object_a_line() -> None:
     assert json.loads(result.stdout) == {
         "fire_at": "2026-03-29T01:00:00Z",
         "local": "2026-03-29T03:00:00+02:00",
+        "note": "02:30 does not exist on 2026-03-29 in Europe/Berlin: fires at 03:00",
     }
+
+
+def test_what_the_clock_does_to_a_fire_stands_beside_it() -> None:
+    result = run("30 2 * * *", "--tz=Europe/Berlin", "--from=2026-10-24T12:00Z", "--count=2")
+    assert result.stdout.splitlines()[2:] == [
+        "Sun 2026-10-25 02:30:00 +0200   2026-10-25T00:30:00Z   02:30 occurs twice on 2026-10-25 in"
+        " Europe/Berlin: first pass, the second is left out",
+        "Mon 2026-10-26 02:30:00 +0100   2026-10-26T01:30:00Z",
+    ]
+    back = run("30 2 * * *", "--tz=Europe/Berlin", "--from=2026-03-30", "--prev", "--count=1")
+    assert back.stdout.endswith(
+        "Z   02:30 does not exist on 2026-03-29 in Europe/Berlin: fires at 03:00\n"
+    )
 
 
 def test_the_policy_and_its_alias_are_obeyed() -> None:

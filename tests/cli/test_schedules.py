@@ -43,7 +43,10 @@ def test_a_schedule_is_put_listed_and_shown(cli: Cli, execute: Execute) -> None:
     assert (shown["args"], shown["timeout"], shown["runs"]) == ({"day": 1}, 600, [])
     assert len(shown["next_fires"]) == 5
     assert all(fire.endswith("Z") for fire in shown["next_fires"])
-    assert cli("schedules", "show", "nightly").out.count("fires at ") == 5
+    assert shown["sentence"].startswith("At 03:00 every day, in Europe/Berlin; runs may ")
+    shown_out = cli("schedules", "show", "nightly").out
+    assert f"\n\n{shown['sentence']}\nEurope/Berlin " in shown_out
+    assert all(f"{fire['fire_at']}\n" in shown_out for fire in shown["preview"])
     assert execute("SELECT actor IS NOT NULL, door FROM pgcron.schedule_version") == [(True, "cli")]
 
 
@@ -53,6 +56,32 @@ def test_what_a_second_put_leaves_out_stays(cli: Cli, execute: Execute) -> None:
 
     columns = execute("SELECT spec, queue, enabled, priority FROM pgcron.schedule")
     assert columns == [("0 4 * * *", "slow", False, 5)]
+
+
+def test_a_dry_run_says_what_would_be_and_changes_nothing(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:a", "--queue", "slow")
+    before = execute("SELECT * FROM pgcron.schedule")
+
+    tried = cli("schedules", "put", "s", "30 4 * * mon", "py:b", "--overlap", "allow", "--dry-run")
+    first, *fires, last = tried.out.splitlines()
+    assert first.startswith(
+        "At 04:30 on Monday, in UTC; runs may overlap; of fires late by up to 1h"
+    )
+    assert fires[0].split() == ["UTC", "UTC"]
+    assert [line[:3] for line in fires[1:]] == ["Mon"] * 5
+    assert last == "schedule 's' is not changed: this was a dry run"
+    assert execute("SELECT * FROM pgcron.schedule") == before
+    refused = cli("schedules", "put", "s", "@daily", "py:b", "--catchup", "all", "--dry-run")
+    assert refused.err.startswith("error: catch-up policy 'all' with overlap 'skip'")
+    shown = cli("schedules", "put", "new", "@daily", "py:b", "--dry-run", "--json").rows[0]
+    assert (shown["name"], len(shown["preview"])) == ("new", 5)
+    assert execute("SELECT name FROM pgcron.schedule") == [("s",)]
+
+
+def test_a_paused_schedule_shows_the_fires_it_would_have(cli: Cli) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:a", "--paused")
+    assert "\nthese would be its fires, if it were resumed\n" in cli("schedules", "show", "s").out
+    assert cli("schedules", "show", "s", "--json").rows[0]["next_fires"] == []
 
 
 def test_a_schedule_that_never_fires_again_is_not_called_paused(cli: Cli) -> None:

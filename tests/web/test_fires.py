@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines
+from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule_sentence
 
 
 def schedule(spec: str, **changes: Any) -> dict[str, Any]:
@@ -29,8 +29,8 @@ def test_fires_are_told_in_the_schedules_zone_and_utc() -> None:
 @pytest.mark.parametrize(
     ("now", "local", "sentence"),
     [
-        (datetime(2027, 3, 27, 12, tzinfo=UTC), "2027-03-28 03:00:00 (+2)", "goes forward"),
-        (datetime(2026, 10, 24, 12, tzinfo=UTC), "2026-10-25 02:30:00 (+2)", "goes back"),
+        (datetime(2027, 3, 27, 12, tzinfo=UTC), "2027-03-28 03:00:00 (+2)", "fires at 03:00"),
+        (datetime(2026, 10, 24, 12, tzinfo=UTC), "2026-10-25 02:30:00 (+2)", "second is left out"),
     ],
 )
 def test_gaps_and_folds_of_the_clock_are_marked(now: datetime, local: str, sentence: str) -> None:
@@ -55,3 +55,13 @@ def test_a_paused_an_invalid_and_an_ended_schedule_say_so() -> None:
     assert invalid == ((), "no zone")
     assert unreadable[0] == ()
     assert unreadable[1]
+
+
+def test_a_schedule_is_told_in_english() -> None:
+    row = schedule("30 6 * * mon-fri", overlap="skip", catchup="none", timeout=600.0)
+
+    assert schedule_sentence(row) == (
+        "At 06:30 on Monday to Friday, in Europe/Berlin; if the last run is not over, the fire is"
+        " skipped; late fires don't run; a run is stopped after 10m."
+    )
+    assert schedule_sentence(schedule("nonsense")) is None

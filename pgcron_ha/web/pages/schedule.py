@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from statistics import median, quantiles
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from pgcron_ha.client.previews import policies_in, schedule_preview, spec_of
 from pgcron_ha.db.pages import schedules as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound, PgcronError
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.spec import parse_spec
-from pgcron_ha.model.zones import first_change, last_change, load_zone
+from pgcron_ha.model.preview import PreviewFire
+from pgcron_ha.model.sentences import sentence
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
 from pgcron_ha.web.formats import duration, offset
@@ -28,8 +28,6 @@ NEXT_FIRES: Final = 10
 LEDGER_ROWS: Final = 25
 RUN_ROWS: Final = 25
 _ISO: Final = "%Y-%m-%dT%H:%M:%S.%f%z"
-# A change of the clock is told at the fires that are this near to it: no jump is larger.
-_NEAR_A_CHANGE: Final = timedelta(hours=3)
 
 
 class NoSuchSchedule(NotFound):
@@ -99,43 +97,33 @@ def future_fire_lines(
     if row["status"] == "invalid":
         return (), row["error"]
     try:
-        spec = parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+        ahead = schedule_preview(row, now, limit)
     except PgcronError as error:
         return (), error.message
-    note = "; ".join(spec.notes) or None
+    note = "; ".join(ahead.notes) or None
     if not row["enabled"]:
         note = "It is paused; these fires would be, if it were resumed."
-    lines: list[FutureFireLine] = []
-    fire = spec.next(now)
-    while fire is not None and len(lines) < limit:
-        lines.append(_fire_line(fire, row["timezone"]))
-        fire = spec.next(fire)
-    return tuple(lines), note if lines else "It never fires again."
+    lines = tuple(_fire_line(fire, row["timezone"]) for fire in ahead.fires)
+    return lines, note if lines else "It never fires again."
 
 
-def _fire_line(fire: datetime, zone_name: str) -> FutureFireLine:
-    local = fire.astimezone(load_zone(zone_name))
+def schedule_sentence(row: dict[str, Any]) -> str | None:
+    """The schedule in English; None when another version wrote it."""
+    try:
+        return sentence(spec_of(row), policies_in(row))
+    except PgcronError:
+        return None
+
+
+def _fire_line(fire: PreviewFire, zone_name: str) -> FutureFireLine:
+    local = fire.local
     return FutureFireLine(
-        at=fire,
+        at=fire.fire_at,
         local=f"{local:%Y-%m-%d %H:%M:%S}" + ("" if zone_name == "UTC" else f" ({offset(local)})"),
         weekday=f"{local:%a}",
-        utc=f"{fire.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
-        note=_clock_note(fire, zone_name),
+        utc=f"{fire.fire_at:%Y-%m-%d %H:%M:%S}",
+        note=fire.note,
     )
-
-
-def _clock_note(fire: datetime, zone_name: str) -> str | None:
-    """What the zone's clock does near a fire."""
-    naive = fire.astimezone(UTC).replace(tzinfo=None)
-    change = last_change(zone_name, naive - _NEAR_A_CHANGE, naive) or first_change(
-        zone_name, naive, naive + _NEAR_A_CHANGE
-    )
-    if change is None:
-        return None
-    jump = duration(abs(change.size.total_seconds()))
-    if change.size < timedelta(0):
-        return f"the clock goes back {jump}: wall times occur twice"
-    return f"the clock goes forward {jump}: wall times are skipped"
 
 
 def _view(
@@ -153,6 +141,7 @@ def _view(
         health=health,
         fires=fires,
         fires_note=note,
+        sentence=schedule_sentence(row),
         shows_viewer_zone=visit.zone.key not in ("UTC", row["timezone"]),
         ledger=[_ledger_line(fire, now) for fire in ledger],
         ledger_href=visit.link("schedule", before, name=row["name"]) if before else None,

@@ -1,0 +1,112 @@
+"""A schedule in English: ``At 03:00 on Monday to Friday, in Europe/Berlin; …``.
+
+For people who read what they wrote. The words say no more than the spec; the next fires beside
+them (`pgcron_ha.model.preview`) are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST
+from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.cron_words import covered_words, cron_words
+from pgcron_ha.model.exclusions import (
+    CronExclusion,
+    DatesExclusion,
+    Exclusion,
+    InstantExclusion,
+)
+from pgcron_ha.model.policy_words import policy_words
+from pgcron_ha.model.recurrence import RecurrenceRule
+from pgcron_ha.model.recurrence_words import recurrence_words
+from pgcron_ha.model.rules import (
+    EPOCH,
+    CronRule,
+    FireRule,
+    InstantRule,
+    IntervalRule,
+    duration_text,
+)
+from pgcron_ha.model.spec import Spec
+from pgcron_ha.model.word_lists import listed, moment
+from pgcron_ha.model.zones import load_zone
+
+# Long unions are cut; a sentence of this length is read by nobody to its end.
+MOST_CHARACTERS: Final = 1500
+MOST_RULES: Final = 8
+
+_CLOCK_CHANGES: Final = {
+    DstPolicy.ROBFIG: "wall times that the clock skips are lost, repeated ones fire twice",
+    DstPolicy.SKIP: "wall times that the clock skips are lost, repeated ones fire once",
+}
+
+
+def sentence(spec: Spec, policies: Mapping[str, Any] | None = None) -> str:
+    """One sentence of at most `MOST_CHARACTERS`, the same for equal arguments; it never raises.
+
+    ``policies`` are a schedule's, by name, durations as `timedelta` or seconds; absent or None:
+    nothing is said.
+    """
+    parts = [_when(spec)]
+    change = _CLOCK_CHANGES.get(spec.dst)
+    if change is not None and _changes_its_clock(spec):
+        parts.append(change)
+    text = "; ".join([*parts, *policy_words(policies or {})])
+    text = f"{text[:1].upper()}{text[1:]}"
+    if len(text) >= MOST_CHARACTERS:
+        return f"{text[: MOST_CHARACTERS - 1]}…"
+    return f"{text}."
+
+
+def rule_words(rule: FireRule, timezone: str) -> str:
+    """One line that fires; one of a kind that has no words here is shown as it is written."""
+    if isinstance(rule, CronRule):
+        return cron_words(rule.expression)
+    if isinstance(rule, RecurrenceRule):
+        return recurrence_words(rule)
+    if isinstance(rule, IntervalRule):
+        since = "" if rule.anchor == EPOCH else f" counted from {moment(rule.anchor)} UTC"
+        return f"every {duration_text(rule.period)}{since}"
+    if isinstance(rule, InstantRule):
+        return f"once at {moment(rule.instant.astimezone(load_zone(timezone)))}"
+    return rule.canonical
+
+
+def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
+    """What one ``not`` line leaves out, without the word not."""
+    if isinstance(exclusion, DatesExclusion):
+        ranges = zip(exclusion.first, exclusion.last, strict=True)
+        texts = [f"{low}" if low == high else f"{low} to {high}" for low, high in ranges]
+        return f"on {listed(texts)}"
+    if isinstance(exclusion, CronExclusion):
+        return covered_words(exclusion.expression, exclusion.by_second)
+    if isinstance(exclusion, InstantExclusion):
+        return f"at {moment(exclusion.instant.astimezone(load_zone(timezone)))}"
+    return exclusion.canonical.removeprefix("not ")
+
+
+def _when(spec: Spec) -> str:
+    rules = [rule_words(rule, spec.timezone) for rule in spec.rules[:MOST_RULES]]
+    if len(spec.rules) > MOST_RULES:
+        rules.append(f"by {len(spec.rules) - MOST_RULES} more lines")
+    text = ", and ".join(rules)
+    if any(not isinstance(rule, IntervalRule) for rule in spec.rules) or spec.exclusions:
+        text += f", in {spec.timezone}"
+    zone = load_zone(spec.timezone)
+    if spec.first != EARLIEST:
+        text += f", from {moment(spec.first.astimezone(zone))} on"
+    if spec.last != LATEST:
+        text += f", until {moment(spec.last.astimezone(zone))}"
+    left_out = [exclusion_words(one, spec.timezone) for one in spec.exclusions[:MOST_RULES]]
+    if len(spec.exclusions) > MOST_RULES:
+        left_out.append(f"by {len(spec.exclusions) - MOST_RULES} more lines")
+    if left_out:
+        text += f", but not {', nor '.join(left_out)}"
+    return text
+
+
+def _changes_its_clock(spec: Spec) -> bool:
+    has_wall_times = any(isinstance(rule, CronRule | RecurrenceRule) for rule in spec.rules)
+    return has_wall_times and spec.timezone != "UTC"

@@ -1,0 +1,102 @@
+"""Numbers, times and lists as English sentences write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+# A longer list is cut: a sentence is read, and the fires that follow it are exact.
+MOST_ITEMS: Final = 8
+
+WEEKDAYS: Final = (
+    "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+)
+MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+_COUNTED: Final = ("", "first", "second", "third", "fourth", "fifth")
+
+
+def listed(items: Sequence[str], word: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``; of more than `MOST_ITEMS` the rest is counted."""
+    if len(items) > MOST_ITEMS:
+        rest = len(items) - MOST_ITEMS + 1
+        items = [*items[: MOST_ITEMS - 1], f"{rest} more"]
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} {word} {items[-1]}"
+
+
+def stretches_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """First and last of each stretch of neighbours; the numbers ascend."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found
+
+
+def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """As `stretches_of`, but two neighbours alone are two."""
+    parts: list[tuple[int, int]] = []
+    for first, last in stretches_of(numbers):
+        parts += [(first, first), (last, last)] if last - first == 1 else [(first, last)]
+    return parts
+
+
+def ranged(numbers: Iterable[int], words: Sequence[str] | None = None) -> str:
+    """``1 to 5 and 9``, or ``Monday to Friday``."""
+    texts = []
+    for first, last in runs_of(numbers):
+        low, high = (str(n) if words is None else words[n] for n in (first, last))
+        texts.append(low if first == last else f"{low} to {high}")
+    return listed(texts)
+
+
+def ordinal(number: int) -> str:
+    """``1st``, ``22nd``, ``13th``."""
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{({1: 'st', 2: 'nd', 3: 'rd'}).get(number % 10, 'th')}"
+
+
+def counted(number: int) -> str:
+    """``the second``, ``the last``, ``the third from the end``."""
+    if number == -1:
+        return "the last"
+    position = abs(number)
+    word = _COUNTED[position] if position < len(_COUNTED) else ordinal(position)
+    return f"the {word} from the end" if number < 0 else f"the {word}"
+
+
+def step_of(numbers: Sequence[int], first: int, end: int) -> int | None:
+    """n, when the numbers are every nth from ``first`` up to below ``end``: at least three."""
+    if len(numbers) < 3 or numbers[0] != first:
+        return None
+    step = numbers[1] - first
+    return step if step > 1 and tuple(numbers) == tuple(range(first, end, step)) else None
+
+
+def moment(instant: datetime) -> str:
+    """``2026-12-24 18:00``, with seconds if there are some."""
+    return f"{instant:%Y-%m-%d %H:%M:%S}" if instant.second else f"{instant:%Y-%m-%d %H:%M}"
