@@ -9,6 +9,7 @@
     │   └── TooLarge        args, result or text over their bound                     PC004
     ├── NotFound            no such schedule, run, queue or node                      PC010
     ├── Conflict            the state of the thing does not allow it                  PC011
+    │   └── VersionConflict somebody else has edited it meanwhile                     PC014
     ├── Fenced              the caller no longer holds the run                        PC012
     ├── Refused             a privilege, a mode or a policy forbids it                PC013
     ├── SchemaError         the schema is missing, too old or too new                 PC020
@@ -79,6 +80,12 @@ class Conflict(PgcronError):
     """The thing exists, but its state does not allow what was asked."""
 
     sqlstate = "PC011"
+
+
+class VersionConflict(Conflict):
+    """The thing has another version than the one the caller has read: an edit would be lost."""
+
+    sqlstate = "PC014"
 
 
 class Fenced(PgcronError):

@@ -44,7 +44,8 @@ CREATE TABLE pgcron.schedule (
   give_up_after interval CONSTRAINT a_schedule_gives_up_in_reason CHECK (give_up_after IS NULL OR pgcron.time_limits_fit(give_up_after, NULL)),
   silence_timeout interval CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (silence_timeout IS NULL OR pgcron.time_limits_fit(NULL, silence_timeout)),
   weight int NOT NULL DEFAULT 1 CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK (weight BETWEEN 1 AND 1000 OR pgcron.refuse_weight(weight)),
-  managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui')),
+  managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui') OR pgcron.refuse('PC001',
+    format('managed_by %L is not known', left(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.', 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.')),
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
@@ -93,6 +94,13 @@ CREATE TABLE pgcron.schedule_version (
   door text NOT NULL,
   operation text NOT NULL CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK (operation IN ('create', 'edit', 'delete')),
   content jsonb NOT NULL,
+  since timestamptz,
+  note text,
   PRIMARY KEY (schedule_id, version, operation)
 );
+COMMENT ON COLUMN pgcron.schedule_version.since IS 'From when on it decided: fires after it are its own. NULL while a node has still to apply it.';
+COMMENT ON COLUMN pgcron.schedule_version.note IS 'What the editor said about the edit (pgcron_ha.version_note), or what it restored.';
+-- Who was called so once, and who was deleted so long ago that nobody asks.
+CREATE INDEX schedule_version_deleted ON pgcron.schedule_version ((content ->> 'name'), at) WHERE operation = 'delete';
+CREATE INDEX schedule_version_outlived ON pgcron.schedule_version (at) WHERE operation = 'delete';
 COMMENT ON TABLE pgcron.schedule_version IS 'Every version of every schedule as it stood, who wrote it and through which door. No foreign key: it outlives the schedule.';

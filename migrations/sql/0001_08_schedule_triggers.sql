@@ -90,23 +90,26 @@ BEGIN
          pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END,
          watermark = CASE WHEN untold IS NOT NULL OR (status = 'valid' AND next_fire > edit_time) THEN edit_time ELSE least(watermark, edit_time) END
    WHERE schedule_id = edited;
+  UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
 END $$;
 COMMENT ON FUNCTION pgcron.apply_edit(bigint, boolean) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
 
-CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text) RETURNS void
+-- The newest 200 versions are kept.
+CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, since timestamptz) RETURNS void
 LANGUAGE sql AS $$
-  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content)
-  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed))
-  ON CONFLICT DO NOTHING $$;
+  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content, since, note)
+  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed), since,
+          left(nullif(current_setting('pgcron_ha.version_note', true), ''), 500))
+  ON CONFLICT DO NOTHING;
+  DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = changed.id AND v.version <= changed.version - 200 $$;
 
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF TG_OP = 'INSERT' THEN
     INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused) VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled);
-    PERFORM pgcron.record_version(NEW, 'create');
+    PERFORM pgcron.record_version(NEW, 'create', (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
-    PERFORM pgcron.record_version(NEW, 'edit');
     IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[]
        IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[] THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
@@ -117,6 +120,8 @@ BEGIN
          WHERE schedule_id = NEW.id;
       END IF;
     END IF;
+    PERFORM pgcron.record_version(NEW, 'edit', (SELECT CASE WHEN c.edit_is_pending THEN NULL ELSE greatest(c.since, now()) END FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
+    PERFORM pgcron.warn_of_owner(OLD, NEW);
   END IF;
   IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
     PERFORM pg_notify(pgcron.channel(), 'schedule');
@@ -147,7 +152,7 @@ BEGIN
     PERFORM pgcron.tell_missed(cursor_before, deletion_time, CASE untold WHEN 'paused' THEN 'paused' ELSE 'deleted' END);
   END IF;
   OLD.version := OLD.version + 1;
-  PERFORM pgcron.record_version(OLD, 'delete');
+  PERFORM pgcron.record_version(OLD, 'delete', deletion_time);
   RETURN OLD;
 END $$;
 CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();

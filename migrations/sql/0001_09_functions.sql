@@ -185,14 +185,17 @@ BEGIN
 END $$;
 
 -- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. An empty lane is none, and so are empty requirements.
+-- A schedule that is new is managed by the door that made it, unless said.
 CREATE FUNCTION pgcron.put_schedule(
   name text, spec text, handler text, args jsonb DEFAULT NULL, timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
   priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL, catchup text DEFAULT NULL, catchup_window interval DEFAULT NULL,
   start_deadline interval DEFAULT NULL, timeout interval DEFAULT NULL, max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
   retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL, managed_by text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL,
-  lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL) RETURNS bigint
+  lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL,
+  expected_version int DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
+  SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
                                            start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
@@ -200,11 +203,12 @@ LANGUAGE sql AS $$
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
           coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
           put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
-          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''),
+          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, pgcron.owner_of(pgcron.door())), nullif(put_schedule.lane, ''),
           nullif(put_schedule.requires, '{}'),
           put_schedule.give_up_after, put_schedule.silence_timeout,
           coalesce(put_schedule.weight, 1))
   ON CONFLICT (name) DO UPDATE SET
+    name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
     timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
     queue = coalesce(put_schedule.queue, existing.queue), priority = coalesce(put_schedule.priority, existing.priority),

@@ -20,6 +20,7 @@ SCRIPTS = (
     "0001_06_partitions",
     "0001_07_endings",
     "0001_08_schedule_triggers",
+    "0001_08_versions",
     "0001_09_functions",
     "0001_10_views",
     "0001_11_lanes",

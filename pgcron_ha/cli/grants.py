@@ -28,7 +28,9 @@ _SCHEDULE = (
     "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
     "retry, delivery, lane, requires, give_up_after, silence_timeout, weight, managed_by"
 )
-_VIEWS = "runs, schedules, occurrences, nodes, queues, dead_letters, error_groups"
+_VIEWS = (
+    "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups"
+)
 _READABLE = (
     "cluster, node, cordon, offer, queue, lane_limit, timezone, schedule, cursor, "
     "schedule_version, run, progress, occurrence, missed, occurrence_override, history, "

@@ -43,6 +43,7 @@ _OPTIONS = (
     click.option("--lane", help="A key: so many runs with it execute at once; empty: none."),
     arguments.requires_option(),
     click.option("--weight", type=int, help="So many slots of its node a run takes."),
+    click.option("--managed-by", metavar="DOOR", help="Whose it is: cli, code, file, sql or ui."),
 )
 
 
@@ -59,5 +60,4 @@ def policies_of(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in _DURATIONS:
         if name in given:
             given[name] = arguments.duration(f"--{name.replace('_', '-')}", given[name])
-    # A schedule that somebody puts by hand is no longer the code's.
-    return {**given, "managed_by": "cli"}
+    return given

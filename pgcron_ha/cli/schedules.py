@@ -21,6 +21,7 @@ from pgcron_ha.cli.output import (
 from pgcron_ha.cli.previews import fire_json, print_preview
 from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_options import policies_of, policy_options
+from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
 from pgcron_ha.client.previews import schedule_preview, spec_of
@@ -47,6 +48,11 @@ _LAST_RUNS = 5
 @click.group("schedules")
 def schedules_group() -> None:
     """List, define, pause, explain schedules."""
+
+
+schedules_group.add_command(versions_command)
+schedules_group.add_command(diff_command)
+schedules_group.add_command(restore_command)
 
 
 @schedules_group.command("list")
@@ -118,14 +124,22 @@ def show_command(name: str, as_json: bool) -> None:
 @click.argument("handler")
 @policy_options
 @click.option("--dry-run", is_flag=True, help="Say what would be, and change nothing.")
+@click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
 @json_option
 def put_command(
-    name: str, spec: str, handler: str, dry_run: bool, as_json: bool, **options: Any
+    name: str,
+    spec: str,
+    handler: str,
+    dry_run: bool,
+    expect_version: int | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Create the schedule NAME, or change it: run HANDLER by SPEC.
 
     SPEC is what "pgcron-ha next" takes, such as a cron expression or "every 90m". Options that are
-    left out stay as they are; a new schedule gets their defaults.
+    left out stay as they are; a new schedule gets their defaults. With --expect-version an edit
+    that somebody else made since you read it is not lost; 0 means that it does not exist yet.
     """
     policies = check_schedule(name, spec, handler, policies_of(options))
 
@@ -139,6 +153,7 @@ def put_command(
                 actor=session.actor,
                 door="cli",
                 schema=session.schema,
+                expected_version=expect_version,
                 **policies,
             )
             return await overview.schedule(session.connection, name, schema=session.schema)

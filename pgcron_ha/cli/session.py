@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import click
+
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.config import Settings
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import Connection, connect_client
 from pgcron_ha.db.revision import require_revision
+from pgcron_ha.db.schedule_versions import on_warning
 
 Result = TypeVar("Result")
 
@@ -45,13 +48,20 @@ async def _run(
     settings: Settings, work: Callable[[Session], Awaitable[Result]], needs_schema: bool
 ) -> Result:
     connection = await connect_client(settings.required_dsn())
+    on_warning(connection, _warn)
     try:
         with answers():
             if needs_schema:
                 await require_revision(connection, settings.schema)
-            return await work(Session(connection, settings.schema, settings, _actor()))
+            done = await work(Session(connection, settings.schema, settings, _actor()))
+        await asyncio.sleep(0)  # warnings are told a turn later
+        return done
     finally:
         await connection.close(timeout=_CLOSE_SECONDS)
+
+
+def _warn(message: str, detail: str, hint: str) -> None:
+    click.echo(f"warning: {message}\n  {detail}\n  {hint}", err=True)
 
 
 def _actor() -> str | None:

@@ -18,6 +18,7 @@ from pgcron_ha.model.plan import CatchUp
 from pgcron_ha.model.spec import parse_spec
 
 OVERLAPS: Final = ("skip", "allow")
+DOORS: Final = ("cli", "code", "file", "sql", "ui")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,8 @@ def _check_choices(policies: SchedulePolicies) -> None:
         policies["catchup"] = CatchUp.parse(str(policies["catchup"])).text
     if policies.get("delivery") is not None:
         checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
+    if policies.get("managed_by") is not None:
+        checks.choice("managed_by", policies["managed_by"], DOORS)
     if policies.get("lane"):
         checks.lane_name(policies["lane"])
     if policies.get("requires") is not None:

@@ -109,9 +109,13 @@ async def put_schedule(
     actor: str | None = None,
     door: str | None = None,
     schema: str = DEFAULT_SCHEMA,
+    expected_version: int | None = None,
     **policies: Unpack[SchedulePolicies],
 ) -> int:
-    """Creates or changes the schedule of that name; its id. One that is so is not touched."""
+    """Creates or changes the schedule of that name; its id. One that is so is not touched.
+
+    VersionConflict when it has not the `expected_version` (0: when there is one) any more.
+    """
     values: dict[str, Any] = dict.fromkeys(SchedulePolicies.__annotations__)
     values.update(policies)
     if values["requires"] is not None:
@@ -125,6 +129,7 @@ async def put_schedule(
         handler=handler,
         actor=actor,
         door=door,
+        expected_version=expected_version,
         **values,
     )
     return found

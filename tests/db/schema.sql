@@ -104,6 +104,7 @@ BEGIN
          pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END,
          watermark = CASE WHEN untold IS NOT NULL OR (status = 'valid' AND next_fire > edit_time) THEN edit_time ELSE least(watermark, edit_time) END
    WHERE schedule_id = edited;
+  UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
 END $$;
 
 COMMENT ON FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
@@ -1360,6 +1361,27 @@ BEGIN
     'Write for example ''every 90m'' or ''every 1h30m from 2026-01-01T00:10Z''.');
 END $_$;
 
+CREATE FUNCTION pgcron.expect_version(name text, expected integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  known pgcron.schedule;
+BEGIN
+  IF expected IS NULL THEN RETURN; END IF;
+  IF expected < 0 THEN
+    PERFORM pgcron.refuse('PC001', format('expected version %s is negative', expected), 'Versions count from 1; 0 means that there is no such schedule yet.', 'Leave it out to edit whatever is there.');
+  END IF;
+  SELECT * INTO known FROM pgcron.schedule s WHERE s.name = expect_version.name FOR NO KEY UPDATE;
+  IF known.id IS NOT NULL AND known.version <> expected THEN
+    PERFORM pgcron.refuse_version(known, expected);
+  ELSIF known.id IS NULL AND expected > 0 THEN
+    PERFORM pgcron.refuse('PC014', format('schedule %L has no version %s any more', left(name, 200), expected), 'It was deleted or renamed meanwhile.',
+                          '`pgcron-ha schedules versions` tells by whom; expect version 0 to create it.');
+  END IF;
+END $$;
+
+COMMENT ON FUNCTION pgcron.expect_version(name text, expected integer) IS 'Locks the schedule until the transaction ends, if it has the version that is expected; else raises PC014, which names who changed it and when.';
+
 CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1951,6 +1973,22 @@ CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partit
     AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz < now() - kept.keep
   ORDER BY 1, 2 $$;
 
+CREATE FUNCTION pgcron.owner_of(door text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT CASE WHEN door IN ('code', 'file', 'cli', 'ui') THEN door ELSE 'sql' END $$;
+
+CREATE FUNCTION pgcron.owner_puts_back(managed_by text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT CASE managed_by WHEN 'code' THEN 'The next start of a node with that application puts it back as the code has it, but for a pause.'
+                         WHEN 'file' THEN 'The next `pgcron-ha schedules apply` of that file puts it back as the file has it.'
+                         ELSE 'The edit stays; whoever looks after it there may not expect it.' END $$;
+
+CREATE FUNCTION pgcron.owner_words(managed_by text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT CASE managed_by WHEN 'code' THEN 'the code of an application' WHEN 'file' THEN 'a file' WHEN 'ui' THEN 'the pages' WHEN 'cli' THEN 'the command line' ELSE 'SQL' END $$;
+
 CREATE FUNCTION pgcron.park_lanes(queues text[], lanes text[], priorities smallint[], handlers text[]) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -2028,10 +2066,11 @@ BEGIN
   END CASE;
 END $$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
+  SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
                                            start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
@@ -2039,11 +2078,12 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
           coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
           put_schedule.max_attempts, coalesce(put_schedule.retry_base, '2 seconds'), coalesce(put_schedule.retry_cap, '1 hour'),
-          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, 'sql'), nullif(put_schedule.lane, ''),
+          nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, pgcron.owner_of(pgcron.door())), nullif(put_schedule.lane, ''),
           nullif(put_schedule.requires, '{}'),
           put_schedule.give_up_after, put_schedule.silence_timeout,
           coalesce(put_schedule.weight, 1))
   ON CONFLICT (name) DO UPDATE SET
+    name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
     timezone = coalesce(put_schedule.timezone, existing.timezone), dst = coalesce(put_schedule.dst, existing.dst),
     queue = coalesce(put_schedule.queue, existing.queue), priority = coalesce(put_schedule.priority, existing.priority),
@@ -2290,7 +2330,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
     CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text, 'transactional'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.'::text, 'Leave it out for at_least_once.'::text))),
     CONSTRAINT a_schedule_gives_up_in_reason CHECK (((give_up_after IS NULL) OR pgcron.time_limits_fit(give_up_after, NULL::interval))),
-    CONSTRAINT a_schedule_is_managed_by_a_door CHECK ((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text]))),
+    CONSTRAINT a_schedule_is_managed_by_a_door CHECK (((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text])) OR pgcron.refuse('PC001'::text, format('managed_by %L is not known'::text, "left"(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.'::text))),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
     CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
     CONSTRAINT a_schedule_names_a_lane CHECK (((lane IS NULL) OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane))),
@@ -2314,12 +2354,14 @@ WITH (fillfactor='90');
 
 COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
 
-CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text) RETURNS void
+CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, since timestamp with time zone) RETURNS void
     LANGUAGE sql
     AS $$
-  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content)
-  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed))
-  ON CONFLICT DO NOTHING $$;
+  INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content, since, note)
+  VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed), since,
+          left(nullif(current_setting('pgcron_ha.version_note', true), ''), 500))
+  ON CONFLICT DO NOTHING;
+  DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = changed.id AND v.version <= changed.version - 200 $$;
 
 CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL::text, args jsonb DEFAULT NULL::jsonb) RETURNS bigint
     LANGUAGE plpgsql
@@ -2475,6 +2517,20 @@ CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text DEFA
   ELSE
     pgcron.refuse('PC001', format('the unique key has %s characters', length(unique_key)), 'A unique key has 1 to 500 characters and is not blank.', 'Use a hash of a longer one.') END $$;
 
+CREATE FUNCTION pgcron.refuse_version(known pgcron.schedule, expected integer) RETURNS text
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  edit pgcron.schedule_version;
+BEGIN
+  SELECT * INTO edit FROM pgcron.schedule_version v WHERE v.schedule_id = known.id ORDER BY v.version DESC LIMIT 1;
+  PERFORM pgcron.refuse('PC014', CASE WHEN expected = 0 THEN format('schedule %L exists already', known.name)
+                                      ELSE format('schedule %L has version %s, not %s', known.name, known.version, expected) END,
+    format('It was written by %s through %s at %s.', coalesce(edit.actor, 'somebody'), coalesce(edit.door, 'sql'),
+           to_char(coalesce(edit.at, known.updated_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+    format('Read it again, and edit version %s; `pgcron-ha schedules diff` shows what was changed.', known.version));
+END $$;
+
 CREATE FUNCTION pgcron.refuse_wish(runs jsonb) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -2598,6 +2654,38 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.reset_breaker(name text, by text) IS 'Closes a breaker by hand; the runs that wait for it go at once.';
+
+CREATE FUNCTION pgcron.restore_schedule(name text, version integer, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, expected_version integer DEFAULT NULL::integer, OUT schedule_id bigint, OUT new_version integer, OUT note text) RETURNS record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  known bigint := pgcron.schedule_of_versions(restore_schedule.name);
+  old jsonb := (SELECT v.content FROM pgcron.schedule_version v WHERE v.schedule_id = known AND v.version = restore_schedule.version LIMIT 1);
+  is_gone boolean := NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = known);
+  columns text;
+BEGIN
+  IF old IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('schedule %L has no version %s', left(restore_schedule.name, 200), restore_schedule.version),
+      'The newest 200 versions of a schedule are kept, and those of a deleted one as long as its ledger.', format('`pgcron-ha schedules versions %s` lists them.', left(restore_schedule.name, 200)));
+  END IF;
+  PERFORM pgcron.expect_version(restore_schedule.name, expected_version);
+  PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.door);
+  note := format('restored from version %s', restore_schedule.version) || CASE WHEN is_gone THEN format(' of deleted schedule %s', known) ELSE '' END;
+  PERFORM set_config('pgcron_ha.version_note', note, true);
+  SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_catalog.pg_attribute a
+   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND old ? a.attname AND a.attgenerated = ''
+     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|paused_.*)$');
+  IF is_gone THEN
+    EXECUTE format('INSERT INTO pgcron.schedule AS s (%1$s) SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1) RETURNING s.id, s.version', columns)
+       INTO schedule_id, new_version USING old || jsonb_build_object('name', restore_schedule.name);
+  ELSE
+    EXECUTE format('UPDATE pgcron.schedule s SET (%1$s) = (SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE s.id = $2 RETURNING s.id, s.version', columns)
+       INTO schedule_id, new_version USING old, known;
+  END IF;
+  PERFORM set_config('pgcron_ha.version_note', '', true);
+END $_$;
+
+COMMENT ON FUNCTION pgcron.restore_schedule(name text, version integer, actor text, door text, expected_version integer, OUT schedule_id bigint, OUT new_version integer, OUT note text) IS 'Makes an earlier version of a schedule, living or deleted, its next one; returns its id, the new version and what it is called.';
 
 CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
@@ -2867,9 +2955,16 @@ BEGIN
     PERFORM pgcron.tell_missed(cursor_before, deletion_time, CASE untold WHEN 'paused' THEN 'paused' ELSE 'deleted' END);
   END IF;
   OLD.version := OLD.version + 1;
-  PERFORM pgcron.record_version(OLD, 'delete');
+  PERFORM pgcron.record_version(OLD, 'delete', deletion_time);
   RETURN OLD;
 END $$;
+
+CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT coalesce((SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_of_versions.name),
+                  (SELECT v.schedule_id FROM pgcron.schedule_version v WHERE v.operation = 'delete' AND v.content ->> 'name' = schedule_of_versions.name
+                   ORDER BY v.at DESC, v.schedule_id DESC LIMIT 1)) $$;
 
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2878,9 +2973,8 @@ CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
 BEGIN
   IF TG_OP = 'INSERT' THEN
     INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused) VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled);
-    PERFORM pgcron.record_version(NEW, 'create');
+    PERFORM pgcron.record_version(NEW, 'create', (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
-    PERFORM pgcron.record_version(NEW, 'edit');
     IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[]
        IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[] THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
@@ -2891,6 +2985,8 @@ BEGIN
          WHERE schedule_id = NEW.id;
       END IF;
     END IF;
+    PERFORM pgcron.record_version(NEW, 'edit', (SELECT CASE WHEN c.edit_is_pending THEN NULL ELSE greatest(c.since, now()) END FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
+    PERFORM pgcron.warn_of_owner(OLD, NEW);
   END IF;
   IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
     PERFORM pg_notify(pgcron.channel(), 'schedule');
@@ -3152,6 +3248,23 @@ CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[]) RETURNS TABL
        ORDER BY r.requires, r.priority, r.due_at LIMIT 1) next
     WHERE walk.steps < 1000)
   SELECT walk.requires, walk.priority, walk.due_at FROM walk WHERE walk.is_satisfied $$;
+
+CREATE FUNCTION pgcron.warn_of_owner(before pgcron.schedule, after pgcron.schedule) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  left_to_operators CONSTANT text[] := '{version,updated_at,enabled,paused_note,paused_by,paused_until}';
+  door text := pgcron.door();
+  told int := coalesce(nullif(current_setting('pgcron_ha.owners_told', true), '')::int, 0);
+BEGIN
+  IF door = before.managed_by OR after.managed_by <> before.managed_by OR told >= 20
+     OR to_jsonb(before) - left_to_operators IS NOT DISTINCT FROM to_jsonb(after) - left_to_operators THEN
+    RETURN;
+  END IF;
+  PERFORM set_config('pgcron_ha.owners_told', (told + 1)::text, true);
+  RAISE NOTICE USING ERRCODE = '01PC1', MESSAGE = format('schedule %L is managed by %s, and was edited through %s', before.name, pgcron.owner_words(before.managed_by), door),
+    DETAIL = pgcron.owner_puts_back(before.managed_by), HINT = format('Edit it there; or make it yours: managed_by %L.', door);
+END $$;
 
 CREATE FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text) RETURNS record
     LANGUAGE plpgsql STABLE
@@ -3792,10 +3905,34 @@ CREATE TABLE pgcron.schedule_version (
     door text NOT NULL,
     operation text NOT NULL,
     content jsonb NOT NULL,
+    since timestamp with time zone,
+    note text,
     CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK ((operation = ANY (ARRAY['create'::text, 'edit'::text, 'delete'::text])))
 );
 
 COMMENT ON TABLE pgcron.schedule_version IS 'Every version of every schedule as it stood, who wrote it and through which door. No foreign key: it outlives the schedule.';
+
+COMMENT ON COLUMN pgcron.schedule_version.since IS 'From when on it decided: fires after it are its own. NULL while a node has still to apply it.';
+
+COMMENT ON COLUMN pgcron.schedule_version.note IS 'What the editor said about the edit (pgcron_ha.version_note), or what it restored.';
+
+CREATE VIEW pgcron.schedule_versions AS
+ SELECT schedule_id,
+    (content ->> 'name'::text) AS schedule,
+    version,
+    operation,
+    at,
+    actor,
+    door,
+    note,
+    since,
+    (EXISTS ( SELECT
+           FROM pgcron.schedule s
+          WHERE ((s.id = v.schedule_id) AND (s.version = v.version)))) AS is_current,
+    content
+   FROM pgcron.schedule_version v;
+
+COMMENT ON VIEW pgcron.schedule_versions IS 'Every version of every schedule, deleted ones too, under the name that it had then: the newest 200 of each, and of a deleted one as long as its ledger is kept.';
 
 CREATE VIEW pgcron.schedules AS
  SELECT s.id,
@@ -4006,6 +4143,10 @@ CREATE INDEX run_parent ON pgcron.run USING btree (parent_run) WHERE (parent_run
 CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, due_at) WHERE (schedule_id IS NOT NULL);
 
 CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt);
+
+CREATE INDEX schedule_version_deleted ON pgcron.schedule_version USING btree (((content ->> 'name'::text)), at) WHERE (operation = 'delete'::text);
+
+CREATE INDEX schedule_version_outlived ON pgcron.schedule_version USING btree (at) WHERE (operation = 'delete'::text);
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 

@@ -80,6 +80,7 @@ def put(**given: Any) -> Statement:
             "give_up_after": None,
             "silence_timeout": None,
             "weight": None,
+            "expected_version": None,
         },
     }
     return "put_schedule", columns | given

@@ -128,6 +128,9 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements):
     def forget_missed(self) -> list[Row]:
         return []
 
+    def forget_versions(self, *, at_most: int) -> list[Row]:
+        return []
+
     def forget_keys(self, *, at_most: int) -> list[Row]:
         for key, (_, expires_at) in list(self.keys.items()):
             if expires_at <= self.now():

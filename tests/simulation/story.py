@@ -103,6 +103,7 @@ class Story:
             retry=None,
             delivery="at_most_once" if is_once else "at_least_once",
             managed_by=None,
+            expected_version=None,
             actor="me",
             door="sql",
         )

@@ -244,6 +244,7 @@ class Calls(RuleBasedStateMachine):
             weight=None,
             retry=retry,
             managed_by=None,
+            expected_version=None,
             actor="me",
             door="sql",
         )

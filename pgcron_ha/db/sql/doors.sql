@@ -20,8 +20,9 @@ SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
          timeout => make_interval(secs => :timeout::float8), max_attempts => :max_attempts::int, retry_base => make_interval(secs => :retry_base::float8),
          retry_cap => make_interval(secs => :retry_cap::float8), retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text, actor => :actor::text,
          door => :door::text, lane => :lane::text, requires => :requires::text[], give_up_after => make_interval(secs => :give_up_after::float8),
-         silence_timeout => make_interval(secs => :silence_timeout::float8), weight => :weight::int) ELSE same.id END AS schedule_id
-FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON same.name = :name AND same.spec = :spec AND same.handler = :handler
+         silence_timeout => make_interval(secs => :silence_timeout::float8), weight => :weight::int,
+         expected_version => :expected_version::int) ELSE same.id END AS schedule_id
+FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS NULL AND same.name = :name AND same.spec = :spec AND same.handler = :handler
   AND same.args = coalesce(:args::text::jsonb, same.args) AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
   AND same.queue = coalesce(:queue, same.queue) AND same.priority = coalesce(:priority::int, same.priority) AND same.enabled = coalesce(:enabled, same.enabled)
   AND same.overlap = coalesce(:overlap, same.overlap) AND same.catchup = coalesce(:catchup, same.catchup)

@@ -34,6 +34,12 @@ DELETE FROM pgcron.node n WHERE n.state = 'dead' AND n.ended_at < now() - interv
 -- name: forget_missed
 DELETE FROM pgcron.missed m USING pgcron.retention kept WHERE kept.relation = 'occurrence' AND m.last_at < now() - kept.keep;
 
+-- name: forget_versions
+-- Those of a schedule that was deleted are kept as long as its ledger.
+DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = ANY(ARRAY(
+  SELECT d.schedule_id FROM pgcron.schedule_version d JOIN pgcron.retention kept ON kept.relation = 'occurrence'
+  WHERE d.operation = 'delete' AND d.at < now() - kept.keep ORDER BY d.at LIMIT :at_most));
+
 -- name: drain_overflow
 -- What found no partition goes where it belongs, once there is one.
 WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(ARRAY(SELECT e.id FROM pgcron.history_overflow e ORDER BY e.id LIMIT :at_most)) RETURNING o.*)

@@ -1,0 +1,113 @@
+-- What schedules were: restoring a version, refusing an edit of an outdated one, and telling whose schedule is edited.
+
+-- Whoever edits by put_schedule says which version was read; another one there by now is an edit that would be lost.
+CREATE FUNCTION pgcron.refuse_version(known pgcron.schedule, expected int) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  edit pgcron.schedule_version;
+BEGIN
+  SELECT * INTO edit FROM pgcron.schedule_version v WHERE v.schedule_id = known.id ORDER BY v.version DESC LIMIT 1;
+  PERFORM pgcron.refuse('PC014', CASE WHEN expected = 0 THEN format('schedule %L exists already', known.name)
+                                      ELSE format('schedule %L has version %s, not %s', known.name, known.version, expected) END,
+    format('It was written by %s through %s at %s.', coalesce(edit.actor, 'somebody'), coalesce(edit.door, 'sql'),
+           to_char(coalesce(edit.at, known.updated_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+    format('Read it again, and edit version %s; `pgcron-ha schedules diff` shows what was changed.', known.version));
+END $$;
+
+-- NULL expects nothing, 0 that there is no such schedule. The row is locked, so that what was expected holds until the edit.
+CREATE FUNCTION pgcron.expect_version(name text, expected int) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  known pgcron.schedule;
+BEGIN
+  IF expected IS NULL THEN RETURN; END IF;
+  IF expected < 0 THEN
+    PERFORM pgcron.refuse('PC001', format('expected version %s is negative', expected), 'Versions count from 1; 0 means that there is no such schedule yet.', 'Leave it out to edit whatever is there.');
+  END IF;
+  SELECT * INTO known FROM pgcron.schedule s WHERE s.name = expect_version.name FOR NO KEY UPDATE;
+  IF known.id IS NOT NULL AND known.version <> expected THEN
+    PERFORM pgcron.refuse_version(known, expected);
+  ELSIF known.id IS NULL AND expected > 0 THEN
+    PERFORM pgcron.refuse('PC014', format('schedule %L has no version %s any more', left(name, 200), expected), 'It was deleted or renamed meanwhile.',
+                          '`pgcron-ha schedules versions` tells by whom; expect version 0 to create it.');
+  END IF;
+END $$;
+COMMENT ON FUNCTION pgcron.expect_version(text, int) IS 'Locks the schedule until the transaction ends, if it has the version that is expected; else raises PC014, which names who changed it and when.';
+
+-- Told with every edit through a door that is not the schedule's own, once for twenty schedules of a transaction.
+CREATE FUNCTION pgcron.warn_of_owner(before pgcron.schedule, after pgcron.schedule) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  left_to_operators CONSTANT text[] := '{version,updated_at,enabled,paused_note,paused_by,paused_until}';
+  door text := pgcron.door();
+  told int := coalesce(nullif(current_setting('pgcron_ha.owners_told', true), '')::int, 0);
+BEGIN
+  IF door = before.managed_by OR after.managed_by <> before.managed_by OR told >= 20
+     OR to_jsonb(before) - left_to_operators IS NOT DISTINCT FROM to_jsonb(after) - left_to_operators THEN
+    RETURN;
+  END IF;
+  PERFORM set_config('pgcron_ha.owners_told', (told + 1)::text, true);
+  RAISE NOTICE USING ERRCODE = '01PC1', MESSAGE = format('schedule %L is managed by %s, and was edited through %s', before.name, pgcron.owner_words(before.managed_by), door),
+    DETAIL = pgcron.owner_puts_back(before.managed_by), HINT = format('Edit it there; or make it yours: managed_by %L.', door);
+END $$;
+
+CREATE FUNCTION pgcron.owner_words(managed_by text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE managed_by WHEN 'code' THEN 'the code of an application' WHEN 'file' THEN 'a file' WHEN 'ui' THEN 'the pages' WHEN 'cli' THEN 'the command line' ELSE 'SQL' END $$;
+
+CREATE FUNCTION pgcron.owner_puts_back(managed_by text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE managed_by WHEN 'code' THEN 'The next start of a node with that application puts it back as the code has it, but for a pause.'
+                         WHEN 'file' THEN 'The next `pgcron-ha schedules apply` of that file puts it back as the file has it.'
+                         ELSE 'The edit stays; whoever looks after it there may not expect it.' END $$;
+
+CREATE FUNCTION pgcron.owner_of(door text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT CASE WHEN door IN ('code', 'file', 'cli', 'ui') THEN door ELSE 'sql' END $$;
+
+-- Who is, or last was, called so.
+CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce((SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_of_versions.name),
+                  (SELECT v.schedule_id FROM pgcron.schedule_version v WHERE v.operation = 'delete' AND v.content ->> 'name' = schedule_of_versions.name
+                   ORDER BY v.at DESC, v.schedule_id DESC LIMIT 1)) $$;
+
+CREATE VIEW pgcron.schedule_versions AS
+  SELECT v.schedule_id, v.content ->> 'name' AS schedule, v.version, v.operation, v.at, v.actor, v.door, v.note, v.since,
+         EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = v.schedule_id AND s.version = v.version) AS is_current, v.content
+    FROM pgcron.schedule_version v;
+COMMENT ON VIEW pgcron.schedule_versions IS
+  'Every version of every schedule, deleted ones too, under the name that it had then: the newest 200 of each, and of a deleted one as long as its ledger is kept.';
+
+-- What the version said about when, what and how becomes true again, as a new version that says so. Name, owner, and whether it is
+-- paused stay as they are. A deleted schedule is created anew, with another id: it owes nothing of the time between.
+CREATE FUNCTION pgcron.restore_schedule(name text, version int, actor text DEFAULT NULL, door text DEFAULT NULL, expected_version int DEFAULT NULL,
+                                        OUT schedule_id bigint, OUT new_version int, OUT note text)
+LANGUAGE plpgsql AS $$
+DECLARE
+  known bigint := pgcron.schedule_of_versions(restore_schedule.name);
+  old jsonb := (SELECT v.content FROM pgcron.schedule_version v WHERE v.schedule_id = known AND v.version = restore_schedule.version LIMIT 1);
+  is_gone boolean := NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = known);
+  columns text;
+BEGIN
+  IF old IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('schedule %L has no version %s', left(restore_schedule.name, 200), restore_schedule.version),
+      'The newest 200 versions of a schedule are kept, and those of a deleted one as long as its ledger.', format('`pgcron-ha schedules versions %s` lists them.', left(restore_schedule.name, 200)));
+  END IF;
+  PERFORM pgcron.expect_version(restore_schedule.name, expected_version);
+  PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.door);
+  note := format('restored from version %s', restore_schedule.version) || CASE WHEN is_gone THEN format(' of deleted schedule %s', known) ELSE '' END;
+  PERFORM set_config('pgcron_ha.version_note', note, true);
+  SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_catalog.pg_attribute a
+   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND old ? a.attname AND a.attgenerated = ''
+     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|paused_.*)$');
+  IF is_gone THEN
+    EXECUTE format('INSERT INTO pgcron.schedule AS s (%1$s) SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1) RETURNING s.id, s.version', columns)
+       INTO schedule_id, new_version USING old || jsonb_build_object('name', restore_schedule.name);
+  ELSE
+    EXECUTE format('UPDATE pgcron.schedule s SET (%1$s) = (SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE s.id = $2 RETURNING s.id, s.version', columns)
+       INTO schedule_id, new_version USING old, known;
+  END IF;
+  PERFORM set_config('pgcron_ha.version_note', '', true);
+END $$;
+COMMENT ON FUNCTION pgcron.restore_schedule(text, int, text, text, int) IS
+  'Makes an earlier version of a schedule, living or deleted, its next one; returns its id, the new version and what it is called.';

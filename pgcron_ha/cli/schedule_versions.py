@@ -1,0 +1,130 @@
+"""``schedules versions``, ``diff`` and ``restore``: what a schedule was, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows, shown
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.db import schedule_versions as ask
+from pgcron_ha.db.overview import Row
+from pgcron_ha.errors import NotFound
+from pgcron_ha.model.differences import Change, changes
+
+COLUMNS = (
+    Column("VERSION", "version"),
+    Column("AT", "at"),
+    Column("BY", "actor", 24),
+    Column("DOOR", "door"),
+    Column("WHAT", "operation"),
+    Column("CHANGED", "changed", 60),
+    Column("NOTE", "note", 60),
+)
+
+
+@click.command("versions")
+@click.argument("name")
+@limit_option(20)
+@json_option
+def versions_command(name: str, limit: int, as_json: bool) -> None:
+    """List the versions of a schedule, newest first; of a deleted one by its last name.
+
+    The newest 200 are kept, those of a deleted schedule as long as its ledger.
+    """
+    found = on_database(
+        lambda s: ask.schedule_versions(s.connection, name, limit=limit + 1, schema=s.schema)
+    )
+    rows = [
+        {**row, "changed": _changed(row, before)}
+        for row, before in zip(found[:limit], [*found[1:], None], strict=False)
+    ]
+    print_rows(rows, COLUMNS, as_json, "no versions")
+
+
+@click.command("diff")
+@click.argument("name")
+@click.argument("first", required=False, type=click.IntRange(1), metavar="[A]")
+@click.argument("second", required=False, type=click.IntRange(1), metavar="[B]")
+@json_option
+def diff_command(name: str, first: int | None, second: int | None, as_json: bool) -> None:
+    """Show what changed from version A to version B of a schedule.
+
+    B is the newest one if it is left out, A the one before B.
+    """
+    rows = {
+        row["version"]: row
+        for row in on_database(lambda s: ask.schedule_versions(s.connection, name, schema=s.schema))
+    }
+    newer = _version(name, rows, max(rows) if second is None else second)
+    older = _version(name, rows, max(newer["version"] - 1, min(rows)) if first is None else first)
+    differences = changes(older["content"], newer["content"])
+    if as_json:
+        for change in differences:
+            print_json(change._asdict())
+        return
+    click.echo(f"--- version {older['version']}, {_who(older)}")
+    click.echo(f"+++ version {newer['version']}, {_who(newer)}")
+    for change in differences:
+        click.echo(_lines(change))
+    if not differences:
+        click.echo("nothing differs")
+
+
+@click.command("restore")
+@click.argument("name")
+@click.argument("version", type=click.IntRange(1))
+@click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
+@json_option
+def restore_command(name: str, version: int, expect_version: int | None, as_json: bool) -> None:
+    """Make VERSION of a schedule its next one; a deleted schedule is created anew.
+
+    Its name, its owner and whether it is paused stay as they are.
+    """
+
+    async def restore(session: Session) -> ask.Restored:
+        return await ask.restore_schedule(
+            session.connection,
+            name,
+            version,
+            expected_version=expect_version,
+            actor=session.actor,
+            door="cli",
+            schema=session.schema,
+        )
+
+    done = on_database(restore)
+    if as_json:
+        print_json({"schedule": name, **done._asdict()})
+    else:
+        click.echo(f"schedule '{name}' has version {done.version}: {done.note}")
+
+
+def _version(name: str, rows: dict[int, Row], version: int) -> Row:
+    if version not in rows:
+        raise NotFound(
+            f"schedule '{name[:200]}' has no version {version}",
+            f"Its versions {min(rows)} to {max(rows)} are kept.",
+            f"`pgcron-ha schedules versions {name}` lists them.",
+        )
+    return rows[version]
+
+
+def _changed(row: Row, before: Row | None) -> str | None:
+    if before is None or row["operation"] == "delete":
+        return None
+    return ", ".join(one.column for one in changes(before["content"], row["content"])) or None
+
+
+def _who(row: Row) -> str:
+    note = f" ({row['note']})" if row["note"] else ""
+    return f"{shown(row['at'])} by {row['actor']} through {row['door']}{note}"
+
+
+def _lines(change: Change) -> str:
+    return f"{change.column}\n- {_text(change.before)}\n+ {_text(change.after)}"
+
+
+def _text(value: Any) -> str:
+    return shown(value).replace("\n", "\n  ")

@@ -1,0 +1,86 @@
+"""What schedules were: their versions, the way back, and whose schedule an edit changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from pgcron_ha.db.foreign import fetch_row
+from pgcron_ha.db.overview import Row, fetch_rows
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.errors import NotFound
+
+MOST_VERSIONS: Final = 200
+"""Of each schedule are kept; those of a deleted one as long as its ledger."""
+
+_WARNING: Final = "01PC1"
+
+
+class Restored(NamedTuple):
+    """The schedule's id (another one if it had been deleted), its new version, and its note."""
+
+    schedule_id: int
+    version: int
+    note: str
+
+
+async def restore_schedule(
+    connection: Any,
+    name: str,
+    version: int,
+    *,
+    expected_version: int | None = None,
+    actor: str | None = None,
+    door: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> Restored:
+    """Makes an earlier version the next one, of a deleted schedule too. NotFound, VersionConflict.
+
+    The name, the owner and a pause stay as they are; `expected_version` as in `put_schedule`.
+    """
+    values = {
+        "name": name,
+        "version": version,
+        "actor": actor,
+        "door": door,
+        "expected_version": expected_version,
+    }
+    return Restored(*await fetch_row(connection, load(schema)["restore_schedule"], values))
+
+
+async def schedule_versions(
+    connection: Any,
+    name: str,
+    *,
+    before: int | None = None,
+    limit: int = MOST_VERSIONS,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """The versions of the schedule that is, or was last, called so; newest first. NotFound.
+
+    `content` has all columns as they stood, `operation` is create, edit or delete.
+    """
+    found = await fetch_rows(
+        connection, "schedule_versions", schema, name=name, before=before, limit=limit
+    )
+    if not found and before is None:
+        raise NotFound(
+            f"no schedule was ever called '{name[:200]}'",
+            "A schedule is named exactly as it was created; the versions of a deleted one are kept"
+            " as long as its ledger.",
+            "`pgcron-ha schedules list` lists those that exist.",
+        )
+    return found
+
+
+def on_warning(connection: Any, tell: Callable[[str, str, str], None]) -> None:
+    """From now on `tell(message, detail, hint)` hears the warnings that our SQL functions give.
+
+    They come a turn of the event loop after the statement. For asyncpg's connections.
+    """
+
+    def heard(_: object, told: Any) -> None:
+        if told.sqlstate == _WARNING:
+            tell(told.message, told.detail or "", told.hint or "")
+
+    connection.add_log_listener(heard)

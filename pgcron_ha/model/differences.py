@@ -1,0 +1,32 @@
+"""What an edit of a schedule changed, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+# Written by the machine with each edit; they say nothing about the schedule.
+_UNTOLD: Final = frozenset({"id", "uuid", "version", "created_at", "updated_at"})
+
+
+class Change(NamedTuple):
+    """One column that differs; None where it has no value."""
+
+    column: str
+    before: Any
+    after: Any
+
+
+def changes(
+    before: Mapping[str, Any], after: Mapping[str, Any], untold: Iterable[str] = _UNTOLD
+) -> list[Change]:
+    """What differs between two versions, in the columns' order; a column that only one of them has
+    counts as NULL in the other.
+    """
+    left_out = frozenset(untold)
+    columns = [column for column in {**before, **after} if column not in left_out]
+    return [
+        Change(column, before.get(column), after.get(column))
+        for column in columns
+        if before.get(column) != after.get(column)
+    ]
