@@ -24,7 +24,7 @@ MOST_FIRES = 10_000
 # A question is a spec of at most 4,096 characters, escaped at worst sixfold, and a few words.
 MOST_BYTES_A_LINE = 65_536
 
-_KEYS = ("id", "expr", "tz", "from", "count", "dst", "prev")
+_KEYS = ("id", "expr", "tz", "from", "count", "dst", "prev", "seed")
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ class Question:
     metavar="POLICY",
     help="vixie, robfig (alias kubernetes) or skip.",
 )
+@click.option("--seed", metavar="UUID", help="The schedule whose @daily~ (and its like) is meant.")
 @click.option("--prev", is_flag=True, help="Look back, newest first.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--batch", is_flag=True, help="Answer the questions on stdin, JSON lines, in order.")
@@ -87,16 +88,17 @@ def next_command(
     start: str | None,
     count: int,
     dst: str,
+    seed: str | None,
     prev: bool,
     as_json: bool,
     batch: bool,
 ) -> None:
     """Print SPEC in English and its fire times, in local time and in UTC.
 
-    SPEC is a cron expression of five fields, or six with seconds first, "every 90m", "at INSTANT"
-    or "rrule FREQ=..."; several lines are a union, less what lines with "not" leave out, between
-    those with "from" and "until". With --batch each line of stdin is a question
-    {"id","expr","tz","from","count","dst","prev"}.
+    SPEC is a cron expression of five fields, or six with seconds first, "every 90m", "at INSTANT",
+    "rrule FREQ=..." or "every 2nd of 0 9 * * mon"; several lines are a union, less what lines with
+    "not" leave out, between those with "from" and "until". With --batch each line of stdin is a
+    question {"id","expr","tz","from","count","dst","prev","seed"}.
     """
     if batch:
         if spec is not None:
@@ -105,7 +107,7 @@ def next_command(
         return
     if spec is None:
         raise click.UsageError("Missing argument 'SPEC' (or --batch).")
-    question = _question(spec, tz, start, count, dst, prev)
+    question = _question(spec, tz, start, count, dst, prev, seed)
     if as_json:
         _print_json(question)
     else:
@@ -182,6 +184,7 @@ def _understood(asked: dict[str, object]) -> Question:
         _count(asked),
         _word(asked, "dst", "vixie"),
         _backwards(asked),
+        _word(asked, "seed", "") or None,
     )
 
 
@@ -230,14 +233,21 @@ def _hint_of(key: str) -> str:
         "count": "5",
         "dst": '"vixie"',
         "prev": "true",
+        "seed": '"8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"',
     }
     return f'for example {{"{key}": {examples[key]}}}'
 
 
 def _question(
-    spec: str, tz: str, start: str | None, count: int, dst: str, backwards: bool
+    spec: str,
+    tz: str,
+    start: str | None,
+    count: int,
+    dst: str,
+    backwards: bool,
+    seed: str | None,
 ) -> Question:
-    parsed = parse_spec(spec, tz, DstPolicy.parse(dst))
+    parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed)
     moment = _instant(start, tz) if start else datetime.now(UTC)
     return Question(parsed, moment, count, backwards)
 

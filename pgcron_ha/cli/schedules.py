@@ -24,13 +24,14 @@ from pgcron_ha.cli.schedule_options import policies_of, policy_options
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
-from pgcron_ha.client.previews import schedule_preview, spec_of
+from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db import doors, overview
 from pgcron_ha.db.clients import tried
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.cron import load_zone
 from pgcron_ha.model.preview import Preview
+from pgcron_ha.model.schedule_spec import spec_of
 
 COLUMNS = (
     Column("NAME", "name", 20),

@@ -7,21 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from pgcron_ha.db.schedule_policies import SchedulePolicies
-from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.preview import Preview, preview
-from pgcron_ha.model.spec import Spec, parse_spec
-
-
-def spec_of(row: Mapping[str, Any]) -> Spec:
-    """The spec of a schedule's row. Raises InvalidSpec and UnknownZone, when another version wrote
-    it.
-    """
-    return parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+from pgcron_ha.model.schedule_spec import spec_of
 
 
 def schedule_preview(row: Mapping[str, Any], after: datetime, count: int) -> Preview:
-    """The next fires of a row that has spec, timezone, dst and any of the policies, as if it were
-    not paused. Raises as `spec_of`.
+    """The next fires of a row that has spec, timezone, dst, uuid and any of the policies, as if it
+    were not paused. Raises as `spec_of`.
     """
     return preview(spec_of(row), after, count, policies_in(row))
 

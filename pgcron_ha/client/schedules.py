@@ -16,6 +16,7 @@ from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.plan import CatchUp
 from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.spread import EXAMPLE_SEED
 
 OVERLAPS: Final = ("skip", "allow")
 DOORS: Final = ("cli", "code", "file", "sql", "ui")
@@ -110,7 +111,7 @@ def _check_spec(spec: str, policies: SchedulePolicies) -> None:
     policy = DstPolicy.VIXIE if dst is None else DstPolicy.parse(dst)
     if dst is not None:
         policies["dst"] = str(policy)
-    parse_spec(spec, "UTC" if zone is None else zone, policy)
+    parse_spec(spec, "UTC" if zone is None else zone, policy, EXAMPLE_SEED)
 
 
 def _check_choices(policies: SchedulePolicies) -> None:

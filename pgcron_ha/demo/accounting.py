@@ -17,8 +17,7 @@ from pgcron_ha.db import demo
 from pgcron_ha.db.clients import Connection
 from pgcron_ha.db.overview import Row
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.schedule_spec import spec_of
 
 LONGEST_WINDOW: Final = timedelta(hours=6)
 """A demo that ran for days is judged by its last hours."""
@@ -129,7 +128,7 @@ def _owed(schedule: Row, since: datetime, until: datetime) -> list[datetime]:
     if not schedule["enabled"]:
         return []
     try:
-        spec = parse_spec(schedule["spec"], schedule["timezone"], DstPolicy.parse(schedule["dst"]))
+        spec = spec_of(schedule)
     except PgcronError:
         return []
     return spec.between(since, until, MOST_FIRES)

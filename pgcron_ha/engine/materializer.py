@@ -17,9 +17,8 @@ from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.plan import Plan, plan
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.telemetry.events import ScheduleIsInvalid
 from pgcron_ha.telemetry.log import emit
 
@@ -100,7 +99,7 @@ def decide(row: Row | dict[str, Any], horizon: float) -> tuple[Plan, str]:
     """What the schedule of a ``due_cursors`` row owes, and the canonical text of its spec.
     Raises PgcronError for a bad spec.
     """
-    spec = parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+    spec = spec_of(row)
     now: datetime = row["now"]
     decision = plan(
         spec,

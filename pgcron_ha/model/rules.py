@@ -48,11 +48,13 @@ class CronRule:
     expression: CronExpression
     timezone: str
     dst: DstPolicy
+    written: str | None = None
+    """The line's canonical text when it is more than the expression's."""
 
     @property
     def canonical(self) -> str:
-        """The expression's canonical text."""
-        return self.expression.canonical
+        """The expression's canonical text, unless the line says more."""
+        return self.written or self.expression.canonical
 
     @property
     def notes(self) -> tuple[str, ...]:

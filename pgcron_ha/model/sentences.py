@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST
 from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.cron_expression import CronExpression
 from pgcron_ha.model.cron_words import covered_words, cron_words
 from pgcron_ha.model.exclusions import (
     CronExclusion,
@@ -18,6 +19,7 @@ from pgcron_ha.model.exclusions import (
     Exclusion,
     InstantExclusion,
 )
+from pgcron_ha.model.nth import START, NthExpression, ordinal
 from pgcron_ha.model.policy_words import policy_words
 from pgcron_ha.model.recurrence import RecurrenceRule
 from pgcron_ha.model.recurrence_words import recurrence_words
@@ -63,7 +65,7 @@ def sentence(spec: Spec, policies: Mapping[str, Any] | None = None) -> str:
 def rule_words(rule: FireRule, timezone: str) -> str:
     """One line that fires; one of a kind that has no words here is shown as it is written."""
     if isinstance(rule, CronRule):
-        return cron_words(rule.expression)
+        return nth_words(rule.expression) + cron_words(rule.expression)
     if isinstance(rule, RecurrenceRule):
         return recurrence_words(rule)
     if isinstance(rule, IntervalRule):
@@ -72,6 +74,14 @@ def rule_words(rule: FireRule, timezone: str) -> str:
     if isinstance(rule, InstantRule):
         return f"once at {moment(rule.instant.astimezone(load_zone(timezone)))}"
     return rule.canonical
+
+
+def nth_words(expression: CronExpression) -> str:
+    """``each 2nd time, counted from …, of:`` before the words of such a line, else nothing."""
+    if not isinstance(expression, NthExpression):
+        return ""
+    since = "" if expression.anchor == START else f" counted from {moment(expression.anchor)}"
+    return f"each {ordinal(expression.step)} time{since} of: "
 
 
 def exclusion_words(exclusion: Exclusion, timezone: str) -> str:

@@ -7,6 +7,9 @@ is written:
 - an interval, ``every <duration> [from <instant>]``: ``every 90m``, ``every 1h30m from
   2026-01-01T00:10Z``. It counts real time from its instant (which needs an offset; without one from
   1970-01-01T00:00Z), before and after it, whatever the schedule's zone;
+- of a cron expression each nth, ``every 2nd of 0 9 * * mon [from <instant>]``
+  (`pgcron_ha.model.nth`), or one of ``@hourly~``, ``@daily~``, ``@weekly~``, ``@monthly~``,
+  ``@yearly~``, whose minute, hour and day are the schedule's own (`pgcron_ha.model.spread`);
 - one instant, ``at 2026-12-24T18:00``;
 - a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.model.recurrence`);
 - ``not`` and what is left out of all of them: dates (``not 2026-12-24..2027-01-01,2027-05-01``),
@@ -58,6 +61,8 @@ class Spec:
     """Nothing fires earlier."""
     last: datetime = field(compare=False, default=LATEST)
     """Nothing fires later."""
+    seed: str | None = None
+    """What its spread macros are chosen by; None if it has none."""
 
     def next(self, after: datetime) -> datetime | None:
         """The first fire later than ``after``, or None: never again.
@@ -130,11 +135,24 @@ class Spec:
         return total
 
 
-@lru_cache(maxsize=CACHED_SPECS)
-def parse_spec(text: str, timezone: str = "UTC", dst: DstPolicy = DstPolicy.VIXIE) -> Spec:
+def parse_spec(
+    text: str,
+    timezone: str = "UTC",
+    dst: DstPolicy = DstPolicy.VIXIE,
+    seed: str | None = None,
+) -> Spec:
     """Read a spec; raises `InvalidSpec` (with the line's number if there are several) or
     `UnknownZone`. Blank lines are nothing.
+
+    ``seed`` is the uuid of the schedule, by which spread macros such as ``@daily~`` choose their
+    minute; without one they are refused. Specs without such macros are shared by all seeds.
     """
+    return read_spec(text, timezone, dst, seed if "~" in text else None)
+
+
+@lru_cache(maxsize=CACHED_SPECS)
+def read_spec(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> Spec:
+    """As `parse_spec`, which is what others call; a seed that changes nothing fills the cache."""
     load_zone(timezone)
     if len(text) > MOST_CHARACTERS:
         raise InvalidSpec(
@@ -151,14 +169,18 @@ def parse_spec(text: str, timezone: str = "UTC", dst: DstPolicy = DstPolicy.VIXI
             EXAMPLES,
         )
     read = [
-        _numbered_line(line, timezone, dst, number if len(written) > 1 else None)
+        _numbered_line(line, timezone, dst, seed, number if len(written) > 1 else None)
         for number, line in written.items()
     ]
-    return _put_together(text, timezone, dst, read)
+    return _put_together(text, timezone, dst, seed, read)
 
 
 def _put_together(
-    text: str, timezone: str, dst: DstPolicy, lines: list[FireRule | Exclusion | Bound]
+    text: str,
+    timezone: str,
+    dst: DstPolicy,
+    seed: str | None,
+    lines: list[FireRule | Exclusion | Bound],
 ) -> Spec:
     bounds = {name: _bound(lines, name) for name in ("from", "until")}
     once = {line.canonical: line for line in lines}
@@ -178,6 +200,7 @@ def _put_together(
         exclusions=tuple(exclusions),
         first=EARLIEST if first is None else first.instant,
         last=LATEST if last is None else last.instant,
+        seed=seed,
     )
     if not rules:
         raise InvalidSpec(
@@ -208,10 +231,10 @@ def _nothing_left(why: str) -> InvalidSpec:
 
 
 def _numbered_line(
-    line: str, timezone: str, dst: DstPolicy, number: int | None
+    line: str, timezone: str, dst: DstPolicy, seed: str | None, number: int | None
 ) -> FireRule | Exclusion | Bound:
     try:
-        return read_line(line, timezone, dst)
+        return read_line(line, timezone, dst, seed)
     except InvalidSpec as error:
         if number is None:
             raise

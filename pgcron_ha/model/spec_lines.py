@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.model.calendar_bounds import naive_utc
 from pgcron_ha.model.cron import DstPolicy, parse_cron
 from pgcron_ha.model.exclusions import Exclusion, read_exclusion
+from pgcron_ha.model.nth import START, nth_of, ordinal
 from pgcron_ha.model.recurrence import read_recurrence
 from pgcron_ha.model.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule
+from pgcron_ha.model.spread import is_spread, spread_fields
 from pgcron_ha.model.written_instants import read_instant
+from pgcron_ha.model.zones import load_zone, wall_clock
 
 SHORTEST_INTERVAL = timedelta(seconds=1)
 LONGEST_INTERVAL = timedelta(days=36_525)
 MOST_CHARACTERS = 256
 EXAMPLES = 'for example "0 9 * * mon-fri" or "every 90m"'
 
+_NTH = re.compile(r"(\d{1,6})(?:st|nd|rd|th)", re.ASCII)
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 
 
@@ -30,16 +35,20 @@ class Bound:
     canonical: str
 
 
-def read_line(line: str, timezone: str, dst: DstPolicy) -> FireRule | Exclusion | Bound:
-    """Read a line that is not blank; raises `InvalidSpec`."""
+def read_line(
+    line: str, timezone: str, dst: DstPolicy, seed: str | None = None
+) -> FireRule | Exclusion | Bound:
+    """Read a line that is not blank; raises `InvalidSpec`. The seed is that of spread macros."""
     words = line.split()
     kind = words[0].lower()
-    if kind in ("not", "rrule", "at", "from", "until") and len(line) > MOST_CHARACTERS:
+    if kind in ("every", "not", "rrule", "at", "from", "until") and len(line) > MOST_CHARACTERS:
         raise InvalidSpec(
             f"the line has {len(line)} characters",
             f"a line has at most {MOST_CHARACTERS}",
             "write several lines",
         )
+    if kind == "every" and words[2:3] and words[2].lower() == "of":
+        return _nth(words, timezone, dst, seed)
     if kind == "every":
         return _interval(words)
     if kind == "not":
@@ -48,7 +57,38 @@ def read_line(line: str, timezone: str, dst: DstPolicy) -> FireRule | Exclusion 
         return read_recurrence(words, timezone, dst)
     if kind in ("at", "from", "until"):
         return _instant_line(words, timezone)
-    return CronRule(parse_cron(line), timezone, dst)
+    return _cron(line, timezone, dst, seed)
+
+
+def _cron(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> CronRule:
+    if not is_spread(text):
+        return CronRule(parse_cron(text), timezone, dst)
+    macro = text.strip(" \t").lower()
+    fields = spread_fields(macro, seed)
+    expression = replace(parse_cron(fields), notes=(f'"{macro}" is {fields} here',))
+    return CronRule(expression, timezone, dst, macro)
+
+
+def _nth(words: list[str], timezone: str, dst: DstPolicy, seed: str | None) -> CronRule:
+    """``every 2nd of <cron> [from <instant>]``."""
+    example = 'for example "every 2nd of 0 9 * * mon from 2026-01-05T09:00"'
+    match = _NTH.fullmatch(words[1].lower())
+    if match is None:
+        raise InvalidSpec(
+            f'"{words[1][:40]}" does not say which ones',
+            "it is written: every <n>th of <cron expression> [from <instant>]",
+            example,
+        )
+    named, anchor = words[3:], START
+    if len(named) > 1 and named[-2].lower() == "from":
+        written = read_instant(named[-1], timezone, example)
+        named = named[:-2]
+        anchor = wall_clock(load_zone(timezone), naive_utc(written.instant))
+    of = _cron(" ".join(named), timezone, dst, seed)
+    begin = "" if anchor == START else f" from {anchor:%Y-%m-%dT%H:%M:%S}"
+    step = int(match[1])
+    text = f"every {ordinal(step)} of {of.canonical}{begin}"
+    return replace(of, expression=nth_of(of.expression, step, anchor), written=text)
 
 
 def _instant_line(words: list[str], timezone: str) -> InstantRule | Bound:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.spread import EXAMPLE_SEED
 from pgcron_ha.web.formats import duration, plural, short
 
 # A fire may start so late: a tenth of the interval, within these bounds.
@@ -83,7 +84,7 @@ def rhythm(spec: str, timezone: str, dst: str, now: datetime) -> Rhythm | None:
 @lru_cache(maxsize=_KNOWN_SPECS)
 def _rhythm(spec: str, timezone: str, dst: str, since: datetime) -> Rhythm | None:
     try:
-        parsed = parse_spec(spec, timezone, DstPolicy.parse(dst))
+        parsed = parse_spec(spec, timezone, DstPolicy.parse(dst), EXAMPLE_SEED)
     except PgcronError:
         return None
     fires: list[datetime] = []

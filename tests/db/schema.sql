@@ -1948,6 +1948,20 @@ BEGIN
   RETURN pgcron.cron_line_is_fine(regexp_replace(line, '^\S+\s+', ''));
 END $_$;
 
+CREATE FUNCTION pgcron.nth_line_is_fine(line text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  part text[] := regexp_match(line, '^every\s+(\d{1,6})(?:st|nd|rd|th)\s+of\s+(\S.*)$', 'i');
+  counted text[] := regexp_match(part[2], '^(.*\S)\s+from\s+(\S+)$', 'i');
+BEGIN
+  IF part IS NULL OR part[1]::int NOT BETWEEN 2 AND 10000 OR (counted IS NOT NULL AND NOT pgcron.moment_is_fine(upper(counted[2]))) THEN
+    RETURN pgcron.refuse('PC002', format('%L does not say which ones', left(line, 256)),
+      'It is written `every NTH of CRON [from INSTANT]`, from every 2nd to every 10000th.', 'Write for example ''every 2nd of 0 9 * * mon from 2026-01-05T09:00''.');
+  END IF;
+  RETURN pgcron.spread_or_cron_line_is_fine(coalesce(counted[1], part[2]));
+END $_$;
+
 CREATE FUNCTION pgcron.open_breaker(name text, failure text, because text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -2256,16 +2270,17 @@ BEGIN
     line := btrim(line, E' \t\r');
     CONTINUE WHEN line = '';
     kind := coalesce((regexp_match(lower(line), '^(every|at|rrule|not|from|until)(?:\s|$)'))[1], 'cron');
+    IF kind = 'every' AND line ~* '^every\s+\S+\s+of(\s|$)' THEN kind := 'nth'; END IF;
     kinds := kinds || kind;
     IF length(line) > 256 OR cardinality(kinds) > 32 THEN
       RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', cardinality(kinds)),
         'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
     END IF;
-    PERFORM CASE kind WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
-                      WHEN 'not' THEN pgcron.not_line_is_fine(line) WHEN 'cron' THEN pgcron.cron_line_is_fine(line)
+    PERFORM CASE kind WHEN 'nth' THEN pgcron.nth_line_is_fine(line) WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
+                      WHEN 'not' THEN pgcron.not_line_is_fine(line) WHEN 'cron' THEN pgcron.spread_or_cron_line_is_fine(line)
                       ELSE pgcron.moment_line_is_fine(line) END;
   END LOOP;
-  IF NOT kinds && '{every,at,rrule,cron}' THEN
+  IF NOT kinds && '{every,nth,at,rrule,cron}' THEN
     RETURN pgcron.refuse('PC002', 'the spec has no line that fires', 'A spec has at least one line; `not`, `from` and `until` only take away.', 'Write for example ''0 3 * * *''.');
   ELSIF cardinality(array_positions(kinds, 'from')) > 1 OR cardinality(array_positions(kinds, 'until')) > 1 THEN
     RETURN pgcron.refuse('PC002', 'the spec begins or ends several times', 'It has at most one `from` line and one `until` line.', 'Write several schedules for several times.');
@@ -3063,6 +3078,11 @@ BEGIN
   RETURN pgcron.causes_are_fine((SELECT coalesce(jsonb_agg(pair.key), '[]') FROM jsonb_each(naps) pair))
      AND NOT EXISTS (SELECT FROM jsonb_each(naps) pair WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE);
 END $$;
+
+CREATE FUNCTION pgcron.spread_or_cron_line_is_fine(line text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT CASE WHEN line ~* '^@(hourly|daily|weekly|monthly|yearly)~$' THEN true ELSE pgcron.cron_line_is_fine(line) END $_$;
 
 CREATE FUNCTION pgcron.take_period(unique_key text, handler text, met bigint, starting timestamp with time zone, unique_for interval) RETURNS bigint
     LANGUAGE plpgsql

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.spread import EXAMPLE_SEED
 from tests.servers import ThrowAwayServer
 
 GOOD = """
@@ -29,7 +30,10 @@ rrule FREQ=WEEKLY;INTERVAL=2;WKST=SU|rrule FREQ=YEARLY;BYWEEKNO=1,-1;BYDAY=MO
 rrule FREQ=YEARLY;BYYEARDAY=-1|rrule FREQ=HOURLY;BYMINUTE=0,59
 rrule FREQ=DAILY;COUNT=5 FROM 2026-01-01T09:00Z|rrule FREQ=DAILY;UNTIL=20271231T235959Z
 rrule FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1;BYMONTH=1,12
-rrule FREQ=DAILY;BYMONTHDAY=+1,-31;BYSECOND=5|0 0 1-31/2 * *|0 0 * jan-dec *|0-59/7,3 * * * *
+@hourly~|@DAILY~|@weekly~|@monthly~|@yearly~|every 2nd of 0 9 * * mon
+every 3rd of @daily~ from 2026-01-05T09:00|EVERY 10000th OF */10 * * * * * FROM 2026-01-05t09:00z
+every 2th of @weekly|rrule FREQ=DAILY;BYMONTHDAY=+1,-31;BYSECOND=5
+0 0 1-31/2 * *|0 0 * jan-dec *|0-59/7,3 * * * *
 0 0 1 JAN-DEC *|0,0,0 0 * * *|*/9999 * * * *
 """
 BAD = """
@@ -58,6 +62,11 @@ rrule FREQ=DAILY from|rrule FREQ=MONTHLY;BYDAY=MO,2TU|rrule FREQ=MONTHLY;BYWEEKN
 rrule FREQ=DAILY;BYYEARDAY=2|rrule FREQ=DAILY since|rrule FREQ=WEEKLY;BYMONTHDAY=2
 rrule FREQ=MONTHLY;BYSETPOS=1|rrule FREQ=DAILY;WKST=XX|rrule FREQ=DAILY;BYEASTER=0
 rrule FREQ=DAILY;COUNT=2;UNTIL=20261231 from 2026-01-01T09:00|rrule FREQ=DAILY from 2026-01-01
+@midnight~|@daily ~|@daily~~|@minutely~|@daily~ x|not @daily~|every 1st of @daily
+every 10001st of @daily|every 2 of @daily|every 2nd of|every 2nd of 61 * * * *
+every 2nd of every 5m|every 2nd @daily|every 2nd of @daily from|every 2nd of @daily from noon
+every 2nd of rrule FREQ=DAILY|every 2nd of not @daily|every 0000002nd of @daily
+every 2nd of @daily~ ~
 01234 * * * *|1/2/3 * * * *|* * * * mon-|1..5 * * * *|* * * * 1#1#1|* * * jan# *
 """
 # SQL reads months and day numbers; which weekdays and nearest days exist takes a calendar.
@@ -96,7 +105,9 @@ LAYOUTS = [
     "@daily\nnot " + ",".join(["2026-12-24"] * 23),
     "@daily\nnot " + ",".join(["2026-12-24"] * 22),
     "not 2026-12-24\nfrom 2026-01-01T00:00",
+    "@daily~\nnot @daily~",
     "0 3 * * *" + " " * 300,
+    "every" + " " * 300 + "5m",
     " " * 4100 + "0 3 * * *",
     ",".join(["1"] * 64) + " * * * *",
     ",".join(["1"] * 65) + " * * * *",
@@ -133,6 +144,7 @@ _line = st.one_of(
     st.text(_alphabet, max_size=20),
     st.builds("every {}".format, _duration),
     st.builds("every {} from {}".format, _duration, _instant),
+    st.builds("every {}nd of {}".format, st.integers(0, 10_002), _fields.map(" ".join)),
     st.builds("{} {}".format, st.sampled_from(["at", "not at", "from", "until"]), _instant),
     st.builds("not {}".format, st.one_of(_fields.map(" ".join), st.text(_alphabet, max_size=12))),
     st.builds("rrule {}".format, st.lists(_part, min_size=1, max_size=4).map(";".join)),
@@ -168,7 +180,7 @@ def refused_by_sql(judge: psycopg.Connection, specs: list[str]) -> list[str | No
 
 def refused_by_python(spec: str) -> str | None:
     try:
-        parse_spec(spec)
+        parse_spec(spec, seed=EXAMPLE_SEED)
     except InvalidSpec as error:
         return error.message
     return None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from pgcron_ha.errors import NotFound
 from tests.simulation.store_endings import EndingStatements
@@ -274,6 +275,7 @@ class ScheduleStatements(EndingStatements):
             generation=cursor.generation,
             watermark=cursor.watermark,
             status=cursor.status,
+            uuid=UUID(int=schedule.id),
             spec=schedule.spec,
             timezone=schedule.timezone,
             dst=schedule.dst,

@@ -24,7 +24,7 @@ from pgcron_ha.model.cron import (
     previous_fire,
 )
 from pgcron_ha.model.cron_expression import MACROS
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.spec import parse_spec, read_spec
 from tests.unit.cron_oracle import fires_of_walk, job, tzdata_zone, walk
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def lines_executed(work: Callable[[], object]) -> int:
 def forget_everything() -> None:
     for cached in (
         parse_cron,
-        parse_spec,
+        read_spec,
         zones.changes_of_year,
         cron_days._weekday_in_31_days,
     ):

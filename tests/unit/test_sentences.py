@@ -13,7 +13,7 @@ from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.policy_words import policy_words
 from pgcron_ha.model.sentences import MOST_CHARACTERS, sentence
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.spec import parse_spec, read_spec
 
 BERLIN = "Europe/Berlin"
 RRULE = "rrule FREQ="
@@ -21,6 +21,10 @@ RRULE = "rrule FREQ="
 # Each was read by a person.
 WORDS = {
     "* * * * *": "Every minute",
+    "every 2nd of 0 9 * * mon": "Each 2nd time of: at 09:00 on Monday",
+    "every 13th of @hourly from 2026-01-05T09:00": (
+        "Each 13th time counted from 2026-01-05 09:00 of: every hour on the hour"
+    ),
     "*/10 * * * *": "Every 10 minutes",
     "*/7 * * * *": "Every 7 minutes (0, 7, … 56)",
     "0 * * * *": "Every hour on the hour",
@@ -196,4 +200,4 @@ def test_every_valid_spec_has_a_sentence_that_is_always_the_same(text: str, dst:
     assert said[0] == said[0].upper()
     assert 5 < len(said) <= MOST_CHARACTERS
     assert not ({"\n", "  "} & {said[i : i + n] for n in (1, 2) for i in range(len(said))})
-    assert sentence(parse_spec.__wrapped__(spec.canonical, BERLIN, dst)) == said
+    assert sentence(read_spec.__wrapped__(spec.canonical, BERLIN, dst, None)) == said

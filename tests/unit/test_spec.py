@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec, UnknownZone
 from pgcron_ha.model.cron import EARLIEST, LATEST, DstPolicy
-from pgcron_ha.model.spec import MOST_CHARACTERS, MOST_LINES, parse_spec
+from pgcron_ha.model.spec import MOST_CHARACTERS, MOST_LINES, parse_spec, read_spec
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 bounded = settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -144,7 +144,7 @@ def test_threads_that_share_a_spec_get_the_answers_of_one() -> None:
     with ThreadPoolExecutor(4) as pool:
         shared = list(pool.map(answers, [texts, texts[::-1], texts, texts[::-1]]))
     assert all(one == shared[0] for one in shared)
-    parse_spec.cache_clear()
+    read_spec.cache_clear()
     assert answers(texts) == shared[0]
 
 

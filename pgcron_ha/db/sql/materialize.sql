@@ -3,7 +3,7 @@
 -- Two ends of one index, apart: an OR of them would walk every schedule. The order of the new ones, who are all alike, only names the
 -- index: where many are new, a planner that expects to find some soon would walk the table from its beginning in every pass.
 -- The two take turns, so that a million new schedules don't delay those that are due, nor the other way round.
-SELECT c.schedule_id, c.generation, c.watermark, c.status, s.spec, s.timezone, s.dst, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
+SELECT c.schedule_id, c.generation, c.watermark, c.status, s.uuid, s.spec, s.timezone, s.dst, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
        now() AS now
 FROM (
   (SELECT n.* FROM pgcron.cursor n

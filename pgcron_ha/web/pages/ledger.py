@@ -15,8 +15,8 @@ from pgcron_ha.db.pages import schedules as ask_schedules
 from pgcron_ha.db.pages.fetching import clock
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import PgcronError, UnknownZone
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.spec import Spec, parse_spec
+from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.model.spec import Spec
 from pgcron_ha.model.zones import load_zone
 from pgcron_ha.web.address import WrongAddress, choice
 from pgcron_ha.web.cluster_contexts import Answer, LedgerRow, LedgerView, NearFire
@@ -242,7 +242,7 @@ def _names(spec: Spec, instant: datetime) -> bool:
 
 def _spec(row: dict[str, Any]) -> Spec | None:
     try:
-        return parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+        return spec_of(row)
     except PgcronError:  # another version wrote it, or this tzdata lacks its zone
         return None
 

@@ -13,8 +13,7 @@ from pgcron_ha.db.pages import overview as ask
 from pgcron_ha.db.pages import schedules as ask_schedules
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import NodeLine, OverviewView, QueueLine
 from pgcron_ha.web.health import Health, judge
@@ -215,7 +214,7 @@ def future_fires(
     if not row["enabled"] or row["status"] == "invalid":
         return []
     try:
-        spec = parse_spec(row["spec"], row["timezone"], DstPolicy.parse(row["dst"]))
+        spec = spec_of(row)
     except PgcronError:
         return []
     fires: list[datetime] = []

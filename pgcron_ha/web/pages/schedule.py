@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client.previews import policies_in, schedule_preview, spec_of
+from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.db.pages import schedules as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound, PgcronError
 from pgcron_ha.model.preview import PreviewFire
+from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.sentences import sentence
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
