@@ -1,6 +1,7 @@
 """The Python door: `App` has handlers and schedules and asks for runs; `load_app` finds one."""
 
 from pgcron_ha.client.app import App
+from pgcron_ha.client.enqueue_statement import EnqueueStatement
 from pgcron_ha.client.enqueued_run import EnqueuedRun
 from pgcron_ha.client.loading import load_app
 from pgcron_ha.client.new_runs import NewRun
@@ -12,6 +13,7 @@ __all__ = [
     "App",
     "CodeSchedule",
     "Debounce",
+    "EnqueueStatement",
     "EnqueuedRun",
     "NewRun",
     "RunStatus",

@@ -6,27 +6,26 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.enqueue_statement import EnqueueStatement
 from pgcron_ha.client.enqueued_run import EnqueuedRun
 from pgcron_ha.client.handler_limits import HandlerLimits, Times
 from pgcron_ha.client.hearing import Hearing
-from pgcron_ha.client.new_runs import NewRun, request_runs, send_runs
+from pgcron_ha.client.new_runs import NewRun, Wish, request_runs, send_runs
 from pgcron_ha.client.policies import Policies
 from pgcron_ha.client.requirements import Requirements, requirement_words
-from pgcron_ha.client.retry_policy import RetryPolicy
-from pgcron_ha.client.run_request import request_run
+from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
-from pgcron_ha.client.uniqueness import Uniqueness
 from pgcron_ha.client.waiting import Waiting, require_success
 from pgcron_ha.config import load_settings
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.db import doors
+from pgcron_ha.db.callers import Style
 from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.db.link import Link
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
@@ -187,21 +186,9 @@ class App:
         handler: str | Callable[..., Any],
         args: Mapping[str, Any] | None = None,
         *,
-        queue: str = "default",
-        priority: int = 5,
-        due_at: datetime | None = None,
-        idempotency_key: str | None = None,
-        key_lifetime: timedelta | float | str | None = None,
-        max_attempts: int | None = None,
-        delivery: str = "at_least_once",
         check_args: bool = True,
-        retry: RetryPolicy | str | None = None,
-        lane: str | None = None,
-        requires: Requirements | None = None,
-        unique: Uniqueness | None = None,
-        weight: int | None = None,
         conn: Any = None,
-        **times: Unpack[Times],
+        **wish: Unpack[Wish],
     ) -> EnqueuedRun:
         """Ask for one run; its id, an int that can be waited for (``await run.result()``).
 
@@ -222,30 +209,28 @@ class App:
         `silence_timeout` is stopped. Raises errors of `pgcron_ha.errors` only; bad values are
         refused before anything is sent.
         """
-        full_name = self._name_of(handler)
-        request = request_run(
-            full_name,
-            args,
-            queue=queue,
-            priority=priority,
-            due_at=due_at,
-            idempotency_key=idempotency_key,
-            key_lifetime=key_lifetime,
-            max_attempts=max_attempts,
-            delivery=delivery,
-            retry=retry,
-            lane=lane,
-            requires=requires,
-            **self._limits.of_run(full_name, times),
-            unique=unique,
-            weight=self._weight_of(full_name) if weight is None else weight,
-        )
-        if requires is None:
-            request = request._replace(requires=self._requires.get(request.handler))
-        if check_args:
-            self._check_args(request.handler, request.args)
+        request = self._request(handler, args, check_args, **wish)
         async with self._connection(conn) as connection:
             return EnqueuedRun.of(await request.send(connection, self.schema), self)
+
+    def enqueue_statement(
+        self,
+        handler: str | Callable[..., Any],
+        args: Mapping[str, Any] | None = None,
+        *,
+        style: Style = "format",
+        check_args: bool = True,
+        **wish: Unpack[Wish],
+    ) -> EnqueueStatement:
+        """What `enqueue` would send, for a program without an event loop to send it: in its own
+        transaction by ``cursor.execute(*app.enqueue_statement("report", {"day": 1}))``.
+
+        It takes what `enqueue` takes and raises as it does. `style` is how the cursor's parameters
+        are written: ``format`` (psycopg, Django), ``pyformat``, ``named`` (SQLAlchemy's ``text()``)
+        or ``numeric_dollar`` (asyncpg).
+        """
+        request = self._request(handler, args, check_args, **wish)
+        return EnqueueStatement(*request.as_statement(style, self.schema))
 
     async def enqueue_many(
         self, runs: Iterable[NewRun], *, check_args: bool = True, conn: Any = None
@@ -349,6 +334,24 @@ class App:
     async def _ended_among(self, run_ids: list[int]) -> list[int]:
         async with self._connection(None) as connection:
             return await ended_among(connection, run_ids, self.schema)
+
+    def _request(
+        self,
+        handler: str | Callable[..., Any],
+        args: Mapping[str, Any] | None,
+        check_args: bool,
+        **wish: Unpack[Wish],
+    ) -> RunRequest:
+        """The checked request, with what the handler says of its runs where the wish is silent."""
+        full_name = self._name_of(handler)
+        request = request_run(full_name, args, **self._limits.of_wish(full_name, wish))
+        if request.requires is None and wish.get("requires") is None:
+            request = request._replace(requires=self._requires.get(full_name))
+        if request.weight is None:
+            request = request._replace(weight=self._weight_of(full_name))
+        if check_args:
+            self._check_args(full_name, request.args)
+        return request
 
     def _check_args(self, handler: str, args: str) -> None:
         """Raises InvalidInput for args that a handler of this App would refuse."""

@@ -48,6 +48,11 @@ class HandlerLimits:
         said = {name: value for name, value in given.items() if value is not None}
         return {**self._declared.get(handler, {}), **said}
 
+    def of_wish(self, handler: str, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """The wish for a run, with the handler's own limits where it says none."""
+        said = {name: wish[name] for name in Times.__annotations__ if name in wish}
+        return {**wish, **self.of_run(handler, said)}
+
     def of_schedule(self, handler: str, policies: Mapping[str, Any]) -> Mapping[str, Any]:
         """The policies, with the handler's own limits for those that are not among them."""
         declared = self._declared.get(handler)

@@ -23,11 +23,9 @@ _HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 _DIVIDE: Final = "Ask several times; in one transaction they exist together or not at all."
 
 
-class NewRun(TypedDict, total=False):
-    """One of the runs that `App.enqueue_many` asks for: what `App.enqueue` takes, by its names."""
+class Wish(TypedDict, total=False):
+    """What may be said of a run that is asked for; what it leaves out has the default."""
 
-    handler: Required[str | Callable[..., Any]]
-    args: Mapping[str, Any] | None
     queue: str
     priority: int
     due_at: datetime | None
@@ -44,6 +42,15 @@ class NewRun(TypedDict, total=False):
     silence_timeout: timedelta | float | str | None
     unique: Uniqueness | None
     weight: int | None
+
+
+class _What(TypedDict, total=False):
+    handler: Required[str | Callable[..., Any]]
+    args: Mapping[str, Any] | None
+
+
+class NewRun(_What, Wish, total=False):
+    """One of the runs that `App.enqueue_many` asks for: what `App.enqueue` takes, by its names."""
 
 
 _KEYS: Final = NewRun.__annotations__.keys()

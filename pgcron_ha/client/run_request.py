@@ -12,6 +12,7 @@ from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import Uniqueness, unique_members
 from pgcron_ha.db import doors
+from pgcron_ha.db.callers import Parameters, Style, in_style
 from pgcron_ha.db.unique import enqueue_wish
 from pgcron_ha.errors import InvalidInput
 
@@ -64,6 +65,12 @@ class RunRequest(NamedTuple):
             actor=actor,
             schema=schema,
         )
+
+    def as_statement(self, style: Style, schema: str) -> tuple[str, Parameters]:
+        """The statement that `send` sends, and its parameters, for a cursor of the caller's."""
+        if self.unique is not None:
+            return in_style("enqueue_wish", {"wish": self.as_json()}, style, schema)
+        return in_style("enqueue", self._asdict(), style, schema)
 
     def as_json(self) -> str:
         """What `pgcron.enqueue_many` takes for it, without what has the default."""

@@ -89,5 +89,6 @@ def _refusal(connection: Any) -> InvalidInput:
         f"conn is a {kind.__module__}.{kind.__qualname__}",
         "conn may be a connection of asyncpg, an AsyncConnection of psycopg, or an AsyncConnection "
         "or AsyncSession of SQLAlchemy: what is asked for happens in its transaction.",
-        "From a pool or an engine take a connection first; leave conn out to use the App's own.",
+        "From a pool or an engine take a connection first; leave conn out to use the App's own. "
+        "Without an event loop execute what App.enqueue_statement(…) gives.",
     )
