@@ -46,6 +46,8 @@ CREATE TABLE pgcron.schedule (
   weight int NOT NULL DEFAULT 1 CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK (weight BETWEEN 1 AND 1000 OR pgcron.refuse_weight(weight)),
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui') OR pgcron.refuse('PC001',
     format('managed_by %L is not known', left(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.', 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.')),
+  source text CONSTRAINT a_source_has_a_name CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '') OR pgcron.refuse('PC001',
+    'the name of the source is empty or too long', 'A source is a file or a folder of schedules; its name has 1 to 200 characters.', 'Give it a short name, for example ''billing''.')),
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),

@@ -29,6 +29,9 @@ BEGIN
   ELSE
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at; NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
+  IF NEW.managed_by <> 'file' THEN      -- who takes it over takes it from its files
+    NEW.source := NULL;
+  END IF;
   IF NEW.enabled THEN
     NEW.paused_note := NULL; NEW.paused_by := NULL;
   ELSIF TG_OP = 'INSERT' OR OLD.enabled THEN
@@ -110,8 +113,8 @@ BEGIN
     INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused) VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled);
     PERFORM pgcron.record_version(NEW, 'create', (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
-    IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[]
-       IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[] THEN
+    IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by,source}'::text[]
+       IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by,source}'::text[] THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst));
       ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit

@@ -99,7 +99,7 @@ BEGIN
   PERFORM set_config('pgcron_ha.version_note', note, true);
   SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_catalog.pg_attribute a
    WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND old ? a.attname AND a.attgenerated = ''
-     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|paused_.*)$');
+     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
   IF is_gone THEN
     EXECUTE format('INSERT INTO pgcron.schedule AS s (%1$s) SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1) RETURNING s.id, s.version', columns)
        INTO schedule_id, new_version USING old || jsonb_build_object('name', restore_schedule.name);

@@ -26,7 +26,8 @@ _RUN_OF_SCHEDULE = (
 _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, overlap, "
     "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
-    "retry, delivery, lane, requires, give_up_after, silence_timeout, weight, managed_by"
+    "retry, delivery, lane, requires, give_up_after, silence_timeout, weight, managed_by, "
+    "source"
 )
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups"

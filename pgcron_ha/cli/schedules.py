@@ -20,6 +20,7 @@ from pgcron_ha.cli.output import (
 )
 from pgcron_ha.cli.previews import fire_json, print_preview
 from pgcron_ha.cli.runs import print_run_id, print_runs
+from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_options import policies_of, policy_options
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, on_database
@@ -54,6 +55,9 @@ def schedules_group() -> None:
 schedules_group.add_command(versions_command)
 schedules_group.add_command(diff_command)
 schedules_group.add_command(restore_command)
+schedules_group.add_command(apply_command)
+schedules_group.add_command(export_command)
+schedules_group.add_command(schema_command)
 
 
 @schedules_group.command("list")

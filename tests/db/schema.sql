@@ -109,6 +109,266 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean) IS 'Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ COMMITTED.';
 
+CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $_$;
+
+CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
+
+CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+END $$;
+
+COMMENT ON FUNCTION pgcron.refuse(code text, message text, detail text, hint text) IS 'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
+
+CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
+    pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
+                  'Write for example ''{"day": 1}''.')
+  ELSE
+    pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)), 'args may have 262144 bytes (256 KiB) as JSON text.',
+                  'Store the payload in a table or file of yours and pass its key.') END $$;
+
+CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
+    'A handler is written kind:name; the kinds are py, shell, http, sql and those of other executors, the name has letters, digits, "_", "." and "-".',
+    'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
+
+CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
+    'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
+
+CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('requires %L is not a list of labels', left(requires::text, 200)),
+    'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and "@", too.',
+    'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live nodes.') $$;
+
+CREATE FUNCTION pgcron.refuse_weight(weight integer) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('weight %s is out of range', weight), 'A run takes 1 to 1000 of the slots of the node that executes it.', 'Leave it out for 1.') $$;
+
+CREATE FUNCTION pgcron.requires_is_fine(requires text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT array_ndims(requires) = 1 AND cardinality(requires) <= 16
+     AND (SELECT bool_and((word ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}(=[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99})?$') IS TRUE) AND count(DISTINCT split_part(word, '=', 1)) = count(*)
+            FROM unnest(requires) word) $_$;
+
+CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  known_keys text[] := '{backoff,base,cap,jitter,retry_for,retry_on,discard_on,snooze_on,snoozes}';
+  a_cause text := 'A cause is the name of an error''s class, exit:N, signal:N, http:N, an SQLSTATE, failed, timed_out or lease_lost; there may be 50.';
+BEGIN
+  IF jsonb_typeof(policy) <> 'object' THEN
+    RETURN pgcron.refuse_retry('it is a JSON ' || jsonb_typeof(policy), 'A retry policy is a JSON object.');
+  ELSIF octet_length(policy::text) > 8192 THEN
+    RETURN pgcron.refuse('PC004', format('retry has %s bytes', octet_length(policy::text)), 'A retry policy may have 8192 bytes as JSON text.', 'Name fewer causes.');
+  ELSIF policy - known_keys <> '{}' THEN
+    RETURN pgcron.refuse_retry(format('%L is no key of a policy', left((SELECT min(key) FROM jsonb_object_keys(policy - known_keys) key), 100)),
+      'The keys are ' || array_to_string(known_keys, ', ') || '.');
+  ELSIF policy ? 'backoff' AND NOT (policy -> 'backoff' IN ('"exponential"', '"linear"', '"fixed"') OR pgcron.delays_are_fine(policy -> 'backoff')) THEN
+    RETURN pgcron.refuse_retry(format('backoff %s is not known', left((policy -> 'backoff')::text, 100)),
+      'It is "exponential", "linear", "fixed" or a list of 1 to 100 delays: seconds or intervals of up to 366 days.');
+  ELSIF policy ? 'base' AND (pgcron.policy_interval(policy -> 'base') BETWEEN '1 microsecond' AND '1 day') IS NOT TRUE THEN
+    RETURN pgcron.refuse_retry(format('base %s is out of range', left((policy -> 'base')::text, 100)), 'The first retry waits up to this long: more than nothing, at most a day.');
+  ELSIF policy ? 'cap' AND (pgcron.policy_interval(policy -> 'cap') BETWEEN '1 microsecond' AND '30 days') IS NOT TRUE THEN
+    RETURN pgcron.refuse_retry(format('cap %s is out of range', left((policy -> 'cap')::text, 100)), 'No retry waits longer than this: more than nothing, at most 30 days.');
+  ELSIF policy ? 'jitter' AND jsonb_typeof(policy -> 'jitter') <> 'boolean' THEN
+    RETURN pgcron.refuse_retry(format('jitter is a JSON %s', jsonb_typeof(policy -> 'jitter')), 'It is true or false.');
+  ELSIF policy ? 'retry_for' AND (pgcron.policy_interval(policy -> 'retry_for') > '0') IS NOT TRUE THEN
+    RETURN pgcron.refuse_retry(format('retry_for %s is out of range', left((policy -> 'retry_for')::text, 100)),
+      'No retry begins later than this after the first attempt: more than nothing, at most 366 days.');
+  ELSIF policy ? 'retry_on' AND NOT pgcron.causes_are_fine(policy -> 'retry_on') THEN
+    RETURN pgcron.refuse_retry(format('retry_on %s is no list of causes', left((policy -> 'retry_on')::text, 100)), a_cause);
+  ELSIF policy ? 'discard_on' AND NOT pgcron.causes_are_fine(policy -> 'discard_on') THEN
+    RETURN pgcron.refuse_retry(format('discard_on %s is no list of causes', left((policy -> 'discard_on')::text, 100)), a_cause);
+  ELSIF policy ? 'snooze_on' AND NOT pgcron.snoozes_are_fine(policy -> 'snooze_on') THEN
+    RETURN pgcron.refuse_retry(format('snooze_on %s does not name causes and delays', left((policy -> 'snooze_on')::text, 100)), 'It is an object of causes and delays. ' || a_cause);
+  ELSIF policy ? 'snoozes' AND ((policy ->> 'snoozes') ~ '^\d{1,4}$' AND jsonb_typeof(policy -> 'snoozes') = 'number' AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN
+    RETURN pgcron.refuse_retry(format('snoozes %s is out of range', left((policy -> 'snoozes')::text, 100)), 'A run may be snoozed 0 to 1000 times.');
+  END IF;
+  RETURN true;
+END $_$;
+
+COMMENT ON FUNCTION pgcron.retry_policy_is_fine(policy jsonb) IS 'True for a retry policy; raises PC001 or PC004 with message, detail and hint otherwise.';
+
+CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  line text;
+  kind text;
+  kinds text[] := '{}';
+BEGIN
+  IF length(spec) > 4096 OR spec !~ '^[\x09\x0a\x0d\x20-\x7e]*$' THEN
+    RETURN pgcron.refuse('PC002', format('the spec has %s characters or a character that is not ASCII', length(spec)),
+      'A spec has up to 4096 ASCII characters, one line for each rule, exclusion or bound.', 'Write for example ''0 3 * * *''.');
+  END IF;
+  FOREACH line IN ARRAY string_to_array(spec, E'\n') LOOP
+    line := btrim(line, E' \t\r');
+    CONTINUE WHEN line = '';
+    kind := coalesce((regexp_match(lower(line), '^(every|at|rrule|not|from|until)(?:\s|$)'))[1], 'cron');
+    IF kind = 'every' AND line ~* '^every\s+\S+\s+of(\s|$)' THEN kind := 'nth'; END IF;
+    kinds := kinds || kind;
+    IF length(line) > 256 OR cardinality(kinds) > 32 THEN
+      RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', cardinality(kinds)),
+        'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
+    END IF;
+    PERFORM CASE kind WHEN 'nth' THEN pgcron.nth_line_is_fine(line) WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
+                      WHEN 'not' THEN pgcron.not_line_is_fine(line) WHEN 'cron' THEN pgcron.spread_or_cron_line_is_fine(line)
+                      ELSE pgcron.moment_line_is_fine(line) END;
+  END LOOP;
+  IF NOT kinds && '{every,nth,at,rrule,cron}' THEN
+    RETURN pgcron.refuse('PC002', 'the spec has no line that fires', 'A spec has at least one line; `not`, `from` and `until` only take away.', 'Write for example ''0 3 * * *''.');
+  ELSIF cardinality(array_positions(kinds, 'from')) > 1 OR cardinality(array_positions(kinds, 'until')) > 1 THEN
+    RETURN pgcron.refuse('PC002', 'the spec begins or ends several times', 'It has at most one `from` line and one `until` line.', 'Write several schedules for several times.');
+  END IF;
+  RETURN true;
+END $_$;
+
+COMMENT ON FUNCTION pgcron.spec_is_fine(spec text) IS 'Judges the grammar of a schedule''s spec; raises PC002 with message, detail and hint. The nodes judge the rest.';
+
+CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+  IF give_up_after <= '0' OR give_up_after > '366 days' THEN
+    RETURN pgcron.refuse('PC001', format('give_up_after %s is out of range', give_up_after),
+      'A run is given up so long after it was due, whatever it is doing: more than nothing, at most 366 days.', 'Leave it out to wait for its last attempt.');
+  ELSIF silence_timeout < '1 second' OR silence_timeout > '30 days' THEN
+    RETURN pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
+      'A run that gives no sign for so long is stopped: 1 second to 30 days.', 'Write for example ''5 minutes'', or leave it out.');
+  END IF;
+  RETURN true;
+END $$;
+
+
+SET default_tablespace = '';
+
+SET default_table_access_method = heap;
+
+CREATE TABLE pgcron.schedule (
+    id bigint NOT NULL,
+    uuid uuid DEFAULT gen_random_uuid() NOT NULL,
+    name text NOT NULL,
+    spec text NOT NULL,
+    timezone text DEFAULT 'UTC'::text NOT NULL,
+    dst text DEFAULT 'vixie'::text NOT NULL,
+    handler text NOT NULL,
+    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    queue text DEFAULT 'default'::text NOT NULL,
+    priority smallint DEFAULT 5 NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    paused_note text,
+    paused_by text,
+    overlap text DEFAULT 'skip'::text NOT NULL,
+    catchup text DEFAULT 'latest'::text NOT NULL,
+    catchup_window interval DEFAULT '01:00:00'::interval NOT NULL,
+    start_deadline interval,
+    timeout interval DEFAULT '01:00:00'::interval NOT NULL,
+    max_attempts integer,
+    retry_base interval DEFAULT '00:00:02'::interval NOT NULL,
+    retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
+    retry jsonb,
+    delivery text DEFAULT 'at_least_once'::text NOT NULL,
+    lane text,
+    requires text[],
+    give_up_after interval,
+    silence_timeout interval,
+    weight integer DEFAULT 1 NOT NULL,
+    managed_by text DEFAULT 'sql'::text NOT NULL,
+    source text,
+    version integer DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_catchup_policy_is_known CHECK (((catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L is not known'::text, "left"(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.'::text, 'Leave it out for latest.'::text))),
+    CONSTRAINT a_catchup_window_is_positive CHECK (((catchup_window > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is not positive'::text, catchup_window), 'It says how old a missed fire may be to be run late.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
+    CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
+    CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
+    CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
+    CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
+    CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text, 'transactional'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.'::text, 'Leave it out for at_least_once.'::text))),
+    CONSTRAINT a_schedule_gives_up_in_reason CHECK (((give_up_after IS NULL) OR pgcron.time_limits_fit(give_up_after, NULL::interval))),
+    CONSTRAINT a_schedule_is_managed_by_a_door CHECK (((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text])) OR pgcron.refuse('PC001'::text, format('managed_by %L is not known'::text, "left"(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.'::text))),
+    CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
+    CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
+    CONSTRAINT a_schedule_names_a_lane CHECK (((lane IS NULL) OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane))),
+    CONSTRAINT a_schedule_names_a_queue CHECK ((((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_schedule_priority_is_0_to_9 CHECK ((((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
+    CONSTRAINT a_schedule_requires_labels CHECK (((requires IS NULL) OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires))),
+    CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (((silence_timeout IS NULL) OR pgcron.time_limits_fit(NULL::interval, silence_timeout))),
+    CONSTRAINT a_schedule_timeout_is_positive CHECK ((((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
+    CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK ((((weight >= 1) AND (weight <= 1000)) OR pgcron.refuse_weight(weight))),
+    CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
+    CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
+    CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
+    CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, catchup_window), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
+    CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text])) OR pgcron.refuse('PC001'::text, format('overlap policy %L is not known'::text, "left"(overlap, 100)), 'This version knows skip (do not start while the last run is not over) and allow.'::text, 'Leave it out for skip.'::text))),
+    CONSTRAINT at_most_once_means_one_attempt CHECK (((delivery <> 'at_most_once'::text) OR (COALESCE(max_attempts, 1) = 1) OR pgcron.refuse('PC001'::text, format('max_attempts %s with at_most_once'::text, max_attempts), 'A run that may be executed at most once can''t be tried again.'::text, 'Leave max_attempts out, or use at_least_once.'::text))),
+    CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (((delivery <> 'transactional'::text) OR (handler ~ '^(py|sql):'::text) OR pgcron.refuse('PC001'::text, format('delivery transactional with handler %L'::text, "left"(handler, 200)), 'Only py: and sql: handlers can have their effects in the transaction that completes the run.'::text, 'Use at_least_once, and give the idempotency key to whoever must not do it twice.'::text))),
+    CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
+    CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text))),
+    CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = 'allow'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would be skipped.'::text, 'Use overlap ''allow'' (and a lane, if they must run one after the other), or catch-up ''latest''.'::text)))
+)
+WITH (fillfactor='90');
+
+COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
+
+CREATE FUNCTION pgcron.apply_schedules(definitions jsonb, source text, prune boolean DEFAULT false, take_over boolean DEFAULT false, actor text DEFAULT NULL::text) RETURNS TABLE(name text, change text, previous pgcron.schedule, content pgcron.schedule)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  definition jsonb;
+  foreign_one pgcron.schedule;
+  names text[] := ARRAY(SELECT d ->> 'name' FROM jsonb_array_elements(apply_schedules.definitions) d);
+BEGIN
+  PERFORM pgcron.act_as(apply_schedules.actor, 'file');
+  PERFORM FROM pgcron.schedule s WHERE s.name = ANY(names) OR s.source = apply_schedules.source ORDER BY s.id FOR UPDATE;
+  SELECT s.* INTO foreign_one FROM pgcron.schedule s WHERE s.name = ANY(names) AND s.source <> apply_schedules.source ORDER BY s.name LIMIT 1;
+  IF foreign_one.id IS NOT NULL AND NOT take_over THEN
+    PERFORM pgcron.refuse('PC011', format('schedule %L is defined by the files of %L and of %L', foreign_one.name, foreign_one.source, apply_schedules.source),
+      'One name has one source: two would undo each other.', 'Remove it from one of them, choose another name, or take it over (--take-over).');
+  END IF;
+  FOR definition IN SELECT d FROM jsonb_array_elements(apply_schedules.definitions) d ORDER BY d ->> 'name' LOOP
+    name := definition ->> 'name';
+    previous := NULL;
+    SELECT s.* INTO previous FROM pgcron.schedule s WHERE s.name = definition ->> 'name';
+    PERFORM pgcron.put_defined_schedule(definition, previous, apply_schedules.source);
+    SELECT s.* INTO content FROM pgcron.schedule s WHERE s.name = definition ->> 'name';
+    change := CASE WHEN previous.id IS NULL THEN 'added' WHEN previous.version = content.version THEN 'unchanged' ELSE 'changed' END;
+    RETURN NEXT;
+  END LOOP;
+  IF prune THEN
+    content := NULL;
+    FOR previous IN DELETE FROM pgcron.schedule s WHERE s.source = apply_schedules.source AND s.name <> ALL(names) RETURNING s.* LOOP
+      name := previous.name;
+      change := 'pruned';
+      RETURN NEXT;
+    END LOOP;
+  END IF;
+END $$;
+
+COMMENT ON FUNCTION pgcron.apply_schedules(definitions jsonb, source text, prune boolean, take_over boolean, actor text) IS 'Makes the schedules of a source what its files say, in one transaction.';
+
 CREATE FUNCTION pgcron.assert_token(run bigint, token uuid) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1479,11 +1739,6 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.give_up_runs(at_most integer) IS 'Ends waiting runs whose time in all is over; writes history and the dead letters in the same transaction.';
 
-CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    AS $_$
-  SELECT handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $_$;
-
 CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt integer) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -1684,6 +1939,9 @@ BEGIN
   ELSE
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at; NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
+  IF NEW.managed_by <> 'file' THEN      -- who takes it over takes it from its files
+    NEW.source := NULL;
+  END IF;
   IF NEW.enabled THEN
     NEW.paused_note := NULL; NEW.paused_by := NULL;
   ELSIF TG_OP = 'INSERT' OR OLD.enabled THEN
@@ -1788,11 +2046,6 @@ CREATE FUNCTION pgcron.labels_are_fine(labels jsonb) RETURNS boolean
   SELECT CASE WHEN jsonb_typeof(labels) = 'object' THEN
     (SELECT count(*) <= 64 AND coalesce(bool_and(jsonb_typeof(label.value) = 'string' AND label.key ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}$'
                                                  AND label.value #>> '{}' ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}$'), true) FROM jsonb_each(labels) label) ELSE false END $_$;
-
-CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
 
 CREATE FUNCTION pgcron.lane_of(lane text, weight integer) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -2080,6 +2333,35 @@ BEGIN
   END CASE;
 END $$;
 
+CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule, source text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  wanted jsonb := pgcron.schedule_defaults() || definition || jsonb_build_object('managed_by', 'file', 'source', source);
+  columns text;
+  refusal text;
+  rule text;
+  advice text;
+BEGIN
+  IF existing.id IS NULL THEN
+    SELECT string_agg(quote_ident(w.key), ', ') INTO columns FROM jsonb_each(wanted) w;
+    EXECUTE format('INSERT INTO pgcron.schedule (%1$s) SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)', columns) USING wanted;
+    RETURN;
+  END IF;
+  IF NOT definition ? 'enabled' THEN      -- a pause outlives what files say of everything else
+    wanted := wanted - 'enabled';
+  END IF;
+  wanted := to_jsonb(jsonb_populate_record(existing, wanted));
+  SELECT string_agg(quote_ident(w.key), ', ') INTO columns FROM jsonb_each(wanted) w WHERE w.value IS DISTINCT FROM to_jsonb(existing) -> w.key;
+  IF columns IS NOT NULL THEN
+    EXECUTE format('UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2', columns)
+      USING wanted, existing.id;
+  END IF;
+EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
+  GET STACKED DIAGNOSTICS refusal = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, advice = PG_EXCEPTION_HINT;
+  RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
+END $_$;
+
 CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE sql
     AS $$
@@ -2162,212 +2444,6 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.reap_runs(at_most integer) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once), cancelled, or as the service that was called has answered.';
-
-CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
-END $$;
-
-COMMENT ON FUNCTION pgcron.refuse(code text, message text, detail text, hint text) IS 'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
-
-CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
-    LANGUAGE sql
-    AS $$
-  SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
-    pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
-                  'Write for example ''{"day": 1}''.')
-  ELSE
-    pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)), 'args may have 262144 bytes (256 KiB) as JSON text.',
-                  'Store the payload in a table or file of yours and pass its key.') END $$;
-
-CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
-    LANGUAGE sql
-    AS $$
-  SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
-    'A handler is written kind:name; the kinds are py, shell, http, sql and those of other executors, the name has letters, digits, "_", "." and "-".',
-    'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live nodes offer.') $$;
-
-CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
-    LANGUAGE sql
-    AS $$
-  SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
-    'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
-
-CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
-    LANGUAGE sql
-    AS $$
-  SELECT pgcron.refuse('PC001', format('requires %L is not a list of labels', left(requires::text, 200)),
-    'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and "@", too.',
-    'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live nodes.') $$;
-
-CREATE FUNCTION pgcron.refuse_weight(weight integer) RETURNS boolean
-    LANGUAGE sql
-    AS $$
-  SELECT pgcron.refuse('PC001', format('weight %s is out of range', weight), 'A run takes 1 to 1000 of the slots of the node that executes it.', 'Leave it out for 1.') $$;
-
-CREATE FUNCTION pgcron.requires_is_fine(requires text[]) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    AS $_$
-  SELECT array_ndims(requires) = 1 AND cardinality(requires) <= 16
-     AND (SELECT bool_and((word ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}(=[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99})?$') IS TRUE) AND count(DISTINCT split_part(word, '=', 1)) = count(*)
-            FROM unnest(requires) word) $_$;
-
-CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    AS $_$
-DECLARE
-  known_keys text[] := '{backoff,base,cap,jitter,retry_for,retry_on,discard_on,snooze_on,snoozes}';
-  a_cause text := 'A cause is the name of an error''s class, exit:N, signal:N, http:N, an SQLSTATE, failed, timed_out or lease_lost; there may be 50.';
-BEGIN
-  IF jsonb_typeof(policy) <> 'object' THEN
-    RETURN pgcron.refuse_retry('it is a JSON ' || jsonb_typeof(policy), 'A retry policy is a JSON object.');
-  ELSIF octet_length(policy::text) > 8192 THEN
-    RETURN pgcron.refuse('PC004', format('retry has %s bytes', octet_length(policy::text)), 'A retry policy may have 8192 bytes as JSON text.', 'Name fewer causes.');
-  ELSIF policy - known_keys <> '{}' THEN
-    RETURN pgcron.refuse_retry(format('%L is no key of a policy', left((SELECT min(key) FROM jsonb_object_keys(policy - known_keys) key), 100)),
-      'The keys are ' || array_to_string(known_keys, ', ') || '.');
-  ELSIF policy ? 'backoff' AND NOT (policy -> 'backoff' IN ('"exponential"', '"linear"', '"fixed"') OR pgcron.delays_are_fine(policy -> 'backoff')) THEN
-    RETURN pgcron.refuse_retry(format('backoff %s is not known', left((policy -> 'backoff')::text, 100)),
-      'It is "exponential", "linear", "fixed" or a list of 1 to 100 delays: seconds or intervals of up to 366 days.');
-  ELSIF policy ? 'base' AND (pgcron.policy_interval(policy -> 'base') BETWEEN '1 microsecond' AND '1 day') IS NOT TRUE THEN
-    RETURN pgcron.refuse_retry(format('base %s is out of range', left((policy -> 'base')::text, 100)), 'The first retry waits up to this long: more than nothing, at most a day.');
-  ELSIF policy ? 'cap' AND (pgcron.policy_interval(policy -> 'cap') BETWEEN '1 microsecond' AND '30 days') IS NOT TRUE THEN
-    RETURN pgcron.refuse_retry(format('cap %s is out of range', left((policy -> 'cap')::text, 100)), 'No retry waits longer than this: more than nothing, at most 30 days.');
-  ELSIF policy ? 'jitter' AND jsonb_typeof(policy -> 'jitter') <> 'boolean' THEN
-    RETURN pgcron.refuse_retry(format('jitter is a JSON %s', jsonb_typeof(policy -> 'jitter')), 'It is true or false.');
-  ELSIF policy ? 'retry_for' AND (pgcron.policy_interval(policy -> 'retry_for') > '0') IS NOT TRUE THEN
-    RETURN pgcron.refuse_retry(format('retry_for %s is out of range', left((policy -> 'retry_for')::text, 100)),
-      'No retry begins later than this after the first attempt: more than nothing, at most 366 days.');
-  ELSIF policy ? 'retry_on' AND NOT pgcron.causes_are_fine(policy -> 'retry_on') THEN
-    RETURN pgcron.refuse_retry(format('retry_on %s is no list of causes', left((policy -> 'retry_on')::text, 100)), a_cause);
-  ELSIF policy ? 'discard_on' AND NOT pgcron.causes_are_fine(policy -> 'discard_on') THEN
-    RETURN pgcron.refuse_retry(format('discard_on %s is no list of causes', left((policy -> 'discard_on')::text, 100)), a_cause);
-  ELSIF policy ? 'snooze_on' AND NOT pgcron.snoozes_are_fine(policy -> 'snooze_on') THEN
-    RETURN pgcron.refuse_retry(format('snooze_on %s does not name causes and delays', left((policy -> 'snooze_on')::text, 100)), 'It is an object of causes and delays. ' || a_cause);
-  ELSIF policy ? 'snoozes' AND ((policy ->> 'snoozes') ~ '^\d{1,4}$' AND jsonb_typeof(policy -> 'snoozes') = 'number' AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN
-    RETURN pgcron.refuse_retry(format('snoozes %s is out of range', left((policy -> 'snoozes')::text, 100)), 'A run may be snoozed 0 to 1000 times.');
-  END IF;
-  RETURN true;
-END $_$;
-
-COMMENT ON FUNCTION pgcron.retry_policy_is_fine(policy jsonb) IS 'True for a retry policy; raises PC001 or PC004 with message, detail and hint otherwise.';
-
-CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    AS $_$
-DECLARE
-  line text;
-  kind text;
-  kinds text[] := '{}';
-BEGIN
-  IF length(spec) > 4096 OR spec !~ '^[\x09\x0a\x0d\x20-\x7e]*$' THEN
-    RETURN pgcron.refuse('PC002', format('the spec has %s characters or a character that is not ASCII', length(spec)),
-      'A spec has up to 4096 ASCII characters, one line for each rule, exclusion or bound.', 'Write for example ''0 3 * * *''.');
-  END IF;
-  FOREACH line IN ARRAY string_to_array(spec, E'\n') LOOP
-    line := btrim(line, E' \t\r');
-    CONTINUE WHEN line = '';
-    kind := coalesce((regexp_match(lower(line), '^(every|at|rrule|not|from|until)(?:\s|$)'))[1], 'cron');
-    IF kind = 'every' AND line ~* '^every\s+\S+\s+of(\s|$)' THEN kind := 'nth'; END IF;
-    kinds := kinds || kind;
-    IF length(line) > 256 OR cardinality(kinds) > 32 THEN
-      RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', cardinality(kinds)),
-        'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
-    END IF;
-    PERFORM CASE kind WHEN 'nth' THEN pgcron.nth_line_is_fine(line) WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
-                      WHEN 'not' THEN pgcron.not_line_is_fine(line) WHEN 'cron' THEN pgcron.spread_or_cron_line_is_fine(line)
-                      ELSE pgcron.moment_line_is_fine(line) END;
-  END LOOP;
-  IF NOT kinds && '{every,nth,at,rrule,cron}' THEN
-    RETURN pgcron.refuse('PC002', 'the spec has no line that fires', 'A spec has at least one line; `not`, `from` and `until` only take away.', 'Write for example ''0 3 * * *''.');
-  ELSIF cardinality(array_positions(kinds, 'from')) > 1 OR cardinality(array_positions(kinds, 'until')) > 1 THEN
-    RETURN pgcron.refuse('PC002', 'the spec begins or ends several times', 'It has at most one `from` line and one `until` line.', 'Write several schedules for several times.');
-  END IF;
-  RETURN true;
-END $_$;
-
-COMMENT ON FUNCTION pgcron.spec_is_fine(spec text) IS 'Judges the grammar of a schedule''s spec; raises PC002 with message, detail and hint. The nodes judge the rest.';
-
-CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    AS $$
-BEGIN
-  IF give_up_after <= '0' OR give_up_after > '366 days' THEN
-    RETURN pgcron.refuse('PC001', format('give_up_after %s is out of range', give_up_after),
-      'A run is given up so long after it was due, whatever it is doing: more than nothing, at most 366 days.', 'Leave it out to wait for its last attempt.');
-  ELSIF silence_timeout < '1 second' OR silence_timeout > '30 days' THEN
-    RETURN pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
-      'A run that gives no sign for so long is stopped: 1 second to 30 days.', 'Write for example ''5 minutes'', or leave it out.');
-  END IF;
-  RETURN true;
-END $$;
-
-CREATE TABLE pgcron.schedule (
-    id bigint NOT NULL,
-    uuid uuid DEFAULT gen_random_uuid() NOT NULL,
-    name text NOT NULL,
-    spec text NOT NULL,
-    timezone text DEFAULT 'UTC'::text NOT NULL,
-    dst text DEFAULT 'vixie'::text NOT NULL,
-    handler text NOT NULL,
-    args jsonb DEFAULT '{}'::jsonb NOT NULL,
-    queue text DEFAULT 'default'::text NOT NULL,
-    priority smallint DEFAULT 5 NOT NULL,
-    enabled boolean DEFAULT true NOT NULL,
-    paused_note text,
-    paused_by text,
-    overlap text DEFAULT 'skip'::text NOT NULL,
-    catchup text DEFAULT 'latest'::text NOT NULL,
-    catchup_window interval DEFAULT '01:00:00'::interval NOT NULL,
-    start_deadline interval,
-    timeout interval DEFAULT '01:00:00'::interval NOT NULL,
-    max_attempts integer,
-    retry_base interval DEFAULT '00:00:02'::interval NOT NULL,
-    retry_cap interval DEFAULT '01:00:00'::interval NOT NULL,
-    retry jsonb,
-    delivery text DEFAULT 'at_least_once'::text NOT NULL,
-    lane text,
-    requires text[],
-    give_up_after interval,
-    silence_timeout interval,
-    weight integer DEFAULT 1 NOT NULL,
-    managed_by text DEFAULT 'sql'::text NOT NULL,
-    version integer DEFAULT 1 NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_catchup_policy_is_known CHECK (((catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L is not known'::text, "left"(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.'::text, 'Leave it out for latest.'::text))),
-    CONSTRAINT a_catchup_window_is_positive CHECK (((catchup_window > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is not positive'::text, catchup_window), 'It says how old a missed fire may be to be run late.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
-    CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
-    CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
-    CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
-    CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
-    CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text, 'transactional'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.'::text, 'Leave it out for at_least_once.'::text))),
-    CONSTRAINT a_schedule_gives_up_in_reason CHECK (((give_up_after IS NULL) OR pgcron.time_limits_fit(give_up_after, NULL::interval))),
-    CONSTRAINT a_schedule_is_managed_by_a_door CHECK (((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text])) OR pgcron.refuse('PC001'::text, format('managed_by %L is not known'::text, "left"(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.'::text))),
-    CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
-    CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
-    CONSTRAINT a_schedule_names_a_lane CHECK (((lane IS NULL) OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane))),
-    CONSTRAINT a_schedule_names_a_queue CHECK ((((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
-    CONSTRAINT a_schedule_priority_is_0_to_9 CHECK ((((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
-    CONSTRAINT a_schedule_requires_labels CHECK (((requires IS NULL) OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires))),
-    CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (((silence_timeout IS NULL) OR pgcron.time_limits_fit(NULL::interval, silence_timeout))),
-    CONSTRAINT a_schedule_timeout_is_positive CHECK ((((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
-    CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK ((((weight >= 1) AND (weight <= 1000)) OR pgcron.refuse_weight(weight))),
-    CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
-    CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
-    CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, catchup_window), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
-    CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text])) OR pgcron.refuse('PC001'::text, format('overlap policy %L is not known'::text, "left"(overlap, 100)), 'This version knows skip (do not start while the last run is not over) and allow.'::text, 'Leave it out for skip.'::text))),
-    CONSTRAINT at_most_once_means_one_attempt CHECK (((delivery <> 'at_most_once'::text) OR (COALESCE(max_attempts, 1) = 1) OR pgcron.refuse('PC001'::text, format('max_attempts %s with at_most_once'::text, max_attempts), 'A run that may be executed at most once can''t be tried again.'::text, 'Leave max_attempts out, or use at_least_once.'::text))),
-    CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (((delivery <> 'transactional'::text) OR (handler ~ '^(py|sql):'::text) OR pgcron.refuse('PC001'::text, format('delivery transactional with handler %L'::text, "left"(handler, 200)), 'Only py: and sql: handlers can have their effects in the transaction that completes the run.'::text, 'Use at_least_once, and give the idempotency key to whoever must not do it twice.'::text))),
-    CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
-    CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text))),
-    CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = 'allow'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would be skipped.'::text, 'Use overlap ''allow'' (and a lane, if they must run one after the other), or catch-up ''latest''.'::text)))
-)
-WITH (fillfactor='90');
-
-COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
 
 CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, since timestamp with time zone) RETURNS void
     LANGUAGE sql
@@ -2689,7 +2765,7 @@ BEGIN
   PERFORM set_config('pgcron_ha.version_note', note, true);
   SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_catalog.pg_attribute a
    WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND old ? a.attname AND a.attgenerated = ''
-     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|paused_.*)$');
+     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
   IF is_gone THEN
     EXECUTE format('INSERT INTO pgcron.schedule AS s (%1$s) SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1) RETURNING s.id, s.version', columns)
        INTO schedule_id, new_version USING old || jsonb_build_object('name', restore_schedule.name);
@@ -2934,6 +3010,24 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.scale_demand(queue text, cap integer) IS 'How many slots a queue (NULL: all) could use now on all nodes together: of what executes and what is due and may begin, by weight. For autoscalers; bounded, never NULL.';
 
+CREATE FUNCTION pgcron.schedule_defaults() RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  pairs text;
+  defaults jsonb;
+BEGIN
+  SELECT string_agg(format('%L, %s', a.attname, coalesce(pg_get_expr(d.adbin, d.adrelid), 'NULL')), ', ') INTO pairs
+    FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = ''
+     AND (a.atthasdef OR NOT a.attnotnull) AND coalesce(pg_get_expr(d.adbin, d.adrelid), '') !~ '\(\)'
+     AND a.attname NOT IN ('version', 'managed_by', 'source') AND a.attname NOT LIKE 'paused\_%';
+  EXECUTE 'SELECT jsonb_build_object(' || pairs || ')' INTO defaults;
+  RETURN defaults;
+END $$;
+
+COMMENT ON FUNCTION pgcron.schedule_defaults() IS 'What a schedule is where a file says nothing, by column.';
+
 CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
     LANGUAGE plpgsql STABLE
     AS $$
@@ -2990,8 +3084,8 @@ BEGIN
     INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused) VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled);
     PERFORM pgcron.record_version(NEW, 'create', (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
-    IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[]
-       IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by}'::text[] THEN
+    IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by,source}'::text[]
+       IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by,source}'::text[] THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst));
       ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
@@ -4163,6 +4257,8 @@ CREATE INDEX run_parent ON pgcron.run USING btree (parent_run) WHERE (parent_run
 CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, due_at) WHERE (schedule_id IS NOT NULL);
 
 CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt);
+
+CREATE INDEX schedule_of_source ON pgcron.schedule USING btree (source) WHERE (source IS NOT NULL);
 
 CREATE INDEX schedule_version_deleted ON pgcron.schedule_version USING btree (((content ->> 'name'::text)), at) WHERE (operation = 'delete'::text);
 

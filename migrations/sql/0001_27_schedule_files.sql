@@ -1,0 +1,88 @@
+-- Schedules as files: what a source (a file or a folder of files, by its name) says is made so, all of it or nothing.
+
+CREATE INDEX schedule_of_source ON pgcron.schedule (source) WHERE source IS NOT NULL;
+
+-- What a schedule is where a file says nothing, by column. Defaults that are computed, and what people or the machine say of a
+-- pause, are nobody's file's.
+CREATE FUNCTION pgcron.schedule_defaults() RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  pairs text;
+  defaults jsonb;
+BEGIN
+  SELECT string_agg(format('%L, %s', a.attname, coalesce(pg_get_expr(d.adbin, d.adrelid), 'NULL')), ', ') INTO pairs
+    FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = ''
+     AND (a.atthasdef OR NOT a.attnotnull) AND coalesce(pg_get_expr(d.adbin, d.adrelid), '') !~ '\(\)'
+     AND a.attname NOT IN ('version', 'managed_by', 'source') AND a.attname NOT LIKE 'paused\_%';
+  EXECUTE 'SELECT jsonb_build_object(' || pairs || ')' INTO defaults;
+  RETURN defaults;
+END $$;
+COMMENT ON FUNCTION pgcron.schedule_defaults() IS 'What a schedule is where a file says nothing, by column.';
+
+CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule, source text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  wanted jsonb := pgcron.schedule_defaults() || definition || jsonb_build_object('managed_by', 'file', 'source', source);
+  columns text;
+  refusal text;
+  rule text;
+  advice text;
+BEGIN
+  IF existing.id IS NULL THEN
+    SELECT string_agg(quote_ident(w.key), ', ') INTO columns FROM jsonb_each(wanted) w;
+    EXECUTE format('INSERT INTO pgcron.schedule (%1$s) SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)', columns) USING wanted;
+    RETURN;
+  END IF;
+  IF NOT definition ? 'enabled' THEN      -- a pause outlives what files say of everything else
+    wanted := wanted - 'enabled';
+  END IF;
+  wanted := to_jsonb(jsonb_populate_record(existing, wanted));
+  SELECT string_agg(quote_ident(w.key), ', ') INTO columns FROM jsonb_each(wanted) w WHERE w.value IS DISTINCT FROM to_jsonb(existing) -> w.key;
+  IF columns IS NOT NULL THEN
+    EXECUTE format('UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2', columns)
+      USING wanted, existing.id;
+  END IF;
+EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
+  GET STACKED DIAGNOSTICS refusal = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, advice = PG_EXCEPTION_HINT;
+  RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
+END $$;
+
+-- Makes the schedules of a source so: definitions is an array of objects (name, spec, handler, and any other column); what they leave out
+-- is its default, but for enabled. With prune, what the source owns and no longer defines is deleted. A schedule of another
+-- source is refused (PC011), unless taken over. Returns what there was and what there is, by name.
+CREATE FUNCTION pgcron.apply_schedules(definitions jsonb, source text, prune boolean DEFAULT false, take_over boolean DEFAULT false, actor text DEFAULT NULL)
+RETURNS TABLE (name text, change text, previous pgcron.schedule, content pgcron.schedule)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  definition jsonb;
+  foreign_one pgcron.schedule;
+  names text[] := ARRAY(SELECT d ->> 'name' FROM jsonb_array_elements(apply_schedules.definitions) d);
+BEGIN
+  PERFORM pgcron.act_as(apply_schedules.actor, 'file');
+  PERFORM FROM pgcron.schedule s WHERE s.name = ANY(names) OR s.source = apply_schedules.source ORDER BY s.id FOR UPDATE;
+  SELECT s.* INTO foreign_one FROM pgcron.schedule s WHERE s.name = ANY(names) AND s.source <> apply_schedules.source ORDER BY s.name LIMIT 1;
+  IF foreign_one.id IS NOT NULL AND NOT take_over THEN
+    PERFORM pgcron.refuse('PC011', format('schedule %L is defined by the files of %L and of %L', foreign_one.name, foreign_one.source, apply_schedules.source),
+      'One name has one source: two would undo each other.', 'Remove it from one of them, choose another name, or take it over (--take-over).');
+  END IF;
+  FOR definition IN SELECT d FROM jsonb_array_elements(apply_schedules.definitions) d ORDER BY d ->> 'name' LOOP
+    name := definition ->> 'name';
+    previous := NULL;
+    SELECT s.* INTO previous FROM pgcron.schedule s WHERE s.name = definition ->> 'name';
+    PERFORM pgcron.put_defined_schedule(definition, previous, apply_schedules.source);
+    SELECT s.* INTO content FROM pgcron.schedule s WHERE s.name = definition ->> 'name';
+    change := CASE WHEN previous.id IS NULL THEN 'added' WHEN previous.version = content.version THEN 'unchanged' ELSE 'changed' END;
+    RETURN NEXT;
+  END LOOP;
+  IF prune THEN
+    content := NULL;
+    FOR previous IN DELETE FROM pgcron.schedule s WHERE s.source = apply_schedules.source AND s.name <> ALL(names) RETURNING s.* LOOP
+      name := previous.name;
+      change := 'pruned';
+      RETURN NEXT;
+    END LOOP;
+  END IF;
+END $$;
+COMMENT ON FUNCTION pgcron.apply_schedules(jsonb, text, boolean, boolean, text) IS 'Makes the schedules of a source what its files say, in one transaction.';

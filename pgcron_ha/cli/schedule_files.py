@@ -1,0 +1,172 @@
+"""``schedules apply``, ``export`` and ``schema``: schedules as files of YAML or TOML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgcron_ha.cli.output import json_option, print_json, shown
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.db import schedule_files as doors
+from pgcron_ha.db.clients import tried
+from pgcron_ha.errors import InvalidInput, NotFound
+from pgcron_ha.model.differences import changes
+from pgcron_ha.schedule_files.definitions import POLICIES, Definition, files_of, read_definitions
+from pgcron_ha.schedule_files.json_schema import json_schema
+from pgcron_ha.schedule_files.writing import as_toml, as_yaml, definition_of
+
+_SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
+_MOST_CHARACTERS = 200
+_TOLD = ("spec", "handler", *POLICIES, "managed_by", "source")
+
+
+@click.command("apply")
+@click.argument("path", type=click.Path(path_type=Path, exists=True))
+@click.option("--source", metavar="NAME", help="Who owns them; without it PATH's own name.")
+@click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
+@click.option("--take-over", is_flag=True, help="Also schedules that another source owns.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@json_option
+def apply_command(
+    path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Make schedules what the file PATH, or the files of the folder PATH, say.
+
+    All of them or none, in one transaction. What a definition leaves out is its default; whether a
+    schedule is paused is left alone unless the file says "enabled". A dry run does everything and
+    takes it back, so that it shows what the database says, too.
+    """
+    definitions = read_definitions(files_of(path))
+    owner = path.resolve().stem if source is None else source
+    if prune and not definitions:
+        raise InvalidInput(
+            f"{path} defines no schedule",
+            f"Pruning would delete everything that the source '{owner}' owns.",
+            "Name the right files; `pgcron-ha schedules delete` deletes a schedule.",
+        )
+    apply_definitions(
+        definitions, owner, prune=prune, take_over=take_over, dry_run=dry_run, as_json=as_json
+    )
+
+
+def apply_definitions(
+    definitions: Sequence[Definition],
+    source: str,
+    *,
+    prune: bool = False,
+    take_over: bool = False,
+    dry_run: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Apply them and print what changes; a refusal names the schedule that is at fault."""
+
+    async def put(session: Session) -> tuple[list[doors.AppliedSchedule], doors.Row]:
+        async with tried(session.connection, keep=not dry_run):
+            applied = await doors.apply_schedules(
+                session.connection,
+                [definition.as_put() for definition in definitions],
+                source,
+                prune=prune,
+                take_over=take_over,
+                actor=session.actor,
+                schema=session.schema,
+            )
+        default = await doors.default_schedule(session.connection, schema=session.schema)
+        return applied, default
+
+    applied, default = on_database(put)
+    if as_json:
+        for one in applied:
+            print_json(
+                {"schedule": one.name, "change": one.change, "columns": _columns(one, default)}
+            )
+        return
+    for one in applied:
+        if one.change in _SIGNS:
+            click.echo(f"{_SIGNS[one.change]} {one.name}")
+            for column, (before, after) in _columns(one, default).items():
+                was = "" if one.previous is None else f"{_short(before)} → "
+                click.echo(f"    {column}: {was}{_short(after)}")
+    counts = {
+        word: sum(one.change == word for one in applied)
+        for word in ("added", "changed", "unchanged", "pruned")
+    }
+    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    click.echo(told or "no schedules")
+    if dry_run:
+        click.echo("nothing is changed: this was a dry run")
+
+
+@click.command("export")
+@click.argument("names", nargs=-1)
+@click.option("--source", metavar="NAME", help="Those of a source.")
+@click.option(
+    "--format", "form", type=click.Choice(["yaml", "toml"]), default="yaml", show_default=True
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of stdout."
+)
+def export_command(
+    names: tuple[str, ...], source: str | None, form: str, output: Path | None
+) -> None:
+    """Print schedules as a file that "apply" takes: all, or those of these names.
+
+    Only what is not a default is written.
+    """
+
+    async def read(session: Session) -> tuple[list[doors.Row], doors.Row]:
+        rows = await doors.schedules_to_export(
+            session.connection, names or None, source, schema=session.schema
+        )
+        return rows, await doors.default_schedule(session.connection, schema=session.schema)
+
+    rows, default = on_database(read)
+    missing = sorted(set(names) - {row["name"] for row in rows})
+    if missing:
+        raise NotFound(
+            f"schedule '{missing[0][:200]}' does not exist",
+            "A schedule is named exactly as it was created.",
+            "`pgcron-ha schedules list` lists them.",
+        )
+    write = as_yaml if form == "yaml" else as_toml
+    text = write({row["name"]: definition_of(row, default) for row in rows})
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_file(output, text)
+
+
+@click.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of a file of schedules, for editors and checks."""
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+def write_file(path: Path, text: str) -> None:
+    """Raises InvalidInput when it can't be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} can't be written", f"{error}.", "Name a file that you may write."
+        ) from None
+
+
+def _columns(one: doors.AppliedSchedule, default: doors.Row) -> dict[str, tuple[Any, Any]]:
+    """What differs, old and new; a new schedule differs from the defaults."""
+    if one.content is None:
+        return {}
+    return {
+        change.column: (change.before, change.after)
+        for change in changes(one.previous or default, one.content)
+        if change.column in _TOLD
+    }
+
+
+def _short(value: object) -> str:
+    text = " ".join(shown(value).split())
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"

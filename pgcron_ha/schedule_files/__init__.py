@@ -1,0 +1,20 @@
+"""Schedules as files: YAML or TOML that says what is, and what other schedulers' files become.
+
+A file has one table ``schedules``: names, and for each ``spec``, ``handler`` and policies, named as
+the columns of ``pgcron.schedule``::
+
+    schedules:
+      nightly-report:
+        spec: 0 3 * * mon-fri
+        timezone: Europe/Berlin
+        handler: py:report
+        args: {kind: full}
+        timeout: 30m
+
+What a definition leaves out has its default; whether a schedule is paused is left alone unless the
+file says ``enabled``. A *source* (one file, or a folder of them) is known by its name: it owns what
+it defines, and pruning deletes what it once owned and defines no longer.
+
+`documents` reads files with the lines where things stand, `definitions` judges them, `json_schema`
+is the published form, `writing` the way back; `crontab`, `kubernetes` and `pg_cron` import.
+"""

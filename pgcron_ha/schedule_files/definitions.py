@@ -1,0 +1,191 @@
+"""What files define: each definition judged as every door judges it, with its place in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from pgcron_ha.client.schedules import check_schedule
+from pgcron_ha.db.schedule_policies import SchedulePolicies
+from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
+
+MOST_FILES: Final = 1000
+# As many problems are told at once.
+MOST_TOLD: Final = 20
+TOP: Final = "schedules"
+POLICIES: Final = tuple(
+    name for name in SchedulePolicies.__annotations__ if name not in ("managed_by",)
+)
+KEYS: Final = ("spec", "handler", *POLICIES)
+
+# The settings of a node stand beside its schedules in many a folder.
+_NOT_SCHEDULES: Final = "pgcron-ha.toml"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One schedule as a file says it."""
+
+    name: str
+    values: Mapping[str, Any]
+    """``spec``, ``handler``, and the policies that are set, as `doors.put_schedule` takes them."""
+    where: str
+    """``file, line 3``."""
+
+    def as_put(self) -> dict[str, Any]:
+        """As `pgcron_ha.db.schedule_files.apply_schedules` takes it."""
+        return {"name": self.name, **self.values}
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file, or the YAML and TOML files of the folder and those in it, by name. Hidden ones, and
+    the settings of a node, are left out.
+    """
+    if not path.is_dir():
+        return [path]
+    found = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.suffix in SUFFIXES
+        and file.is_file()
+        and file.name != _NOT_SCHEDULES
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    ]
+    if not 1 <= len(found) <= MOST_FILES:
+        raise InvalidInput(
+            f"{path} has {len(found)} files of schedules",
+            f"A folder has 1 to {MOST_FILES} files that end with {', '.join(SUFFIXES)}.",
+            "Name another folder, or a file.",
+        )
+    return found
+
+
+def read_definitions(paths: Iterable[Path]) -> list[Definition]:
+    """The schedules of all files, by name.
+
+    Raises InvalidInput that tells every problem (up to `MOST_TOLD`) with its file and line.
+    """
+    problems: list[PgcronError] = []
+    found: dict[str, Definition] = {}
+    for document in _documents(paths, problems):
+        for definition in _definitions(document, problems):
+            twin = found.setdefault(definition.name, definition)
+            if twin is not definition:
+                problems.append(
+                    InvalidInput(
+                        f"schedule {definition.name!r} is defined twice: in {twin.where}, and in"
+                        f" {definition.where}",
+                        "One name has one definition.",
+                        "Remove one of them, or choose another name.",
+                    )
+                )
+    if problems:
+        raise _together(problems)
+    return [found[name] for name in sorted(found)]
+
+
+def judge(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of one schedule, complete and checked; what is empty is left out.
+
+    Raises the errors of `pgcron_ha.client.schedules.check_schedule`.
+    """
+    for key in ("spec", "handler"):
+        if key not in values:
+            raise InvalidInput(
+                f"{key} is missing", "A schedule has a spec and a handler.", f"Write its {key}."
+            )
+    spec = values["spec"]
+    if isinstance(spec, list) and all(isinstance(line, str) for line in spec):
+        spec = "\n".join(spec)
+    policies = {key: value for key, value in values.items() if key in POLICIES}
+    if not isinstance(policies.get("enabled", True), bool):
+        raise InvalidInput("enabled is not true or false", "It says whether the schedule fires.")
+    checked = check_schedule(name, spec, values["handler"], policies)
+    set_ones = {key: value for key, value in checked.items() if value not in (None, "", (), "{}")}
+    return {"spec": spec, "handler": values["handler"], **set_ones}
+
+
+def _documents(paths: Iterable[Path], problems: list[PgcronError]) -> Iterable[Document]:
+    for path in paths:
+        try:
+            documents = read_file(path)
+            if len(documents) > 1:
+                raise InvalidInput(
+                    f"{path} has {len(documents)} documents",
+                    "A file of schedules is one document.",
+                    "Remove the lines with --- between them.",
+                )
+            yield from documents
+        except PgcronError as error:
+            problems.append(error)
+
+
+def _definitions(document: Document, problems: list[PgcronError]) -> Iterable[Definition]:
+    top = document.value
+    if top is None:
+        return
+    schedules = top.get(TOP) if isinstance(top, dict) else None
+    if not isinstance(schedules, dict) or len(top) > 1:
+        strange = [key for key in top if key != TOP] if isinstance(top, dict) else []
+        problems.append(
+            _unknown_key(document.where(strange[0]), strange[0], (TOP,))
+            if strange
+            else InvalidInput(
+                f"{document.where()}: there is no table {TOP!r}",
+                f"A file of schedules has one table {TOP}: names and their definitions.",
+                "`pgcron-ha schedules schema` prints its form, `schedules export` an example.",
+            )
+        )
+        return
+    for name, values in schedules.items():
+        try:
+            yield _definition(document, name, values)
+        except PgcronError as error:
+            problems.append(error)
+
+
+def _definition(document: Document, name: str, values: object) -> Definition:
+    where = document.where(TOP, name)
+    if not isinstance(values, dict):
+        raise InvalidInput(
+            f"{where}: schedule {name!r} is no table",
+            "A definition has at least spec and handler.",
+            "Write them beneath its name.",
+        )
+    for key in values:
+        if key not in KEYS:
+            raise _unknown_key(document.where(TOP, name, key), key, KEYS)
+    try:
+        return Definition(name, judge(name, values), where)
+    except PgcronError as error:
+        raise type(error)(
+            f"{where}: schedule {name!r}: {error.message}", error.detail, error.hint
+        ) from error
+
+
+def _unknown_key(where: str, key: str, known: Sequence[str]) -> InvalidInput:
+    near = get_close_matches(key, known, n=1, cutoff=0.5)
+    return InvalidInput(
+        f"{where}: there is no key {key[:100]!r}",
+        f"The keys here are {', '.join(known)}.",
+        f"Did you mean {near[0]!r}?" if near else "Correct its spelling, or leave it out.",
+    )
+
+
+def _together(problems: Sequence[PgcronError]) -> PgcronError:
+    if len(problems) == 1:
+        return problems[0]
+    told = [
+        f"{problem.message}: {problem.hint or problem.detail}" for problem in problems[:MOST_TOLD]
+    ]
+    if len(problems) > MOST_TOLD:
+        told.append(f"and {len(problems) - MOST_TOLD} more")
+    return InvalidInput(
+        f"{len(problems)} definitions can't be used",
+        "\n  ".join(["Each of them:", *told]),
+        "Nothing is changed; correct them all, or leave them out.",
+    )

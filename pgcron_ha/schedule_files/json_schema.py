@@ -1,0 +1,92 @@
+"""The published JSON Schema of a file of schedules, made of the policies that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, get_type_hints
+
+from pgcron_ha.client.checks import MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
+from pgcron_ha.db.schedule_policies import SchedulePolicies
+from pgcron_ha.model.spec import MOST_CHARACTERS, MOST_LINES
+from pgcron_ha.schedule_files.definitions import POLICIES, TOP
+
+_DURATION: Final = {
+    "description": "Seconds, or a text such as 90s, 15m, 1h30m.",
+    "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0},
+        {"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d|w))+$"},
+    ],
+}
+_BY_TYPE: Final[Mapping[str, Mapping[str, Any]]] = {
+    "timedelta": _DURATION,
+    "Sequence[str]": {"type": "array", "items": {"type": "string"}},
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "bool": {"type": "boolean"},
+    "float": {"type": "number"},
+}
+_BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
+    "args": {"type": ["object", "string"], "description": "What each run is given."},
+    "retry": {"type": ["object", "string"], "description": "How a run is tried again."},
+    "timezone": {"type": "string", "description": "A name of the IANA database."},
+    "dst": {"enum": ["vixie", "robfig", "kubernetes", "skip"]},
+    "priority": {"type": "integer", "minimum": 0, "maximum": 9},
+    "delivery": {"enum": ["at_least_once", "at_most_once", "transactional"]},
+    "requires": {"type": ["array", "string"], "items": {"type": "string"}},
+    "enabled": {
+        "type": "boolean",
+        "description": "Whether it fires; without it a pause is left alone.",
+    },
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema (draft 2020-12) of a file of YAML or TOML."""
+    text = {"type": "string", "minLength": 1, "maxLength": MOST_CHARACTERS}
+    definition = {
+        "type": "object",
+        "required": ["spec", "handler"],
+        "additionalProperties": False,
+        "properties": {
+            "spec": {
+                "description": "A cron expression, an interval, …: a rule a line.",
+                "anyOf": [text, {"type": "array", "items": text, "maxItems": MOST_LINES}],
+            },
+            "handler": {
+                "type": "string",
+                "pattern": "^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+                "maxLength": MOST_HANDLER_CHARACTERS,
+            },
+            **{name: _nullable(_policy(name)) for name in POLICIES},
+        },
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Schedules of pgcron_ha",
+        "type": "object",
+        "additionalProperties": False,
+        "required": [TOP],
+        "properties": {
+            TOP: {
+                "type": "object",
+                "propertyNames": {"minLength": 1, "maxLength": MOST_NAME_CHARACTERS},
+                "additionalProperties": {"$ref": "#/$defs/schedule"},
+            }
+        },
+        "$defs": {"schedule": definition},
+    }
+
+
+def _policy(name: str) -> Mapping[str, Any]:
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    hint = str(get_type_hints(SchedulePolicies)[name])
+    for word, schema in _BY_TYPE.items():
+        if word in hint.replace("collections.abc.", ""):
+            return schema
+    raise TypeError(f"no JSON Schema for policy {name}: {hint}")
+
+
+def _nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Null is as good as leaving it out."""
+    return {"anyOf": [dict(schema), {"type": "null"}]}

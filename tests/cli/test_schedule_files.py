@@ -1,0 +1,224 @@
+"""``schedules apply``, ``export`` and ``schema``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli, Execute
+
+NIGHTLY = """
+schedules:
+  nightly:
+    spec: 0 3 * * mon-fri
+    timezone: Europe/Berlin
+    handler: py:report
+    args: {kind: full}
+    timeout: 30m
+"""
+HOURLY = """
+[schedules.hourly]
+spec = ["@hourly", "not * * * * sun"]
+handler = "shell:tidy"
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_files_of_a_folder_are_applied_with_a_diff(
+    cli: Cli, execute: Execute, tmp_path: Path
+) -> None:
+    write(tmp_path / "jobs" / "a.yaml", NIGHTLY)
+    write(tmp_path / "jobs" / "b.toml", HOURLY)
+    write(tmp_path / "jobs" / "pgcron-ha.toml", "[node]\nslots = 4\n")
+
+    tried = cli("schedules", "apply", tmp_path / "jobs", "--dry-run")
+    assert (tried.code, tried.err) == (0, "")
+    assert tried.out.splitlines()[-2:] == ["2 added", "nothing is changed: this was a dry run"]
+    assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
+
+    done = cli("schedules", "apply", tmp_path / "jobs")
+    assert done.out.splitlines() == [
+        "+ hourly",
+        "    spec: @hourly not * * * * sun",
+        "    handler: shell:tidy",
+        "    managed_by: file",
+        "    source: jobs",
+        "+ nightly",
+        "    spec: 0 3 * * mon-fri",
+        "    timezone: Europe/Berlin",
+        "    handler: py:report",
+        '    args: {"kind": "full"}',
+        "    timeout: 30m",
+        "    managed_by: file",
+        "    source: jobs",
+        "2 added",
+    ]
+    assert execute("SELECT name, managed_by, source FROM pgcron.schedule ORDER BY name") == [
+        ("hourly", "file", "jobs"),
+        ("nightly", "file", "jobs"),
+    ]
+    assert execute("SELECT DISTINCT door FROM pgcron.schedule_version") == [("file",)]
+    assert cli("schedules", "apply", tmp_path / "jobs").out == "2 unchanged\n"
+
+    write(tmp_path / "jobs" / "a.yaml", NIGHTLY.replace("30m", "45m").replace("full", "brief"))
+    (changed,) = cli("schedules", "apply", tmp_path / "jobs", "--json").rows[1:]
+    assert changed == {
+        "schedule": "nightly",
+        "change": "changed",
+        "columns": {"args": ['{"kind": "full"}', '{"kind": "brief"}'], "timeout": [1800, 2700]},
+    }
+
+
+def test_what_is_left_out_is_its_default_again_but_for_a_pause(
+    cli: Cli, execute: Execute, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "a.yaml", NIGHTLY + "    start_deadline: 10m\n    requires: [gpu]\n")
+    cli("schedules", "apply", file)
+    cli("schedules", "pause", "nightly", "--note", "holiday")
+    state = "SELECT start_deadline, requires, enabled, paused_note FROM pgcron.schedule"
+    assert execute(state)[0][2:] == (False, "holiday")
+
+    file.write_text(NIGHTLY)
+    assert "    start_deadline: 10m → -\n" in cli("schedules", "apply", file).out
+    assert execute(state) == [(None, None, False, "holiday")]
+    file.write_text(NIGHTLY + "    enabled: true\n")
+    assert cli("schedules", "apply", file).out.startswith("~ nightly\n    enabled: no → yes\n")
+
+
+def test_only_what_the_source_owns_is_pruned(cli: Cli, execute: Execute, tmp_path: Path) -> None:
+    both = write(tmp_path / "a.yaml", f"{NIGHTLY}  other: {{spec: '@daily', handler: 'py:x'}}\n")
+    write(tmp_path / "b.toml", HOURLY)
+    cli("schedules", "apply", both, "--source", "team-a")
+    cli("schedules", "apply", tmp_path / "b.toml")
+    cli("schedules", "put", "by-hand", "@daily", "py:x")
+    both.write_text(NIGHTLY)
+
+    assert cli("schedules", "apply", both, "--source", "team-a").out == "1 unchanged\n"
+    pruned = cli("schedules", "apply", both, "--source", "team-a", "--prune")
+    assert pruned.out == "- other\n1 unchanged, 1 pruned\n"
+    names = execute("SELECT name FROM pgcron.schedule ORDER BY name")
+    assert names == [("by-hand",), ("hourly",), ("nightly",)]
+    both.write_text("schedules: {}\n")
+    assert "defines no schedule" in cli("schedules", "apply", both, "--prune").err
+
+
+def test_a_name_has_one_source_unless_it_is_taken_over(
+    cli: Cli, execute: Execute, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "a.yaml", NIGHTLY)
+    cli("schedules", "apply", file, "--source", "team-a")
+
+    refused = cli("schedules", "apply", file, "--source", "team-b")
+    first = refused.err.splitlines()[0]
+    assert first == "error: schedule 'nightly' is defined by the files of 'team-a' and of 'team-b'"
+    taken = cli("schedules", "apply", file, "--source", "team-b", "--take-over")
+    assert taken.out == "~ nightly\n    source: team-a → team-b\n1 changed\n"
+    cli("schedules", "put", "nightly", "@daily", "py:x", "--managed-by", "cli")
+    assert execute("SELECT managed_by, source FROM pgcron.schedule") == [("cli", None)]
+    assert cli("schedules", "apply", file, "--source", "team-a").code == 0
+
+
+def test_all_or_nothing_is_applied_and_the_one_at_fault_is_named(
+    cli: Cli, execute: Execute, tmp_path: Path
+) -> None:
+    at_fault = "  wrong: {spec: '@daily', handler: 'py:x', catchup: all}\n"
+    file = write(tmp_path / "a.yaml", NIGHTLY + at_fault)
+
+    refused = cli("schedules", "apply", file)
+    message, detail, hint = refused.err.splitlines()
+    assert message == "error: schedule 'wrong': catch-up policy 'all' with overlap 'skip'"
+    assert detail.startswith("detail: Late fires are due together")
+    assert hint.startswith("hint: Use overlap 'allow'")
+    assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
+
+
+def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "jobs"
+    write(folder / "a.yaml", NIGHTLY.replace("timezone", "timezome"))
+    write(folder / "b.yaml", "schedules:\n  x: {spec: 61 * * * *, handler: py:x}\n  y: {spec: '1'}")
+    write(folder / "c.yaml", HOURLY)
+    write(folder / "d.toml", "[schedules.x]\nspec = '@daily'\nhandler = 'py:x'\npriority = 12\n")
+
+    told = cli("schedules", "apply", folder).err.splitlines()
+    assert told[0] == "error: 5 definitions can't be used"
+    assert [line.split("jobs/")[-1] for line in told[2:-1]] == [
+        "a.yaml, line 5: there is no key 'timezome': Did you mean 'timezone'?",
+        "b.yaml, line 2: schedule 'x': the minute field does not allow \"61\": for example"
+        ' "*/15 * * * *"',
+        "b.yaml, line 3: schedule 'y': handler is missing: Write its handler.",
+        "c.yaml, line 3: this is not YAML: Correct it there, or just before it.",
+        "d.toml, line 1: schedule 'x': priority 12 is out of range: Leave it out for the default.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("schedule: {}\n", "there is no key 'schedule'"),
+        ("- a\n", "there is no table 'schedules'"),
+        ("schedules:\n  a: 5\n", "line 2: schedule 'a' is no table"),
+        ("schedules:\n  a: {}\n  a: {}\n", "line 3: 'a' stands twice; first in line 2"),
+        ("schedules: {}\n---\nschedules: {}\n", "has 2 documents"),
+        ("schedules: &a\n  b: *a\n", "this is not YAML"),
+        ("schedules: !!python/none x\n", "the tag"),
+        ("schedules:\n  a: {spec: '@daily', handler: py:x, enabled: maybe}\n", "enabled is not"),
+        ("schedules:\n  a: {spec: '@daily', handler: py:x, args: [1]}\n", "args is a JSON array"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(text: str, said: str, cli: Cli, tmp_path: Path) -> None:
+    file = write(tmp_path / "a.yaml", text)
+    answer = cli("schedules", "apply", file)
+    assert answer.code == 1
+    assert said in answer.err.splitlines()[0]
+
+
+def test_two_files_that_own_one_name_are_both_named(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "jobs" / "a.yaml", NIGHTLY)
+    write(tmp_path / "jobs" / "b.yaml", NIGHTLY)
+    refused = cli("schedules", "apply", tmp_path / "jobs").err.splitlines()[0]
+    assert "is defined twice: in " in refused
+    assert "a.yaml, line 3, and in " in refused
+    assert refused.endswith("b.yaml, line 3")
+
+
+def test_what_is_exported_is_applied_without_a_change(
+    cli: Cli, execute: Execute, tmp_path: Path
+) -> None:
+    cli("schedules", "put", "no", "@hourly\nnot * * * * sun", "shell:tidy", "--paused")
+    cli("schedules", "put", "b", "0 3 * * *", "py:x", "--args", '{"a": null, "on": "no"}',
+        "--tz", "Europe/Berlin", "--start-deadline", "90m", "--requires", "gpu=a100",
+        "--retry", '{"backoff": ["5s", "1m"]}', "--lane", "007", "--weight", "2")  # fmt: skip
+    contents = (
+        "SELECT to_jsonb(s) - '{version,updated_at,managed_by,source}'::text[]"
+        " FROM pgcron.schedule s ORDER BY name"
+    )
+    before = execute(contents)
+    for form in ("yaml", "toml"):
+        file = tmp_path / f"all.{form}"
+        assert cli("schedules", "export", "--format", form, "--output", file).code == 0
+        assert cli("schedules", "apply", file).code == 0
+        assert execute(contents) == before
+        assert cli("schedules", "apply", file).out == "2 unchanged\n"
+    assert cli("schedules", "export", "no").out == (
+        "schedules:\n"
+        "  'no':\n"
+        "    spec: |-\n"
+        "      @hourly\n"
+        "      not * * * * sun\n"
+        "    handler: shell:tidy\n"
+        "    enabled: false\n"
+    )
+    assert cli("schedules", "export", "--source", "none").out == "schedules: {}\n"
+    assert cli("schedules", "export", "gone").code == 1
+
+
+def test_the_published_form_is_printed(cli: Cli) -> None:
+    schema = json.loads(cli("schedules", "schema").out)
+    assert "timezone" in schema["$defs"]["schedule"]["properties"]
