@@ -339,29 +339,3 @@ CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL) RETURNS 
 LANGUAGE sql AS $$
   UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.name;
   SELECT pg_notify(pgcron.channel(), 'run') $$;
-
--- Why a fire time of a schedule did or did not run, from what is stored.
-CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text) RETURNS record
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  known bigint := pgcron.schedule_id(schedule);
-BEGIN
-  SELECT o.decision, o.reason, o.run_id INTO decision, reason, run FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
-  IF decision IS NOT NULL THEN
-    SELECT v.state INTO outcome FROM pgcron.runs v WHERE v.id = run LIMIT 1;
-    RETURN;
-  END IF;
-  SELECT 'missed', concat_ws(': ', m.reason, m.note) INTO decision, reason FROM pgcron.missed m
-   WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at LIMIT 1;
-  IF decision IS NOT NULL THEN RETURN; END IF;
-  SELECT CASE WHEN instant > c.watermark THEN 'not yet'
-              WHEN instant >= s.created_at AND instant < now() - kept.keep THEN 'not known' ELSE 'not an instant' END,
-         CASE WHEN instant > c.watermark AND NOT s.enabled THEN concat_ws(': ', 'paused', c.pause_note)
-              WHEN c.status = 'invalid' THEN 'the schedule is invalid: ' || (c.error ->> 'message')
-              WHEN instant > c.watermark THEN 'fires are decided up to ' || c.watermark
-              WHEN instant < s.created_at THEN 'the schedule did not exist then; it was created at ' || date_trunc('second', s.created_at)
-              WHEN instant < now() - kept.keep THEN 'what was decided so long ago is not kept: retention of occurrence is ' || kept.keep
-              ELSE 'the schedule, as it stood, did not name this instant' END
-    INTO decision, reason FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id LEFT JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-   WHERE c.schedule_id = known;
-END $$;

@@ -26,12 +26,14 @@ CREATE VIEW pgcron.schedules AS
     FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id;
 
 CREATE VIEW pgcron.occurrences AS
-  SELECT s.name AS schedule, o.schedule_id, o.fire_at, o.fire_at AS last_at, o.decision, o.reason, o.run_id, 1 AS fires, o.decided_at
+  SELECT s.name AS schedule, o.schedule_id, o.fire_at, o.fire_at AS last_at, o.decision, o.reason, o.run_id, 1 AS fires, o.decided_at,
+         CASE WHEN o.decision = 'run' THEN 'run' ELSE pgcron.reason_code(o.decision, o.reason) END AS code
     FROM pgcron.occurrence o LEFT JOIN pgcron.schedule s ON s.id = o.schedule_id
   UNION ALL
-  SELECT s.name, m.schedule_id, m.first_at, m.last_at, 'missed', concat_ws(': ', m.reason, m.note), NULL, m.fires, m.decided_at
+  SELECT s.name, m.schedule_id, m.first_at, m.last_at, 'missed', concat_ws(': ', m.reason, m.note), NULL, m.fires, m.decided_at,
+         pgcron.reason_code('missed', m.reason)
     FROM pgcron.missed m LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id;
-COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted).';
+COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: pgcron.reason.';
 
 CREATE VIEW pgcron.nodes AS
   SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.lease_until, n.lease_ttl, n.state <> 'dead' AND n.lease_until > now() AS has_lease,

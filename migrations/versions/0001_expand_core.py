@@ -17,6 +17,7 @@ SCRIPTS = (
     "0001_03_schedule",
     "0001_04_run",
     "0001_05_ledger",
+    "0001_05_reasons",
     "0001_06_partitions",
     "0001_07_endings",
     "0001_08_schedule_triggers",
@@ -36,6 +37,7 @@ SCRIPTS = (
     "0001_20_weights",
     "0001_21_scale_demand",
     "0001_27_schedule_files",
+    "0001_26_why",
 )
 
 

@@ -35,7 +35,7 @@ _VIEWS = (
 _READABLE = (
     "cluster, node, cordon, offer, queue, lane_limit, timezone, schedule, cursor, "
     "schedule_version, run, progress, occurrence, missed, occurrence_override, history, "
-    "history_overflow, attempt, dead_letter, log, retention, breaker, "
+    "history_overflow, attempt, dead_letter, log, retention, reason, breaker, "
     "breaker_handler, diversion"
 )
 

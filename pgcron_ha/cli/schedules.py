@@ -10,7 +10,6 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
-    instant_text,
     json_option,
     limit_option,
     print_fields,
@@ -23,6 +22,7 @@ from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_options import policies_of, policy_options
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
+from pgcron_ha.cli.schedule_why import why_command
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
 from pgcron_ha.client.previews import schedule_preview
@@ -30,9 +30,7 @@ from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db import doors, overview
 from pgcron_ha.db.clients import tried
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.cron import load_zone
 from pgcron_ha.model.preview import Preview
-from pgcron_ha.model.schedule_spec import spec_of
 
 COLUMNS = (
     Column("NAME", "name", 20),
@@ -53,6 +51,7 @@ def schedules_group() -> None:
 
 
 schedules_group.add_command(versions_command)
+schedules_group.add_command(why_command)
 schedules_group.add_command(diff_command)
 schedules_group.add_command(restore_command)
 schedules_group.add_command(apply_command)
@@ -241,42 +240,8 @@ def run_now_command(name: str, args: str | None, as_json: bool) -> None:
     print_run_id(run_id, as_json)
 
 
-@schedules_group.command("why")
-@click.argument("name")
-@click.argument("instant")
-@json_option
-def why_command(name: str, instant: str, as_json: bool) -> None:
-    """Say why a schedule ran, or did not run, at INSTANT.
-
-    INSTANT is ISO 8601; without an offset it is local time in the schedule's zone.
-    """
-    arguments.instant("INSTANT", instant, load_zone("UTC"))  # before anybody is asked
-
-    async def ask(session: Session) -> tuple[datetime, doors.Reason]:
-        found = await overview.schedule(session.connection, name, schema=session.schema)
-        moment = arguments.instant("INSTANT", instant, load_zone(found["timezone"]))
-        assert moment is not None
-        told = await doors.why(session.connection, name, moment, schema=session.schema)
-        if told.decision == "not yet" and not _names(found, moment):
-            told = told._replace(
-                decision="not an instant", reason="the schedule does not name this instant"
-            )
-        return moment, told
-
-    moment, told = on_database(ask)
-    answer = {"schedule": name, "instant": instant_text(moment), **told._asdict()}
-    print_fields(answer, as_json)
-
-
 def _status(row: overview.Row) -> str:
     return str(row["status"]) if row["enabled"] else "paused"
-
-
-def _names(row: overview.Row, moment: datetime) -> bool:
-    """Whether the schedule as it stands fires at this instant."""
-    previous = spec_of(row).previous(moment)
-    after = previous or datetime(1970, 1, 1, tzinfo=UTC)
-    return spec_of(row).next(after) == moment
 
 
 def _preview(row: overview.Row) -> Preview | None:

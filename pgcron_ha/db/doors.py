@@ -22,15 +22,6 @@ MOST_REDRIVEN: Final = 1000
 RUN_TIMEOUT: Final = timedelta(hours=1)
 
 
-class Reason(NamedTuple):
-    """Why an instant of a schedule ran or did not; `run` is its run's id, `outcome` its state."""
-
-    decision: str
-    reason: str | None
-    run: int | None
-    outcome: str | None
-
-
 class Redriven(NamedTuple):
     """Dead letters, their new runs in the same order, and when a run after them would be due."""
 
@@ -367,13 +358,6 @@ async def set_lane(
 async def forget_lane(connection: Any, lane: str, *, schema: str = DEFAULT_SCHEMA) -> None:
     """What was set for this name holds no more."""
     await _row(connection, schema, "forget_lane", lane=lane)
-
-
-async def why(
-    connection: Any, schedule: str, instant: datetime, *, schema: str = DEFAULT_SCHEMA
-) -> Reason:
-    """What was decided about an instant (aware) of a schedule, from what is stored. NotFound."""
-    return Reason(*await _row(connection, schema, "why", schedule=schedule, instant=instant))
 
 
 async def _row(connection: Any, schema: str, name: str, /, **values: Any) -> Sequence[Any]:

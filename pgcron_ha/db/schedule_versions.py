@@ -65,12 +65,19 @@ async def schedule_versions(
     )
     if not found and before is None:
         raise NotFound(
-            f"no schedule was ever called '{name[:200]}'",
-            "A schedule is named exactly as it was created; the versions of a deleted one are kept"
-            " as long as its ledger.",
+            f"schedule '{name[:200]}' does not exist",
+            "Nor is anything left of a deleted one that was called so; what is, is found by its"
+            " last name.",
             "`pgcron-ha schedules list` lists those that exist.",
         )
     return found
+
+
+async def last_definition(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> Row:
+    """The columns of the schedule of that name, or as it was when it was deleted. NotFound."""
+    (newest,) = await schedule_versions(connection, name, limit=1, schema=schema)
+    content: Row = newest["content"]
+    return content
 
 
 def on_warning(connection: Any, tell: Callable[[str, str, str], None]) -> None:

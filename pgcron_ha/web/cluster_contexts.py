@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from pgcron_ha.db.reasons import Reason
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import Mark
 
@@ -242,6 +243,9 @@ class Answer:
     outcome: str | None
     clock_note: str | None
     """What the zone's clock did then: a wall time that was skipped, or the first of two."""
+    told: Reason
+    said_by: str | None
+    """Who decided it, and their note, unless the sentence says so."""
 
 
 @dataclass(frozen=True)

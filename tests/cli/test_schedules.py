@@ -166,7 +166,22 @@ def test_why_tells_what_was_decided_in_the_schedules_own_time(cli: Cli, execute:
     assert why("2026-01-10T02:00:00Z") == ("skipped", "2026-01-10T02:00:00Z")
     assert why("2090-01-10T03:00") == ("not yet", "2090-01-10T02:00:00Z")
     assert why("2090-01-10T03:01") == ("not an instant", "2090-01-10T02:01:00Z")
-    assert "the last run is not over" in cli("schedules", "why", "s", "2026-01-10 03:00").out
+    text = cli("schedules", "why", "s", "2026-01-10 03:00").out
+    assert "the last run is not over" in text
+    assert "overlap_skipped" in text
+    none = cli("schedules", "why", "s", "2090-01-10T03:01", "--json").rows[0]
+    near = (none["fires_before"], none["fires_after"])
+    assert near == ("2090-01-10T02:00:00Z", "2090-01-11T02:00:00Z")
+    assert (none["code"], none["meaning"]) == (
+        "not_an_instant",
+        "The schedule does not name this instant.",
+    )
+    cli("schedules", "pause", "s", "--note", "holiday")
+    paused = cli("schedules", "why", "s", "2090-01-10T03:00", "--json").rows[0]
+    assert (paused["code"], paused["note"], paused["until"]) == ("is_paused", "holiday", None)
+    cli("schedules", "delete", "s")
+    gone = cli("schedules", "why", "s", "2090-01-10T03:00", "--json").rows[0]
+    assert gone["code"] == "is_deleted"
     assert cli("schedules", "why", "s", "yesterday").code == 1
 
 

@@ -2445,6 +2445,12 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.reap_runs(at_most integer) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once), cancelled, or as the service that was called has answered.';
 
+CREATE FUNCTION pgcron.reason_code(decision text, told text) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT coalesce((SELECT r.code FROM pgcron.reason r WHERE r.code = reason_code.told OR reason_code.told ~ r.matches ORDER BY r.code <> reason_code.told, r.code LIMIT 1),
+                  replace(reason_code.decision, ' ', '_')) $$;
+
 CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, since timestamp with time zone) RETURNS void
     LANGUAGE sql
     AS $$
@@ -3258,6 +3264,11 @@ CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamp with time
   SELECT limits || CASE WHEN limits ? 'give_up_after' THEN jsonb_build_object('give_up_at', due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
                         ELSE '{}' END $$;
 
+CREATE FUNCTION pgcron.told_by(told text, OUT actor text, OUT note text) RETURNS record
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT found[1], nullif(found[2], '') FROM regexp_match(told, '^(?:skipped|cancelled|killed|moved|backfill [0-9]+ was stopped) by (.*?)(?:: (.*))?$') found $_$;
+
 CREATE FUNCTION pgcron.uncordon_node(node text, actor text DEFAULT NULL::text) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -3380,30 +3391,94 @@ BEGIN
     DETAIL = pgcron.owner_puts_back(before.managed_by), HINT = format('Edit it there; or make it yours: managed_by %L.', door);
 END $$;
 
-CREATE FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text) RETURNS record
+CREATE FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text, OUT code text, OUT meaning text, OUT note text, OUT actor text, OUT decided_at timestamp with time zone, OUT due_at timestamp with time zone, OUT late_by interval, OUT until timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE
     AS $$
+#variable_conflict use_variable
 DECLARE
-  known bigint := pgcron.schedule_id(schedule);
+  known bigint := coalesce(pgcron.schedule_of_versions(schedule), pgcron.schedule_id(schedule));
+  changed pgcron.occurrence_override;
+  deletion pgcron.schedule_version;
+  dropped pgcron.missed;
 BEGIN
-  SELECT o.decision, o.reason, o.run_id INTO decision, reason, run FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
+  SELECT o.decision, o.reason, o.run_id, o.decided_at INTO decision, reason, run, decided_at FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
+  SELECT * INTO changed FROM pgcron.occurrence_override o WHERE o.schedule_id = known AND o.fire_at = instant;
   IF decision IS NOT NULL THEN
-    SELECT v.state INTO outcome FROM pgcron.runs v WHERE v.id = run LIMIT 1;
-    RETURN;
+    SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told;
+    SELECT told.actor, told.note INTO actor, note FROM pgcron.told_by(reason) told;
+    IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
+      actor := changed.actor; note := changed.note;
+    END IF;
+    IF decision <> 'run' THEN code := pgcron.reason_code(decision, reason); END IF;
+  ELSE
+    SELECT * INTO dropped FROM pgcron.missed m WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at ORDER BY m.first_at DESC LIMIT 1;
+    IF dropped.schedule_id IS NOT NULL THEN
+      decision := 'missed'; reason := concat_ws(': ', dropped.reason, dropped.note); decided_at := dropped.decided_at;
+      code := pgcron.reason_code(decision, dropped.reason);
+      IF dropped.reason = 'paused' THEN      -- kept as 'anna: a holiday'
+        actor := split_part(dropped.note, ': ', 1); note := nullif(substr(dropped.note, length(actor) + 3), '');
+      ELSE
+        note := dropped.note;
+      END IF;
+    ELSE
+      SELECT told.decision, told.code, told.reason, told.actor, told.note, told.until INTO decision, code, reason, actor, note, until FROM pgcron.why_undecided(known, instant) told;
+      IF code = 'not_yet' AND changed.action IS NOT NULL THEN
+        reason := CASE changed.action WHEN 'skip' THEN 'it is to be skipped' WHEN 'move' THEN 'it is to run at ' || changed.due_at ELSE 'it is to run with other args' END;
+        actor := changed.actor; note := changed.note; due_at := changed.due_at;
+      END IF;
+    END IF;
   END IF;
-  SELECT 'missed', concat_ws(': ', m.reason, m.note) INTO decision, reason FROM pgcron.missed m
-   WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at LIMIT 1;
-  IF decision IS NOT NULL THEN RETURN; END IF;
-  SELECT CASE WHEN instant > c.watermark THEN 'not yet'
-              WHEN instant >= s.created_at AND instant < now() - kept.keep THEN 'not known' ELSE 'not an instant' END,
-         CASE WHEN instant > c.watermark AND NOT s.enabled THEN concat_ws(': ', 'paused', c.pause_note)
-              WHEN c.status = 'invalid' THEN 'the schedule is invalid: ' || (c.error ->> 'message')
-              WHEN instant > c.watermark THEN 'fires are decided up to ' || c.watermark
-              WHEN instant < s.created_at THEN 'the schedule did not exist then; it was created at ' || date_trunc('second', s.created_at)
-              WHEN instant < now() - kept.keep THEN 'what was decided so long ago is not kept: retention of occurrence is ' || kept.keep
-              ELSE 'the schedule, as it stood, did not name this instant' END
-    INTO decision, reason FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id LEFT JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-   WHERE c.schedule_id = known;
+  IF code IS NULL THEN      -- it was deleted long ago, and nothing is left of it
+    PERFORM pgcron.schedule_id(schedule);
+  END IF;
+  meaning := (SELECT r.meaning FROM pgcron.reason r WHERE r.code = why.code);
+END $$;
+
+COMMENT ON FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text, OUT code text, OUT meaning text, OUT note text, OUT actor text, OUT decided_at timestamp with time zone, OUT due_at timestamp with time zone, OUT late_by interval, OUT until timestamp with time zone) IS 'Why a fire time of a schedule did or did not run: one answer for every instant, from what is stored. until: when the pause ends by itself; late_by: from when it was due to its start, or to now.';
+
+CREATE FUNCTION pgcron.why_of_run(run bigint, instant timestamp with time zone, moved_to timestamp with time zone, OUT outcome text, OUT code text, OUT due_at timestamp with time zone, OUT late_by interval) RETURNS record
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT v.state, CASE WHEN moved_to IS NOT NULL THEN 'moved' WHEN v.origin = 'backfill' THEN 'backfilled' ELSE 'run' END, moved_to,
+         CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - coalesce(moved_to, instant), '0')
+              WHEN v.state IN ('ready', 'blocked') AND now() > coalesce(moved_to, instant) THEN now() - coalesce(moved_to, instant) END
+    FROM (SELECT 1) one LEFT JOIN LATERAL (SELECT r.* FROM pgcron.runs r WHERE r.id = why_of_run.run LIMIT 1) v ON true $$;
+
+CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamp with time zone, OUT decision text, OUT code text, OUT reason text, OUT actor text, OUT note text, OUT until timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_variable
+DECLARE
+  cursor_now pgcron.cursor;
+  definition pgcron.schedule;
+  deletion pgcron.schedule_version;
+  keep interval := (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence');
+  created timestamptz;
+BEGIN
+  SELECT * INTO cursor_now FROM pgcron.cursor c WHERE c.schedule_id = known;
+  SELECT * INTO definition FROM pgcron.schedule s WHERE s.id = known;
+  SELECT * INTO deletion FROM pgcron.schedule_version v WHERE v.schedule_id = known AND v.operation = 'delete' LIMIT 1;
+  IF definition.id IS NULL AND deletion.schedule_id IS NULL THEN RETURN; END IF;
+  created := coalesce(definition.created_at, (deletion.content ->> 'created_at')::timestamptz);
+  IF instant < created THEN
+    decision := 'not an instant'; code := 'not_created'; reason := 'the schedule did not exist then; it was created at ' || date_trunc('second', created);
+  ELSIF instant > coalesce(deletion.since, deletion.at) THEN
+    decision := 'not an instant'; code := 'is_deleted'; actor := deletion.actor; reason := 'the schedule did not exist then; it was deleted at ' || date_trunc('second', deletion.at);
+  ELSIF instant > cursor_now.watermark THEN
+    decision := 'not yet';
+    IF NOT definition.enabled THEN
+      code := 'is_paused'; actor := definition.paused_by; note := definition.paused_note; until := (to_jsonb(definition) ->> 'paused_until')::timestamptz;
+      reason := concat_ws(': ', 'paused', cursor_now.pause_note);
+    ELSIF cursor_now.status = 'invalid' THEN
+      code := 'is_invalid'; reason := 'the schedule is invalid: ' || (cursor_now.error ->> 'message');
+    ELSE
+      code := 'not_yet'; reason := 'fires are decided up to ' || cursor_now.watermark;
+    END IF;
+  ELSIF instant < now() - keep THEN
+    decision := 'not known'; code := 'not_kept'; reason := 'what was decided so long ago is not kept: retention of occurrence is ' || keep;
+  ELSE
+    decision := 'not an instant'; code := 'not_an_instant'; reason := 'the schedule, as it stood, did not name this instant';
+  END IF;
 END $$;
 
 CREATE TABLE pgcron.alembic_version (
@@ -3779,7 +3854,11 @@ CREATE VIEW pgcron.occurrences AS
     o.reason,
     o.run_id,
     1 AS fires,
-    o.decided_at
+    o.decided_at,
+        CASE
+            WHEN (o.decision = 'run'::text) THEN 'run'::text
+            ELSE pgcron.reason_code(o.decision, o.reason)
+        END AS code
    FROM (pgcron.occurrence o
      LEFT JOIN pgcron.schedule s ON ((s.id = o.schedule_id)))
 UNION ALL
@@ -3791,11 +3870,12 @@ UNION ALL
     concat_ws(': '::text, m.reason, m.note) AS reason,
     NULL::bigint AS run_id,
     m.fires,
-    m.decided_at
+    m.decided_at,
+    pgcron.reason_code('missed'::text, m.reason) AS code
    FROM (pgcron.missed m
      LEFT JOIN pgcron.schedule s ON ((s.id = m.schedule_id)));
 
-COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted).';
+COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: pgcron.reason.';
 
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
@@ -3864,6 +3944,16 @@ CREATE TABLE pgcron.rate_window (
 WITH (fillfactor='50');
 
 COMMENT ON TABLE pgcron.rate_window IS 'How many runs of a lane or queue with a rate started lately, by slices of a 256th of its time.';
+
+CREATE TABLE pgcron.reason (
+    code text NOT NULL,
+    decision text NOT NULL,
+    matches text,
+    meaning text NOT NULL,
+    CONSTRAINT a_reason_is_a_word CHECK ((code ~ '^[a-z_]{1,40}$'::text))
+);
+
+COMMENT ON TABLE pgcron.reason IS 'The answers of pgcron.why. What a ledger row says is the code itself, or a sentence that matches (a regular expression).';
 
 CREATE TABLE pgcron.retention (
     relation text NOT NULL,
@@ -4169,6 +4259,9 @@ ALTER TABLE ONLY pgcron.queue
 
 ALTER TABLE ONLY pgcron.rate_window
     ADD CONSTRAINT rate_window_pkey PRIMARY KEY (kind, name);
+
+ALTER TABLE ONLY pgcron.reason
+    ADD CONSTRAINT reason_pkey PRIMARY KEY (code);
 
 ALTER TABLE ONLY pgcron.retention
     ADD CONSTRAINT retention_pkey PRIMARY KEY (relation);

@@ -135,7 +135,7 @@ async def test_a_deleted_schedule_is_restored_as_another(connection: Connection)
     assert cursor["watermark"] == cursor["since"]
     (only,) = await schedule_versions(connection, "job")
     assert only["note"] == done.note
-    with pytest.raises(NotFound, match="no schedule was ever called"):
+    with pytest.raises(NotFound, match="'nobody' does not exist"):
         await schedule_versions(connection, "nobody")
 
 

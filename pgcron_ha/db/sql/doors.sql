@@ -97,9 +97,6 @@ SELECT pgcron.set_lane(:lane::text, :slots::int, :rate::int, make_interval(secs 
 -- name: forget_lane
 SELECT pgcron.forget_lane(:lane::text);
 
--- name: why
-SELECT w.decision, w.reason, w.run, w.outcome FROM pgcron.why(:schedule::text, :instant::timestamptz) w;
-
 -- name: ended_runs
 -- Those of these that are not alive: ended, or never there. One look for all that a process waits for.
 SELECT coalesce(array_agg(given.id), '{}') AS run_ids FROM unnest(:run_ids::bigint[]) given(id)

@@ -9,11 +9,12 @@ from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
-from pgcron_ha.db import doors
+from pgcron_ha.client.explaining import explain
 from pgcron_ha.db.pages import ledger as ask
 from pgcron_ha.db.pages import schedules as ask_schedules
 from pgcron_ha.db.pages.fetching import clock
 from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.reasons import Reason, why
 from pgcron_ha.errors import PgcronError, UnknownZone
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.spec import Spec
@@ -66,7 +67,7 @@ class Found:
 
     definition: dict[str, Any] | None
     rows: list[dict[str, Any]]
-    reasons: list[tuple[Meant, doors.Reason]]
+    reasons: list[tuple[Meant, Reason]]
     near: list[str]
 
 
@@ -107,13 +108,12 @@ async def read_ledger(
     definition = await ask_schedules.schedule(connection, name, schema=schema)
     if definition is None:
         return Found(None, [], [], await ask_schedules.near_names(connection, name, schema=schema))
-    reasons = []
+    told: list[tuple[Meant, Reason]] = []
     if question is not None:
         now = await clock(connection, schema)
         zone = _zone(question.clock, definition["timezone"], visit.zone)
         for meant in instants(question.at, zone, now):
-            told = await doors.why(connection, name, meant.instant, schema=schema)
-            reasons.append((meant, told))
+            told.append((meant, await why(connection, name, meant.instant, schema=schema)))
     rows = await ask.occurrences(
         connection,
         definition["id"],
@@ -122,7 +122,7 @@ async def read_ledger(
         limit=ask.PAGE_ROWS + 1,
         schema=schema,
     )
-    return Found(definition, rows, reasons, [])
+    return Found(definition, rows, told, [])
 
 
 def _view(
@@ -133,7 +133,7 @@ def _view(
     asked = {key: value for key, value in given.items() if key in ("at", "clock")}
     chosen = {"decision": decision, **asked}
     spec = _spec(row)
-    answers = [_answer(meant, told, spec, row) for meant, told in found.reasons]
+    answers = [_answer(meant, told, row) for meant, told in found.reasons]
     is_named = all(answer.mark.word != "no fire" for answer in answers)
     return LedgerView(
         name=name,
@@ -189,30 +189,39 @@ def _ledger_row(fire: dict[str, Any], now: datetime) -> LedgerRow:
     )
 
 
-def _answer(meant: Meant, told: doors.Reason, spec: Spec | None, row: dict[str, Any]) -> Answer:
-    is_named = spec is not None and _names(spec, meant.instant)
-    decision = told.decision
-    if decision == "not yet" and spec is not None and not is_named:
-        decision = "not an instant"
-    sentence = _sentence(told._replace(decision=decision))
-    if decision == "not an instant" and meant.instant < row["created_at"]:
+def _answer(meant: Meant, stored: Reason, row: dict[str, Any]) -> Answer:
+    found = explain(row, meant.instant, stored)
+    told = found.told
+    sentence = _sentence(told)
+    if told.code == "not_created":
         sentence = "The schedule did not exist yet."
-    elif told.decision == "not an instant" and is_named:
+    elif told.code == "not_an_instant" and found.is_named:
         sentence = _NOTHING_KEPT
-    mark = state_mark((told.outcome or "run") if decision == "run" else decision)
-    if decision == "not an instant":
+    mark = state_mark((told.outcome or "run") if told.decision == "run" else told.decision)
+    if told.decision == "not an instant":
         mark = mark._replace(glyph="∅", word="no fire")
-    elif decision == "not yet":
-        mark = mark._replace(glyph="◷", word="not yet" if row["enabled"] else "paused")
-    return Answer(meant.instant, mark, sentence, told.run, told.outcome, meant.note)
+    elif told.decision == "not yet":
+        mark = mark._replace(glyph="◷", word="paused" if told.code == "is_paused" else "not yet")
+    return Answer(
+        meant.instant, mark, sentence, told.run, told.outcome, meant.note, told, _said_by(told)
+    )
 
 
-def _sentence(told: doors.Reason) -> str:
+def _said_by(told: Reason) -> str | None:
+    """Who decided it and their note, where the sentence doesn't name them."""
+    if told.actor is None or told.actor in (told.reason or ""):
+        return None
+    return f"by {told.actor}" + (f": {told.note}" if told.note else "")
+
+
+def _sentence(told: Reason) -> str:
     if told.decision == "run":
         return _OUTCOMES.get(told.outcome, "It became a run.")
     # That it is no instant is all that is to be said about it.
     reason = None if told.decision == "not an instant" else reason_words(told.reason)
-    return _DECISIONS.get(told.decision, told.decision) + (f": {reason}." if reason else ".")
+    return _DECISIONS.get(told.decision, told.decision.capitalize()) + (
+        f": {reason}." if reason else "."
+    )
 
 
 def _near(visit: Visit, name: str, spec: Spec, meant: Meant) -> tuple[NearFire, ...]:
@@ -226,18 +235,13 @@ def _near(visit: Visit, name: str, spec: Spec, meant: Meant) -> tuple[NearFire, 
 
 
 def _around(
-    visit: Visit, name: str, asked: dict[str, str], reasons: list[tuple[Meant, doors.Reason]]
+    visit: Visit, name: str, asked: dict[str, str], reasons: list[tuple[Meant, Reason]]
 ) -> str | None:
     """The page of the ledger whose first row is what was asked about, or the fire before it."""
     if not reasons:
         return None
     after = reasons[-1][0].instant + timedelta(microseconds=1)
     return visit.link("occurrences", {**asked, "before": after.isoformat()}, name=name)
-
-
-def _names(spec: Spec, instant: datetime) -> bool:
-    """Whether the schedule as it stands fires at this instant."""
-    return spec.next(instant - timedelta(microseconds=1)) == instant
 
 
 def _spec(row: dict[str, Any]) -> Spec | None:

@@ -1,0 +1,93 @@
+-- Every instant has exactly one answer, from what is stored.
+
+-- Of an instant of the schedule that is, or was last, called so. `decision` is run, skipped, superseded, expired, cancelled, missed, not yet, not an
+-- instant or not known; `code` says why in a word that stays (pgcron.reason), `reason` as it was told then, `meaning` in a sentence.
+CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text,
+  OUT code text, OUT meaning text, OUT note text, OUT actor text, OUT decided_at timestamptz, OUT due_at timestamptz, OUT late_by interval, OUT until timestamptz)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_variable
+DECLARE
+  known bigint := coalesce(pgcron.schedule_of_versions(schedule), pgcron.schedule_id(schedule));
+  changed pgcron.occurrence_override;
+  deletion pgcron.schedule_version;
+  dropped pgcron.missed;
+BEGIN
+  SELECT o.decision, o.reason, o.run_id, o.decided_at INTO decision, reason, run, decided_at FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
+  SELECT * INTO changed FROM pgcron.occurrence_override o WHERE o.schedule_id = known AND o.fire_at = instant;
+  IF decision IS NOT NULL THEN
+    SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told;
+    SELECT told.actor, told.note INTO actor, note FROM pgcron.told_by(reason) told;
+    IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
+      actor := changed.actor; note := changed.note;
+    END IF;
+    IF decision <> 'run' THEN code := pgcron.reason_code(decision, reason); END IF;
+  ELSE
+    SELECT * INTO dropped FROM pgcron.missed m WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at ORDER BY m.first_at DESC LIMIT 1;
+    IF dropped.schedule_id IS NOT NULL THEN
+      decision := 'missed'; reason := concat_ws(': ', dropped.reason, dropped.note); decided_at := dropped.decided_at;
+      code := pgcron.reason_code(decision, dropped.reason);
+      IF dropped.reason = 'paused' THEN      -- kept as 'anna: a holiday'
+        actor := split_part(dropped.note, ': ', 1); note := nullif(substr(dropped.note, length(actor) + 3), '');
+      ELSE
+        note := dropped.note;
+      END IF;
+    ELSE
+      SELECT told.decision, told.code, told.reason, told.actor, told.note, told.until INTO decision, code, reason, actor, note, until FROM pgcron.why_undecided(known, instant) told;
+      IF code = 'not_yet' AND changed.action IS NOT NULL THEN
+        reason := CASE changed.action WHEN 'skip' THEN 'it is to be skipped' WHEN 'move' THEN 'it is to run at ' || changed.due_at ELSE 'it is to run with other args' END;
+        actor := changed.actor; note := changed.note; due_at := changed.due_at;
+      END IF;
+    END IF;
+  END IF;
+  IF code IS NULL THEN      -- it was deleted long ago, and nothing is left of it
+    PERFORM pgcron.schedule_id(schedule);
+  END IF;
+  meaning := (SELECT r.meaning FROM pgcron.reason r WHERE r.code = why.code);
+END $$;
+COMMENT ON FUNCTION pgcron.why(text, timestamptz) IS
+  'Why a fire time of a schedule did or did not run: one answer for every instant, from what is stored. until: when the pause ends by itself; late_by: from when it was due to its start, or to now.';
+
+-- What came of the run that a fire became; due_at only if that is not its fire time.
+CREATE FUNCTION pgcron.why_of_run(run bigint, instant timestamptz, moved_to timestamptz, OUT outcome text, OUT code text, OUT due_at timestamptz, OUT late_by interval)
+LANGUAGE sql STABLE AS $$
+  SELECT v.state, CASE WHEN moved_to IS NOT NULL THEN 'moved' WHEN v.origin = 'backfill' THEN 'backfilled' ELSE 'run' END, moved_to,
+         CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - coalesce(moved_to, instant), '0')
+              WHEN v.state IN ('ready', 'blocked') AND now() > coalesce(moved_to, instant) THEN now() - coalesce(moved_to, instant) END
+    FROM (SELECT 1) one LEFT JOIN LATERAL (SELECT r.* FROM pgcron.runs r WHERE r.id = why_of_run.run LIMIT 1) v ON true $$;
+
+-- An instant that no row of the ledger is about.
+CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamptz, OUT decision text, OUT code text, OUT reason text, OUT actor text, OUT note text, OUT until timestamptz)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_variable
+DECLARE
+  cursor_now pgcron.cursor;
+  definition pgcron.schedule;
+  deletion pgcron.schedule_version;
+  keep interval := (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence');
+  created timestamptz;
+BEGIN
+  SELECT * INTO cursor_now FROM pgcron.cursor c WHERE c.schedule_id = known;
+  SELECT * INTO definition FROM pgcron.schedule s WHERE s.id = known;
+  SELECT * INTO deletion FROM pgcron.schedule_version v WHERE v.schedule_id = known AND v.operation = 'delete' LIMIT 1;
+  IF definition.id IS NULL AND deletion.schedule_id IS NULL THEN RETURN; END IF;
+  created := coalesce(definition.created_at, (deletion.content ->> 'created_at')::timestamptz);
+  IF instant < created THEN
+    decision := 'not an instant'; code := 'not_created'; reason := 'the schedule did not exist then; it was created at ' || date_trunc('second', created);
+  ELSIF instant > coalesce(deletion.since, deletion.at) THEN
+    decision := 'not an instant'; code := 'is_deleted'; actor := deletion.actor; reason := 'the schedule did not exist then; it was deleted at ' || date_trunc('second', deletion.at);
+  ELSIF instant > cursor_now.watermark THEN
+    decision := 'not yet';
+    IF NOT definition.enabled THEN
+      code := 'is_paused'; actor := definition.paused_by; note := definition.paused_note; until := (to_jsonb(definition) ->> 'paused_until')::timestamptz;
+      reason := concat_ws(': ', 'paused', cursor_now.pause_note);
+    ELSIF cursor_now.status = 'invalid' THEN
+      code := 'is_invalid'; reason := 'the schedule is invalid: ' || (cursor_now.error ->> 'message');
+    ELSE
+      code := 'not_yet'; reason := 'fires are decided up to ' || cursor_now.watermark;
+    END IF;
+  ELSIF instant < now() - keep THEN
+    decision := 'not known'; code := 'not_kept'; reason := 'what was decided so long ago is not kept: retention of occurrence is ' || keep;
+  ELSE
+    decision := 'not an instant'; code := 'not_an_instant'; reason := 'the schedule, as it stood, did not name this instant';
+  END IF;
+END $$;
