@@ -383,3 +383,13 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.spec_is_fine(text) IS
   'Judges the grammar of a schedule''s spec; raises PC002 with message, detail and hint. The nodes judge the rest.';
+
+CREATE FUNCTION pgcron.refuse_overlap(overlap text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT pgcron.refuse('PC001', format('overlap policy %L is not known', left(overlap, 100)),
+    'The policies are skip (do not start while the last run is not over), allow, queue (wait for it), replace (stop it, then start) and terminate (as replace, by force).', 'Leave it out for skip.') $$;
+
+CREATE FUNCTION pgcron.refuse_replacing(overlap text, max_running int) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT pgcron.refuse('PC001', format('overlap %s with max_running %s', overlap, max_running), 'A run that takes the place of the last one runs alone.',
+    'Leave max_running out (0 takes it back), or use overlap ''queue''.') $$;

@@ -184,7 +184,8 @@ BEGIN
   RETURN found_id;
 END $$;
 
--- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. An empty lane is none, and so are empty requirements.
+-- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. An empty lane is none, and so are empty requirements,
+-- a max_running or max_queued of 0 and an empty queue_drops.
 -- A schedule that is new is managed by the door that made it, unless said.
 CREATE FUNCTION pgcron.put_schedule(
   name text, spec text, handler text, args jsonb DEFAULT NULL, timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
@@ -192,12 +193,14 @@ CREATE FUNCTION pgcron.put_schedule(
   start_deadline interval DEFAULT NULL, timeout interval DEFAULT NULL, max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
   retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL, managed_by text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL,
   lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL,
-  expected_version int DEFAULT NULL) RETURNS bigint
+  expected_version int DEFAULT NULL,
+  max_running int DEFAULT NULL, max_queued int DEFAULT NULL, queue_drops text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
-                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight)
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight,
+                                           max_running, max_queued, queue_drops)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -206,7 +209,8 @@ LANGUAGE sql AS $$
           nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, pgcron.owner_of(pgcron.door())), nullif(put_schedule.lane, ''),
           nullif(put_schedule.requires, '{}'),
           put_schedule.give_up_after, put_schedule.silence_timeout,
-          coalesce(put_schedule.weight, 1))
+          coalesce(put_schedule.weight, 1),
+          nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''))
   ON CONFLICT (name) DO UPDATE SET
     name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
@@ -220,7 +224,10 @@ LANGUAGE sql AS $$
     managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END,
     requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires ELSE nullif(put_schedule.requires, '{}') END,
     give_up_after = coalesce(put_schedule.give_up_after, existing.give_up_after), silence_timeout = coalesce(put_schedule.silence_timeout, existing.silence_timeout),
-    weight = coalesce(put_schedule.weight, existing.weight)
+    weight = coalesce(put_schedule.weight, existing.weight),
+    max_running = nullif(coalesce(put_schedule.max_running, existing.max_running), 0),
+    max_queued = nullif(coalesce(put_schedule.max_queued, existing.max_queued), 0),
+    queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), '')
   RETURNING id $$;
 
 CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
@@ -246,7 +253,8 @@ END $$;
 
 -- A run of the schedule beside its fires, under the same overlap policy; returns its id. A deletion under way is waited for: it would
 -- not see this run, which would be executed after it.
-CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL, actor text DEFAULT NULL) RETURNS bigint
+-- overlap: another policy than the schedule's, for this run alone.
+CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL, actor text DEFAULT NULL, overlap text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
@@ -254,12 +262,12 @@ BEGIN
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
                                   overlap, lane, requires, expire_at, time_limits, weight, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), pgcron.lane_of(s.lane, s.weight), s.requires,
+         s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s), pgcron.lane_of(s.lane, s.weight), s.requires,
          now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1), coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
-    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor);
+    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor, run_now.overlap);
   END IF;
   RETURN new_id;
 END $$;

@@ -20,6 +20,7 @@ COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or 
 CREATE VIEW pgcron.schedules AS
   SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup,
          s.catchup_window, s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version, s.created_at, s.updated_at, s.lane, s.requires, s.give_up_after, s.silence_timeout, s.weight,
+         s.max_running, s.max_queued, s.queue_drops,
          c.status, c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
                   CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire
@@ -48,7 +49,7 @@ CREATE VIEW pgcron.queues AS
          coalesce(w.running, 0) AS running, coalesce(w.held, 0) AS held, w.oldest_due
     FROM pgcron.queue q FULL JOIN (
       SELECT r.queue, count(*) FILTER (WHERE r.state = 'ready') AS waiting, count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
-             count(*) FILTER (WHERE r.state = 'running') AS running, count(*) FILTER (WHERE r.hold IS NOT NULL) AS held,
+             count(*) FILTER (WHERE r.state = 'running') AS running, count(*) FILTER (WHERE r.hold <> 'overlap') AS held,
              min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS oldest_due
         FROM pgcron.run r GROUP BY r.queue) w ON w.queue = q.name;
 

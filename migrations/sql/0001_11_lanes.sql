@@ -1,5 +1,5 @@
--- Claims of runs whose schedule must not overlap with itself: the schedule is the lane, with one slot. Runs that have a key besides,
--- or wait in a limited queue, are claimed by claim_limited.
+-- Claims of runs whose schedule must not overlap with itself: the schedule is the lane, with one slot; with other policies than skip
+-- what 0001_22_overlap says. Runs that have a key besides, or wait in a limited queue, are claimed by claim_limited.
 
 CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
@@ -11,7 +11,7 @@ BEGIN
 END $$;
 
 -- ready -> running
--- ready -> skipped
+-- ready -> skipped, superseded
 -- One round of decisions. Each statement in here sees a snapshot of its own (a VOLATILE function under READ COMMITTED), and correctness
 -- rests on it: what is known of a lane must be read after its lock was had, or a holder that committed in between would not be seen.
 -- Under any other isolation level the snapshot would be as old as the transaction, so there the function refuses.
@@ -30,25 +30,31 @@ LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
   lanes bigint[];
+  has_others boolean;
   chosen bigint[];
   left_waiting bigint[];
   skipped bigint[];
 BEGIN
   PERFORM pgcron.require_read_committed('lanes');
-  lanes := ARRAY(
-    WITH due AS MATERIALIZED (
-      SELECT DISTINCT heads.schedule_id FROM (
-        SELECT head.schedule_id FROM (
+  WITH due AS MATERIALIZED (
+    SELECT heads.schedule_id, bool_or(heads.overlap <> 'skip') AS is_other FROM (
+        SELECT head.schedule_id, head.overlap FROM (
           SELECT asked.queue, asked.priority FROM unnest(claim_lanes.queues, claim_lanes.priorities) WITH ORDINALITY AS asked(queue, priority, position)
           ORDER BY EXISTS (SELECT FROM pgcron.queue q WHERE q.name = asked.queue AND NOT q.is_plain), asked.position) path
         CROSS JOIN LATERAL (
-          SELECT c.schedule_id FROM pgcron.run c
+          SELECT c.schedule_id, c.overlap FROM pgcron.run c
           WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
             AND c.due_at <= now() AND c.handler = ANY(claim_lanes.handlers)
           ORDER BY c.due_at, c.id LIMIT claim_lanes.look) head
-        LIMIT claim_lanes.look) heads)
-    SELECT due.schedule_id FROM due WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id)));
-  IF lanes = '{}' THEN RETURN; END IF;
+        LIMIT claim_lanes.look) heads
+     GROUP BY heads.schedule_id)
+  SELECT array_agg(due.schedule_id), bool_or(due.is_other) INTO lanes, has_others
+    FROM due WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id));
+  IF lanes IS NULL THEN RETURN; END IF;
+  IF has_others THEN
+    RETURN QUERY SELECT * FROM pgcron.decide_lanes(claim_lanes.incarnation, claim_lanes.queues, claim_lanes.priorities, claim_lanes.handlers, claim_lanes.free, claim_lanes.ahead, lanes);
+    RETURN;
+  END IF;
 
   IF claim_lanes.free + claim_lanes.ahead > 0 THEN
     SELECT array_agg(ranked.id) FILTER (WHERE ranked.place <= claim_lanes.free OR ranked.delivery = 'at_least_once'),
@@ -58,7 +64,7 @@ BEGIN
           FROM unnest(lanes) AS lane(schedule_id)
          CROSS JOIN LATERAL (
            SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
-            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
+            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap = 'skip' AND w.due_at <= now()
               AND w.queue = ANY(claim_lanes.queues) AND w.handler = ANY(claim_lanes.handlers) AND (w.expire_at IS NULL OR w.expire_at > now())
               AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
             ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
@@ -83,7 +89,7 @@ BEGIN
 
   skipped := ARRAY(
     SELECT w.id FROM unnest(lanes) AS lane(schedule_id) JOIN pgcron.run w ON w.schedule_id = lane.schedule_id
-     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap = 'skip' AND w.due_at <= now() AND w.overlap_slot IS NULL
        AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
      ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN
@@ -95,4 +101,4 @@ BEGIN
       FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id) UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)) told(verdict, id);
 END $$;
 COMMENT ON FUNCTION pgcron.claim_lanes(uuid, text[], smallint[], text[], int, int, int) IS
-  'Decides due runs of schedules with overlap skip: claims up to free + ahead of them (ahead: none that may start only once), skips what finds its lane held.';
+  'Decides due runs of schedules with an overlap policy: claims up to free + ahead of them (ahead: none that may start only once), skips what finds its lane held.';

@@ -6,12 +6,12 @@
 -- Of each at most so many as there seems to be room for. STABLE: it sees what the statement sees that calls it.
 CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
                                      labels text[], placed_queues text[])
-RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, delivery text, schedule_id bigint, overlap_slot smallint, weight int)
+RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, delivery text, schedule_id bigint, overlap_slot smallint, weight int, overlap text)
 LANGUAGE sql STABLE ROWS 100 AS $$
   SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
   CROSS JOIN LATERAL (
     -- The first thousand of a lane and no more, whoever offers their handlers.
-    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, coalesce(h.weight, 1) FROM (
+    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, coalesce(h.weight, 1), h.overlap FROM (
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
          AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
@@ -20,24 +20,24 @@ LANGUAGE sql STABLE ROWS 100 AS $$
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
-    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot, 1 FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot, 1, r.overlap FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1 FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1, r.overlap FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1 FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1, r.overlap FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w
   UNION ALL
   SELECT w.* FROM unnest(placed_queues) asked(queue) CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
   CROSS JOIN LATERAL (
-    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1 FROM (
+    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap FROM (
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = asked.queue AND r.requires = place.requires
          AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
@@ -133,7 +133,7 @@ BEGIN
 END $$;
 
 -- ready -> running
--- ready -> skipped
+-- ready -> skipped, superseded
 -- One round. As in claim_lanes each statement in here sees a snapshot of its own, and what is known of a limit is read after its lock was
 -- had: so no two nodes take the same slot, and a unique index stands under it. Nothing waits for anybody.
 --   1. The limited queues among those asked, as far as their advisory lock can be had, and how many of their runs execute.
@@ -145,7 +145,7 @@ END $$;
 --      `aged` takes what is due longest, whatever its priority and lane. For a run heavier than what is free the node may begin to keep slots free:
 --      see choose_awaited. Then no other run is looked at, told as `await` with the weight; or it is claimed, or somebody else's.
 --   5. The claim. A row that somebody has locked is left to them.
---   6. What else is due of a schedule whose run is not over is skipped.
+--   6. What else is due of a schedule whose run is not over is skipped, or what its policy says.
 --   7. Where there was room for more, lanes with a handler at their head that nobody offers are parked; told as one `parked`, the count in `due`.
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
 RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
@@ -176,6 +176,9 @@ DECLARE
   keeps_for bigint;
   kept record;
   open_queues text[] := claim_limited.queues;
+  others bigint[];
+  superseded bigint[];
+  overlap_slots smallint[];
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
   SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
@@ -243,14 +246,26 @@ BEGIN
     SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
 
+  IF schedules <> '{}' THEN      -- those among them with another policy than skip, see 0001_22_overlap
+    others := ARRAY(SELECT s.id FROM unnest(schedules) s(id) WHERE EXISTS (
+      SELECT FROM pgcron.run o WHERE o.schedule_id = s.id AND o.state = 'ready' AND o.overlap <> 'skip' AND o.due_at <= now()));
+    IF others <> '{}' THEN
+      superseded := ARRAY(SELECT pgcron.replace_older(others, claim_limited.handlers));
+      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s LOOP
+        queue := NULL; lane := NULL; due := NULL;
+        RETURN NEXT;
+      END LOOP;
+    END IF;
+  END IF;
   granted_at := clock_timestamp();
   IF room > 0 THEN
     SELECT array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
            array_agg(picked.slot) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
+           array_agg(picked.own_slot) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
            array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND picked.position > claim_limited.free AND picked.position <= room
                                         AND (picked.delivery <> 'at_least_once' OR picked.weight > 1)),
            array_agg(picked.id) FILTER (WHERE picked.is_too_heavy)
-      INTO chosen, slots, left_waiting, too_heavy FROM (
+      INTO chosen, slots, overlap_slots, left_waiting, too_heavy FROM (
       WITH held AS MATERIALIZED (
         SELECT l.lane, l.slots, h.runs, quota.starts AS quota, CASE WHEN h.runs > 0 THEN
                  ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
@@ -262,20 +277,26 @@ BEGIN
           FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room, labels, placed_queues) d
           LEFT JOIN held l ON l.lane = d.lane
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
-           AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR
+           AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR d.overlap <> 'skip' OR
                 (SELECT o.id FROM pgcron.run o WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL LIMIT 1) IS NULL)))
            AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation AND n.state = 'alive' AND n.lease_until > now())
            AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)),
       single AS (
-        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id ORDER BY h.overlap_slot NULLS LAST, h.level, h.due_at, h.id) AS of_schedule FROM head h),
+        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id, h.overlap_slot IS NULL ORDER BY h.level, h.due_at, h.id) AS of_schedule FROM head h),
+      kind AS MATERIALIZED (
+        SELECT k.schedule_id, k.overlap, o.open FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h WHERE h.overlap <> 'skip') k
+         CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, room) o),
       laned AS (
-        SELECT s.*, row_number() OVER (PARTITION BY s.lane, CASE WHEN s.lane IS NULL THEN s.queue END, s.is_too_heavy ORDER BY s.level, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
+        SELECT s.*, CASE WHEN s.schedule_id IS NOT NULL THEN coalesce(s.overlap_slot, CASE s.overlap WHEN 'skip' THEN 1 ELSE kind.open[s.of_schedule] END) END::smallint AS own_slot,
+               row_number() OVER (PARTITION BY s.lane, CASE WHEN s.lane IS NULL THEN s.queue END, s.is_too_heavy ORDER BY s.level, s.due_at, s.id) AS place
+          FROM single s LEFT JOIN kind ON kind.schedule_id = s.schedule_id AND kind.overlap = s.overlap
+         WHERE s.schedule_id IS NULL OR s.overlap_slot IS NOT NULL OR CASE s.overlap WHEN 'skip' THEN s.of_schedule = 1 ELSE kind.open[s.of_schedule] IS NOT NULL END),
       fair AS (
         SELECT l.*, CASE WHEN claim_limited.aged THEN 0 ELSE coalesce(l.runs, 0) + l.place END AS turn FROM laned l
          WHERE l.lane IS NULL OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
       queued AS (
         SELECT f.*, row_number() OVER (PARTITION BY f.queue, f.is_too_heavy ORDER BY f.level, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
-      SELECT q.id, q.delivery, q.weight, q.is_too_heavy, sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS position,
+      SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot, sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS position,
              CASE WHEN q.lane IS NOT NULL THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int AS slot
         FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
        WHERE most.queue IS NULL OR q.of_queue <= most.runs
@@ -283,8 +304,8 @@ BEGIN
     RETURN QUERY
       UPDATE pgcron.run r
          SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
-             attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = CASE WHEN r.overlap IS NOT NULL THEN 1 END, lane_slot = given.slot
-        FROM unnest(chosen, slots) given(id, slot)
+             attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = given.own_slot, lane_slot = given.slot
+        FROM unnest(chosen, slots, overlap_slots) given(id, slot, own_slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
           WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.due_at <= now()
@@ -308,15 +329,19 @@ BEGIN
   IF schedules <> '{}' THEN
     skipped := ARRAY(
       SELECT w.id FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run w ON w.schedule_id = one.schedule_id
-       WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+       WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap = 'skip' AND w.due_at <= now() AND w.overlap_slot IS NULL
          AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
        ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
     IF skipped <> '{}' THEN
       PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
     END IF;
     RETURN QUERY
-      SELECT 'skip', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int FROM unnest(skipped) s(id);
+      SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
+             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int
+        FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
+              UNION ALL SELECT 'supersede', s.id FROM unnest(superseded) s(id)
+              UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
+              UNION ALL SELECT 'mine', r.id FROM pgcron.run r WHERE r.id = ANY(chosen) AND r.owner = claim_limited.incarnation AND r.schedule_id = ANY(others)) told(verdict, id);
   END IF;
   RETURN QUERY
     SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,

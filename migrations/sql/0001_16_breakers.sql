@@ -84,7 +84,7 @@ BEGIN
 END $$;
 
 -- ready -> running
--- ready -> skipped
+-- ready -> skipped, superseded
 -- One probe of one breaker whose time is over, by a node that offers one of its handlers and has a free slot for it. The breaker's row
 -- decides: it is locked, and names the claim. Nothing in here waits: what somebody else has locked is left to them. A run that has a
 -- lane, required labels, an overlap policy or a limited queue is claimed by the functions that decide those.

@@ -27,7 +27,7 @@ _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, overlap, "
     "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
     "retry, delivery, lane, requires, give_up_after, silence_timeout, weight, managed_by, "
-    "source"
+    "source, max_running, max_queued, queue_drops"
 )
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups"

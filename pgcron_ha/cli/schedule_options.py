@@ -28,7 +28,7 @@ _OPTIONS = (
     click.option("--queue", help="Which nodes may take its runs."),
     click.option("--priority", type=int, help="0 is first, 9 last."),
     click.option("--enabled/--paused", "enabled", default=None, help="Whether it fires."),
-    click.option("--overlap", metavar="POLICY", help="skip or allow."),
+    click.option("--overlap", metavar="POLICY", help="skip, allow, queue, replace or terminate."),
     click.option("--catchup", metavar="POLICY", help="latest, latest N, all or none."),
     click.option("--catchup-window", metavar="DURATION", help="How old a late fire may be."),
     click.option("--start-deadline", metavar="DURATION", help="Expire what has not begun then."),
@@ -44,6 +44,9 @@ _OPTIONS = (
     arguments.requires_option(),
     click.option("--weight", type=int, help="So many slots of its node a run takes."),
     click.option("--managed-by", metavar="DOOR", help="Whose it is: cli, code, file, sql or ui."),
+    click.option("--max-running", type=int, help="So many runs at once; 0: as if unsaid."),
+    click.option("--max-queued", type=int, help="So many may wait (overlap queue)."),
+    click.option("--queue-drops", metavar="WHICH", help="A full queue drops its newest or oldest."),
 )
 
 

@@ -25,6 +25,7 @@ from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versi
 from pgcron_ha.cli.schedule_why import why_command
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
+from pgcron_ha.client.overlap import check_run_overlap
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db import doors, overview
@@ -227,15 +228,19 @@ def delete_command(name: str, as_json: bool) -> None:
 @schedules_group.command("run-now")
 @click.argument("name")
 @arguments.args_option("Other arguments than the schedule's.")
+@click.option("--overlap", metavar="POLICY", help="Another overlap policy, for this run alone.")
 @json_option
-def run_now_command(name: str, args: str | None, as_json: bool) -> None:
+def run_now_command(name: str, args: str | None, overlap: str | None, as_json: bool) -> None:
     """Run a schedule once, beside its fires.
 
-    Its overlap policy holds. Prints the run's id.
+    Its overlap policy holds, if no other is given. Prints the run's id.
     """
+    check_run_overlap(overlap)
     given = None if args is None else checks.args_text(args)
     run_id = on_database(
-        lambda s: doors.run_now(s.connection, name, given, actor=s.actor, schema=s.schema)
+        lambda s: doors.run_now(
+            s.connection, name, given, actor=s.actor, overlap=overlap, schema=s.schema
+        )
     )
     print_run_id(run_id, as_json)
 

@@ -122,12 +122,12 @@ def weight(value: object) -> int | None:
     """1 to 1000 slots of a node; None means 1."""
     if value is None:
         return None
-    return _whole_number("weight", value, 1, MOST_WEIGHT, "A run takes 1 to 1000 slots of a node.")
+    return whole_number("weight", value, 1, MOST_WEIGHT, "A run takes 1 to 1000 slots of a node.")
 
 
 def priority(value: object) -> int:
     """0 (first) to 9 (last)."""
-    return _whole_number(
+    return whole_number(
         "priority", value, 0, 9, "A priority is a number from 0 (first) to 9 (last)."
     )
 
@@ -136,7 +136,7 @@ def max_attempts(value: object, delivery_name: str | None = None) -> int | None:
     """1 to 100; None means 5, or 1 with ``at_most_once``, where nothing else is possible."""
     if value is None:
         return None
-    count = _whole_number("max_attempts", value, 1, MOST_ATTEMPTS, "A run is tried 1 to 100 times.")
+    count = whole_number("max_attempts", value, 1, MOST_ATTEMPTS, "A run is tried 1 to 100 times.")
     if delivery_name == "at_most_once" and count != 1:
         raise InvalidInput(
             f"max_attempts {count} with at_most_once",
@@ -225,7 +225,8 @@ def text(what: str, value: object, most: int) -> str:
     return value
 
 
-def _whole_number(what: str, value: object, least: int, most: int, rule: str) -> int:
+def whole_number(what: str, value: object, least: int, most: int, rule: str) -> int:
+    """A number within bounds; `rule` is the sentence that says them."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidInput(
             f"{what} {value!s:.100} is out of range", rule, "Leave it out for the default."

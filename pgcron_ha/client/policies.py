@@ -36,3 +36,6 @@ class Policies(TypedDict, total=False):
     give_up_after: timedelta | float | str | None
     silence_timeout: timedelta | float | str | None
     weight: int | None
+    max_running: int | None
+    max_queued: int | None
+    queue_drops: str | None

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, cast
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.overlap import check_overlap
 from pgcron_ha.client.requirements import requirement_words
 from pgcron_ha.client.retry_policy import retry_text
 from pgcron_ha.db import doors
@@ -18,7 +19,6 @@ from pgcron_ha.model.plan import CatchUp
 from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
 
-OVERLAPS: Final = ("skip", "allow")
 DOORS: Final = ("cli", "code", "file", "sql", "ui")
 
 
@@ -52,11 +52,17 @@ class CodeSchedule:
     give_up_after: timedelta | None = None
     silence_timeout: timedelta | None = None
     weight: int = 1
+    max_running: int | None = None
+    max_queued: int | None = None
+    queue_drops: str | None = None
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""
         policies = {field.name: getattr(self, field.name) for field in fields(self)}
         policies["lane"] = self.lane or ""  # the code decides that there is none, too
+        policies["max_running"] = self.max_running or 0
+        policies["max_queued"] = self.max_queued or 0
+        policies["queue_drops"] = self.queue_drops or ""
         return await doors.put_schedule(
             connection, **policies, managed_by="code", actor=actor, door="code", schema=schema
         )
@@ -71,7 +77,7 @@ def define_schedule(
     """
     known = [field.name for field in fields(CodeSchedule)[3:]]
     _check_names(policies, known)
-    checked = check_schedule(name, spec, handler, policies)
+    checked = check_schedule(name, spec, handler, {"overlap": "skip", **policies})
     given: dict[str, Any] = {key: value for key, value in checked.items() if value is not None}
     return CodeSchedule(name=name, spec=spec, handler=handler, **given)
 
@@ -123,10 +129,9 @@ def _check_choices(policies: SchedulePolicies) -> None:
         checks.queue_name(policies["queue"])
     if policies.get("priority") is not None:
         checks.priority(policies["priority"])
-    if policies.get("overlap") is not None:
-        checks.choice("overlap policy", policies["overlap"], OVERLAPS)
     if policies.get("catchup") is not None:
         policies["catchup"] = CatchUp.parse(str(policies["catchup"])).text
+    check_overlap(policies)
     if policies.get("delivery") is not None:
         checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
     if policies.get("managed_by") is not None:

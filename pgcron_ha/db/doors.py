@@ -169,10 +169,15 @@ async def run_now(
     args: str | None = None,
     *,
     actor: str | None = None,
+    overlap: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
-    """The id of a run beside the schedule's fires; `args` None means the schedule's. NotFound."""
-    found: int = await _value(connection, schema, "run_now", name=name, args=args, actor=actor)
+    """The id of a run beside the schedule's fires; `args` None means the schedule's, and so does
+    `overlap`. NotFound, InvalidInput.
+    """
+    found: int = await _value(
+        connection, schema, "run_now", name=name, args=args, actor=actor, overlap=overlap
+    )
     return found
 
 

@@ -32,3 +32,6 @@ class SchedulePolicies(TypedDict, total=False):
     managed_by: str | None
     give_up_after: timedelta | None
     silence_timeout: timedelta | None
+    max_running: int | None
+    max_queued: int | None
+    queue_drops: str | None

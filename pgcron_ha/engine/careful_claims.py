@@ -7,6 +7,7 @@ held from then on, here or elsewhere.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -27,13 +28,17 @@ _LOOK_WIDER: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What one round came to: `claimed` rows, how many runs were `skipped`, and whether some run
-    that may start only once waits for a free slot.
+    """What one round came to: `claimed` rows, how many runs were `skipped`, `superseded`, or `held`
+    until their schedule has a slot for them, whether some run that may start only once waits for a
+    free slot, and which of the claimed runs may keep others waiting.
     """
 
     claimed: list[Row]
     skipped: int
+    superseded: int
+    held: int
     waits_for_slot: bool
+    keep_waiting: list[int]
 
 
 class CarefulClaims:
@@ -84,8 +89,12 @@ class CarefulClaims:
             **self._paths.all(first),
         )
         claimed = [row for row in verdicts if row["verdict"] == "claim"]
-        skipped = sum(1 for row in verdicts if row["verdict"] == "skip")
+        counts = Counter(row["verdict"] for row in verdicts)
+        decided = counts["skip"] + counts["supersede"] + counts["hold"]
         # Lanes that somebody else decides, or that can't be claimed here, may stand in front.
-        is_short = len(claimed) < max(1, free + ahead) and not skipped
+        is_short = len(claimed) < max(1, free + ahead) and not decided
         self._look = min(LANE_BATCH, look * _LOOK_WIDER) if is_short else 0
-        return Decided(claimed, skipped, len(verdicts) > len(claimed) + skipped)
+        mine = [row["id"] for row in verdicts if row["verdict"] == "mine"]
+        return Decided(
+            claimed, counts["skip"], counts["supersede"], counts["hold"], counts["wait"] > 0, mine
+        )

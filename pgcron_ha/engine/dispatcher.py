@@ -17,6 +17,7 @@ from pgcron_ha.engine.claim_paths import AGEING_EVERY, ClaimPaths
 from pgcron_ha.engine.heads import Heads
 from pgcron_ha.engine.intake import Intake
 from pgcron_ha.engine.limited_claims import LimitedClaims
+from pgcron_ha.engine.overlap_waits import OverlapWaits
 from pgcron_ha.engine.pace import Pace
 from pgcron_ha.engine.probes import Probes
 from pgcron_ha.engine.runner import Ended, Runner
@@ -98,6 +99,7 @@ class Dispatcher(Service):
         self._intake = Intake(link, session, runner, self._pace, weights or {})
         self._careful = CarefulClaims(link, session, handlers, self._paths)
         self._limited = LimitedClaims(link, session, handlers, queues, poll_interval)
+        self._waits = OverlapWaits(link, poll_interval)
         self._careful_turns = 0
         self._waits_for_slot = False
         self._heads = Heads(link, queues)
@@ -133,8 +135,9 @@ class Dispatcher(Service):
     def settled(self) -> None:
         """The database knows of ends: a retry may be due soon, and a slot may have become free."""
         self._limited.settled(self._runner.holds)
+        has_let_go = self._waits.settled(self._runner.holds)
         is_due = self._heads.due_at <= monotonic() and self._has_room()
-        if self._may_have_retries or is_due or self._limited_are_due():
+        if self._may_have_retries or is_due or has_let_go or self._limited_are_due():
             self._may_have_retries = False
             self.wake()
 
@@ -190,12 +193,14 @@ class Dispatcher(Service):
             # When only the poll interval is over, one look is enough, and usually finds nothing.
             if not is_woken and self._heads.due_at > monotonic():
                 await self._heads.look()
+                await self._let_waiting_go()
                 if self._limited_are_due() and await self._claim_limited():
                     return 0
                 if self._heads.due_at > monotonic():
                     return self._until_due()
         elif monotonic() - self._heads.looked_at > _CAREFUL_SECONDS and not self._heads.need_care():
             await self._heads.look()
+        await self._let_waiting_go()
         if self._heads.limited_wait and self._limited.has_turn():
             await self._claim_limited()
         if self._heads.need_care():
@@ -293,13 +298,21 @@ class Dispatcher(Service):
         until = min(self._idle_interval, self._heads.due_at - monotonic())
         if self._heads.limited_wait:
             until = min(until, self._limited.look_at - monotonic())
+        if self._heads.overlap_waits:
+            until = min(until, self._waits.look_at - monotonic())
         return max(_SHORTEST_SLEEP, until)
 
     def _limited_are_due(self) -> bool:
         return self._heads.limited_wait and self._limited.is_due()
 
+    async def _let_waiting_go(self) -> None:
+        """Runs that waited for a slot of their schedule which is free now stand at the head."""
+        if self._waits.are_due(self._heads.overlap_waits) and await self._waits.let_go():
+            self._limited.wake()
+            await self._heads.look()
+
     async def _claim_limited(self) -> int:
-        """How many runs with limits were claimed or skipped."""
+        """How many runs with limits were claimed, or put where they don't stand in front."""
         awaited = self._awaited()
         room = min(self._unused() if awaited else self._wanted(), CLAIM_BATCH)
         free = min(self._unused(), room)
@@ -307,12 +320,14 @@ class Dispatcher(Service):
         found = await self._settle(self._limited.claim(free, room - free))
         COUNTERS.claimed(len(found.claimed), room, self._answered_after)
         COUNTERS.occurrences["skipped"] += found.skipped
+        COUNTERS.occurrences["superseded"] += found.superseded
+        self._waits.expect(found.keep_waiting)
         if found.parked:
             emit(RunsParked(found.parked))
         await self._intake.take(found.claimed, incarnation, may_be_heavy=True)
         if free and not found.claimed:
             await self._limited.park()
-        return len(found.claimed) + found.skipped + found.parked
+        return len(found.claimed) + found.skipped + found.superseded + found.held + found.parked
 
     async def _claim_with_care(self) -> float | None:
         """Gives runs that need care their turn; returns how long to wait when they wait for room.
@@ -334,7 +349,7 @@ class Dispatcher(Service):
         return 0 if self._wanted() > 0 else self.interval
 
     async def _decide_with_care(self) -> int:
-        """How many runs were claimed or skipped."""
+        """How many runs were claimed, or are no more in the way."""
         self._decided_at = monotonic()
         is_aged = self._careful.is_turn_of_the_oldest()
         oldest = await self._heads.due_paths_by_age() if is_aged else []
@@ -351,9 +366,11 @@ class Dispatcher(Service):
         decided = await self._settle(self._careful.decide_lanes(free, ahead, oldest))
         COUNTERS.claimed(len(decided.claimed), free + ahead, self._answered_after)
         COUNTERS.occurrences["skipped"] += decided.skipped
+        COUNTERS.occurrences["superseded"] += decided.superseded
+        self._waits.expect(decided.keep_waiting)
         self._waits_for_slot = decided.waits_for_slot
         await self._intake.take(decided.claimed, incarnation)
-        return claimed + len(decided.claimed) + decided.skipped
+        return claimed + len(decided.claimed) + decided.skipped + decided.superseded + decided.held
 
     async def _settle(self, claiming: Awaitable[_Answer]) -> _Answer:
         """The answer to a claim; meanwhile it counts as unsettled."""

@@ -27,6 +27,8 @@ class Heads:
         self.plain_due_at = self.lane_due_at = self.once_due_at = _NEVER
         self.limited_wait = False
         """Whether runs wait that have a key, or a limited queue whose next run is due."""
+        self.overlap_waits = False
+        """Whether runs wait for a slot of their schedule."""
 
     @property
     def due_at(self) -> float:
@@ -42,6 +44,7 @@ class Heads:
         found = await self._link.rows("next_due", queues=self._queues)
         heads = [row for row in found if not row["is_limited"]]
         self.limited_wait = any(row["is_limited"] and row["is_due"] is not False for row in found)
+        self.overlap_waits = any(row["queue"] is None for row in found)
         now = self.looked_at = monotonic()
         careful = [row for row in heads if row["is_careful"]]
         self.plain_due_at = _soonest([row for row in heads if not row["is_careful"]], now)

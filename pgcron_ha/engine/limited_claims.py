@@ -8,6 +8,7 @@ claimed for free slots.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -34,13 +35,17 @@ _NEVER: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """What one round came to: `claimed` rows, and how many runs were `skipped`, or `parked` since
-    nobody offers their handler.
+    """What one round came to: `claimed` rows, how many runs were `skipped`, `superseded`, `held`
+    until their schedule has a slot, or `parked` since nobody offers their handler; and which of the
+    claimed runs may keep others waiting.
     """
 
     claimed: list[Row]
     skipped: int
+    superseded: int
+    held: int
     parked: int
+    keep_waiting: list[int]
 
 
 class LimitedClaims:
@@ -112,17 +117,18 @@ class LimitedClaims:
             aged=self._rounds % AGEING_EVERY == 0,
         )
         claimed = [row for row in verdicts if row["verdict"] == "claim"]
-        skipped = sum(1 for row in verdicts if row["verdict"] == "skip")
+        counts = Counter(row["verdict"] for row in verdicts)
         parked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "parked")
         self.awaits = max(
             (row["weight"] for row in verdicts if row["verdict"] == "await"), default=0
         )
         self._mine.update(row["id"] for row in claimed)
-        self.waits_for_slot = any(row["verdict"] == "wait" for row in verdicts)
+        self.waits_for_slot = counts["wait"] > 0
         self._yields = 0 < free + ahead <= len(claimed)
         self._lap_found |= bool(claimed)
         self._plan(verdicts, is_full=self._yields)
-        return Limited(claimed, skipped, parked)
+        mine = [row["id"] for row in verdicts if row["verdict"] == "mine"]
+        return Limited(claimed, counts["skip"], counts["supersede"], counts["hold"], parked, mine)
 
     async def park(self) -> None:
         """Puts aside runs that require labels and that no living node may take."""

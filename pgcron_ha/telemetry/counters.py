@@ -120,7 +120,7 @@ class Counters:
         """By (queue,): from the fire time to the first attempt's start, by this host's clock."""
         self.queue_waits: Series[Histogram] = Series(Histogram)
         """By (queue,): from when a run is due to its claim, by this host's clock."""
-        self.occurrences = Counter(run=0, skipped=0, expired=0, missed=0)
+        self.occurrences = Counter(run=0, skipped=0, superseded=0, expired=0, missed=0)
         """Fires by what was decided here."""
         self.renewals = Counter(ok=0, refused=0, failed=0)
         self.fenced = Counter(complete=0, renew=0)

@@ -18,7 +18,7 @@ def run_word(run: dict[str, Any], now: datetime) -> str:
     state: str = run["state"]
     if state != "ready":
         return state
-    if run["hold"]:
+    if run["hold"] not in (None, "overlap"):
         return "parked"
     if run["attempt"]:
         return "snoozed" if run.get("is_snoozed") else "retrying"
@@ -114,7 +114,8 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
     if waits.get("too_heavy"):
         return f"{too_heavy(run, waits['too_heavy'])} for queue {run['queue']} has so many"
     if waits.get("slot_holder"):
-        return f"run {waits['slot_holder']} of the same schedule is not over (overlap: skip)"
+        policy = f"(overlap: {run['overlap']})"
+        return f"run {waits['slot_holder']} of the same schedule is not over {policy}"
     if word == "blocked":
         return "what it depends on is not over"
     return _limit(run, waits, now) or "it waits for a free slot"

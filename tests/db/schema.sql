@@ -151,6 +151,18 @@ CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
   SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
     'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
 
+CREATE FUNCTION pgcron.refuse_overlap(overlap text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT pgcron.refuse('PC001', format('overlap policy %L is not known', left(overlap, 100)),
+    'The policies are skip (do not start while the last run is not over), allow, queue (wait for it), replace (stop it, then start) and terminate (as replace, by force).', 'Leave it out for skip.') $$;
+
+CREATE FUNCTION pgcron.refuse_replacing(overlap text, max_running integer) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT pgcron.refuse('PC001', format('overlap %s with max_running %s', overlap, max_running), 'A run that takes the place of the last one runs alone.',
+    'Leave max_running out (0 takes it back), or use overlap ''queue''.') $$;
+
 CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
     LANGUAGE sql
     AS $$
@@ -280,6 +292,9 @@ CREATE TABLE pgcron.schedule (
     paused_note text,
     paused_by text,
     overlap text DEFAULT 'skip'::text NOT NULL,
+    max_running integer,
+    max_queued integer,
+    queue_drops text,
     catchup text DEFAULT 'latest'::text NOT NULL,
     catchup_window interval DEFAULT '01:00:00'::interval NOT NULL,
     start_deadline interval,
@@ -302,6 +317,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_catchup_policy_is_known CHECK (((catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L is not known'::text, "left"(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.'::text, 'Leave it out for latest.'::text))),
     CONSTRAINT a_catchup_window_is_positive CHECK (((catchup_window > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is not positive'::text, catchup_window), 'It says how old a missed fire may be to be run late.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
     CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
+    CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (((queue_drops IS NULL) OR (queue_drops = ANY (ARRAY['newest'::text, 'oldest'::text])) OR pgcron.refuse('PC001'::text, format('queue_drops %L is not known'::text, "left"(queue_drops, 100)), 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text))),
     CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
     CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
     CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
@@ -321,12 +337,20 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
     CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
     CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, catchup_window), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
-    CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text])) OR pgcron.refuse('PC001'::text, format('overlap policy %L is not known'::text, "left"(overlap, 100)), 'This version knows skip (do not start while the last run is not over) and allow.'::text, 'Leave it out for skip.'::text))),
+    CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'queue'::text, 'replace'::text, 'terminate'::text])) OR pgcron.refuse_overlap(overlap))),
+    CONSTRAINT at_most_1_to_1000_wait CHECK (((max_queued IS NULL) OR ((max_queued >= 1) AND (max_queued <= 1000)) OR pgcron.refuse('PC001'::text, format('max_queued %s is out of range'::text, max_queued), 'So many runs may wait with overlap queue: 1 to 1000.'::text, 'Leave it out for 1000.'::text))),
     CONSTRAINT at_most_once_means_one_attempt CHECK (((delivery <> 'at_most_once'::text) OR (COALESCE(max_attempts, 1) = 1) OR pgcron.refuse('PC001'::text, format('max_attempts %s with at_most_once'::text, max_attempts), 'A run that may be executed at most once can''t be tried again.'::text, 'Leave max_attempts out, or use at_least_once.'::text))),
+    CONSTRAINT at_once_run_1_to_1000 CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 1000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'So many runs of a schedule may execute at once: 1 to 1000.'::text, 'Leave it out for 1 (for no limit with overlap allow).'::text))),
+    CONSTRAINT only_a_queue_has_a_length CHECK (((overlap = 'queue'::text) OR (num_nonnulls(max_queued, queue_drops) = 0) OR pgcron.refuse('PC001'::text, format('%s with overlap %L'::text,
+CASE
+    WHEN (max_queued IS NULL) THEN 'queue_drops'::text
+    ELSE 'max_queued'::text
+END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.'::text))),
     CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (((delivery <> 'transactional'::text) OR (handler ~ '^(py|sql):'::text) OR pgcron.refuse('PC001'::text, format('delivery transactional with handler %L'::text, "left"(handler, 200)), 'Only py: and sql: handlers can have their effects in the transaction that completes the run.'::text, 'Use at_least_once, and give the idempotency key to whoever must not do it twice.'::text))),
     CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
     CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text))),
-    CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = 'allow'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would be skipped.'::text, 'Use overlap ''allow'' (and a lane, if they must run one after the other), or catch-up ''latest''.'::text)))
+    CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
+    CONSTRAINT what_replaces_runs_alone CHECK (((overlap <> ALL (ARRAY['replace'::text, 'terminate'::text])) OR (COALESCE(max_running, 1) = 1) OR pgcron.refuse_replacing(overlap, max_running)))
 )
 WITH (fillfactor='90');
 
@@ -432,7 +456,7 @@ WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
 
-COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker).';
+COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker). overlap: as many runs of its schedule execute as may.';
 
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 
@@ -570,25 +594,31 @@ CREATE FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities s
 #variable_conflict use_column
 DECLARE
   lanes bigint[];
+  has_others boolean;
   chosen bigint[];
   left_waiting bigint[];
   skipped bigint[];
 BEGIN
   PERFORM pgcron.require_read_committed('lanes');
-  lanes := ARRAY(
-    WITH due AS MATERIALIZED (
-      SELECT DISTINCT heads.schedule_id FROM (
-        SELECT head.schedule_id FROM (
+  WITH due AS MATERIALIZED (
+    SELECT heads.schedule_id, bool_or(heads.overlap <> 'skip') AS is_other FROM (
+        SELECT head.schedule_id, head.overlap FROM (
           SELECT asked.queue, asked.priority FROM unnest(claim_lanes.queues, claim_lanes.priorities) WITH ORDINALITY AS asked(queue, priority, position)
           ORDER BY EXISTS (SELECT FROM pgcron.queue q WHERE q.name = asked.queue AND NOT q.is_plain), asked.position) path
         CROSS JOIN LATERAL (
-          SELECT c.schedule_id FROM pgcron.run c
+          SELECT c.schedule_id, c.overlap FROM pgcron.run c
           WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL AND c.queue = path.queue AND c.priority = path.priority
             AND c.due_at <= now() AND c.handler = ANY(claim_lanes.handlers)
           ORDER BY c.due_at, c.id LIMIT claim_lanes.look) head
-        LIMIT claim_lanes.look) heads)
-    SELECT due.schedule_id FROM due WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id)));
-  IF lanes = '{}' THEN RETURN; END IF;
+        LIMIT claim_lanes.look) heads
+     GROUP BY heads.schedule_id)
+  SELECT array_agg(due.schedule_id), bool_or(due.is_other) INTO lanes, has_others
+    FROM due WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(due.schedule_id));
+  IF lanes IS NULL THEN RETURN; END IF;
+  IF has_others THEN
+    RETURN QUERY SELECT * FROM pgcron.decide_lanes(claim_lanes.incarnation, claim_lanes.queues, claim_lanes.priorities, claim_lanes.handlers, claim_lanes.free, claim_lanes.ahead, lanes);
+    RETURN;
+  END IF;
 
   IF claim_lanes.free + claim_lanes.ahead > 0 THEN
     SELECT array_agg(ranked.id) FILTER (WHERE ranked.place <= claim_lanes.free OR ranked.delivery = 'at_least_once'),
@@ -598,7 +628,7 @@ BEGIN
           FROM unnest(lanes) AS lane(schedule_id)
          CROSS JOIN LATERAL (
            SELECT w.id, w.overlap_slot, w.priority, w.due_at, w.delivery FROM pgcron.run w
-            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
+            WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap = 'skip' AND w.due_at <= now()
               AND w.queue = ANY(claim_lanes.queues) AND w.handler = ANY(claim_lanes.handlers) AND (w.expire_at IS NULL OR w.expire_at > now())
               AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
             ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
@@ -623,7 +653,7 @@ BEGIN
 
   skipped := ARRAY(
     SELECT w.id FROM unnest(lanes) AS lane(schedule_id) JOIN pgcron.run w ON w.schedule_id = lane.schedule_id
-     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+     WHERE w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap = 'skip' AND w.due_at <= now() AND w.overlap_slot IS NULL
        AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
      ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
   IF skipped <> '{}' THEN
@@ -635,7 +665,7 @@ BEGIN
       FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id) UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)) told(verdict, id);
 END $$;
 
-COMMENT ON FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, look integer) IS 'Decides due runs of schedules with overlap skip: claims up to free + ahead of them (ahead: none that may start only once), skips what finds its lane held.';
+COMMENT ON FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, look integer) IS 'Decides due runs of schedules with an overlap policy: claims up to free + ahead of them (ahead: none that may start only once), skips what finds its lane held.';
 
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer, aged boolean DEFAULT false) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, lane text, weight integer)
     LANGUAGE plpgsql ROWS 100
@@ -665,6 +695,9 @@ DECLARE
   keeps_for bigint;
   kept record;
   open_queues text[] := claim_limited.queues;
+  others bigint[];
+  superseded bigint[];
+  overlap_slots smallint[];
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
   SELECT n.awaits INTO keeps_for FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation;
@@ -732,14 +765,26 @@ BEGIN
     SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
 
+  IF schedules <> '{}' THEN      -- those among them with another policy than skip, see 0001_22_overlap
+    others := ARRAY(SELECT s.id FROM unnest(schedules) s(id) WHERE EXISTS (
+      SELECT FROM pgcron.run o WHERE o.schedule_id = s.id AND o.state = 'ready' AND o.overlap <> 'skip' AND o.due_at <= now()));
+    IF others <> '{}' THEN
+      superseded := ARRAY(SELECT pgcron.replace_older(others, claim_limited.handlers));
+      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s LOOP
+        queue := NULL; lane := NULL; due := NULL;
+        RETURN NEXT;
+      END LOOP;
+    END IF;
+  END IF;
   granted_at := clock_timestamp();
   IF room > 0 THEN
     SELECT array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
            array_agg(picked.slot) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
+           array_agg(picked.own_slot) FILTER (WHERE NOT picked.is_too_heavy AND (picked.position <= claim_limited.free OR (picked.delivery = 'at_least_once' AND picked.weight = 1 AND picked.position <= room))),
            array_agg(picked.id) FILTER (WHERE NOT picked.is_too_heavy AND picked.position > claim_limited.free AND picked.position <= room
                                         AND (picked.delivery <> 'at_least_once' OR picked.weight > 1)),
            array_agg(picked.id) FILTER (WHERE picked.is_too_heavy)
-      INTO chosen, slots, left_waiting, too_heavy FROM (
+      INTO chosen, slots, overlap_slots, left_waiting, too_heavy FROM (
       WITH held AS MATERIALIZED (
         SELECT l.lane, l.slots, h.runs, quota.starts AS quota, CASE WHEN h.runs > 0 THEN
                  ARRAY(SELECT generate_series(1, h.runs + least(l.slots, room)) EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
@@ -751,20 +796,26 @@ BEGIN
           FROM pgcron.limited_heads(pair_queues, pair_lanes, pair_priorities, pair_rooms, limited, claim_limited.handlers, room, labels, placed_queues) d
           LEFT JOIN held l ON l.lane = d.lane
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
-           AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR
+           AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR d.overlap <> 'skip' OR
                 (SELECT o.id FROM pgcron.run o WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL LIMIT 1) IS NULL)))
            AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation AND n.state = 'alive' AND n.lease_until > now())
            AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)),
       single AS (
-        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id ORDER BY h.overlap_slot NULLS LAST, h.level, h.due_at, h.id) AS of_schedule FROM head h),
+        SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id, h.overlap_slot IS NULL ORDER BY h.level, h.due_at, h.id) AS of_schedule FROM head h),
+      kind AS MATERIALIZED (
+        SELECT k.schedule_id, k.overlap, o.open FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h WHERE h.overlap <> 'skip') k
+         CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, room) o),
       laned AS (
-        SELECT s.*, row_number() OVER (PARTITION BY s.lane, CASE WHEN s.lane IS NULL THEN s.queue END, s.is_too_heavy ORDER BY s.level, s.due_at, s.id) AS place FROM single s WHERE s.schedule_id IS NULL OR s.of_schedule = 1),
+        SELECT s.*, CASE WHEN s.schedule_id IS NOT NULL THEN coalesce(s.overlap_slot, CASE s.overlap WHEN 'skip' THEN 1 ELSE kind.open[s.of_schedule] END) END::smallint AS own_slot,
+               row_number() OVER (PARTITION BY s.lane, CASE WHEN s.lane IS NULL THEN s.queue END, s.is_too_heavy ORDER BY s.level, s.due_at, s.id) AS place
+          FROM single s LEFT JOIN kind ON kind.schedule_id = s.schedule_id AND kind.overlap = s.overlap
+         WHERE s.schedule_id IS NULL OR s.overlap_slot IS NOT NULL OR CASE s.overlap WHEN 'skip' THEN s.of_schedule = 1 ELSE kind.open[s.of_schedule] IS NOT NULL END),
       fair AS (
         SELECT l.*, CASE WHEN claim_limited.aged THEN 0 ELSE coalesce(l.runs, 0) + l.place END AS turn FROM laned l
          WHERE l.lane IS NULL OR l.place <= coalesce(least(l.slots - l.runs, l.quota), 2147483647)),
       queued AS (
         SELECT f.*, row_number() OVER (PARTITION BY f.queue, f.is_too_heavy ORDER BY f.level, f.turn, f.due_at, f.id) AS of_queue FROM fair f)
-      SELECT q.id, q.delivery, q.weight, q.is_too_heavy, sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS position,
+      SELECT q.id, q.delivery, q.weight, q.is_too_heavy, q.own_slot, sum(q.weight) OVER (ORDER BY q.is_too_heavy, q.level, q.turn, q.due_at, q.id) AS position,
              CASE WHEN q.lane IS NOT NULL THEN CASE WHEN q.open IS NULL THEN q.place ELSE q.open[q.place] END END::int AS slot
         FROM queued q LEFT JOIN unnest(limited, rooms) most(queue, runs) ON most.queue = q.queue
        WHERE most.queue IS NULL OR q.of_queue <= most.runs
@@ -772,8 +823,8 @@ BEGIN
     RETURN QUERY
       UPDATE pgcron.run r
          SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
-             attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = CASE WHEN r.overlap IS NOT NULL THEN 1 END, lane_slot = given.slot
-        FROM unnest(chosen, slots) given(id, slot)
+             attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = given.own_slot, lane_slot = given.slot
+        FROM unnest(chosen, slots, overlap_slots) given(id, slot, own_slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
           WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.due_at <= now()
@@ -797,15 +848,19 @@ BEGIN
   IF schedules <> '{}' THEN
     skipped := ARRAY(
       SELECT w.id FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run w ON w.schedule_id = one.schedule_id
-       WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now() AND w.overlap_slot IS NULL
+       WHERE w.state = 'ready' AND w.hold IS NULL AND w.overlap = 'skip' AND w.due_at <= now() AND w.overlap_slot IS NULL
          AND (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = w.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NOT NULL
        ORDER BY w.id LIMIT 1000 FOR UPDATE OF w SKIP LOCKED);
     IF skipped <> '{}' THEN
       PERFORM pgcron.end_waiting_runs(skipped, 'skipped', 'the last run is not over');
     END IF;
     RETURN QUERY
-      SELECT 'skip', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int FROM unnest(skipped) s(id);
+      SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
+             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int
+        FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
+              UNION ALL SELECT 'supersede', s.id FROM unnest(superseded) s(id)
+              UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
+              UNION ALL SELECT 'mine', r.id FROM pgcron.run r WHERE r.id = ANY(chosen) AND r.owner = claim_limited.incarnation AND r.schedule_id = ANY(others)) told(verdict, id);
   END IF;
   RETURN QUERY
     SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
@@ -1065,6 +1120,65 @@ BEGIN
 EXCEPTION WHEN datetime_field_overflow THEN
   RETURN false;
 END $_$;
+
+CREATE FUNCTION pgcron.decide_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, lanes bigint[]) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision)
+    LANGUAGE plpgsql ROWS 100
+    AS $$
+#variable_conflict use_column
+DECLARE
+  settled jsonb;
+  chosen bigint[];
+  slots smallint[];
+  left_waiting bigint[];
+BEGIN
+  settled := (SELECT jsonb_object_agg(s.id, 'supersede') FROM pgcron.replace_older(lanes, decide_lanes.handlers) s(id));
+  settled := coalesce(settled, '{}') || coalesce((SELECT jsonb_object_agg(s.id, s.verdict) FROM pgcron.settle_queues(lanes) s), '{}');
+  IF decide_lanes.free + decide_lanes.ahead > 0 THEN
+    SELECT array_agg(ranked.id) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
+           array_agg(ranked.slot) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
+           array_agg(ranked.id) FILTER (WHERE ranked.position > decide_lanes.free AND ranked.delivery <> 'at_least_once')
+      INTO chosen, slots, left_waiting FROM (
+        WITH head AS MATERIALIZED (
+          SELECT head.* FROM unnest(lanes) AS lane(schedule_id)
+           CROSS JOIN LATERAL (
+             SELECT w.id, w.schedule_id, w.overlap, w.overlap_slot, w.priority, w.due_at, w.delivery,
+                    row_number() OVER (PARTITION BY w.overlap_slot IS NULL ORDER BY w.priority, w.due_at, w.id) AS place FROM pgcron.run w
+              WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
+                AND w.queue = ANY(decide_lanes.queues) AND w.handler = ANY(decide_lanes.handlers) AND (w.expire_at IS NULL OR w.expire_at > now())
+                AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
+              ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1000) head),
+        kind AS MATERIALIZED (
+          SELECT k.schedule_id, k.overlap, o.room, o.open FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h) k
+           CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, decide_lanes.free + decide_lanes.ahead) o)
+        SELECT head.id, head.delivery, coalesce(head.overlap_slot, kind.open[head.place]) AS slot,
+               row_number() OVER (ORDER BY array_position(decide_lanes.priorities, head.priority), head.due_at, head.id) AS position
+          FROM head JOIN kind ON kind.schedule_id = head.schedule_id AND kind.overlap = head.overlap
+         WHERE (head.overlap_slot IS NOT NULL OR (head.place <= kind.room AND kind.open[head.place] IS NOT NULL))
+           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = decide_lanes.incarnation AND n.state = 'alive' AND n.lease_until > now())
+           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+         ORDER BY position LIMIT decide_lanes.free + decide_lanes.ahead) ranked;
+    RETURN QUERY
+      UPDATE pgcron.run r
+         SET state = 'running', owner = decide_lanes.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+             attempt = r.attempt + 1, claimed_at = now(), overlap_slot = given.slot
+        FROM unnest(chosen, slots) given(id, slot)
+       WHERE given.id = r.id AND r.id = ANY(ARRAY(
+         SELECT l.id FROM pgcron.run l
+          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL AND l.requires IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
+            AND l.queue = ANY(decide_lanes.queues) AND l.handler = ANY(decide_lanes.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
+          ORDER BY l.id FOR UPDATE SKIP LOCKED))
+      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
+                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
+                date_part('epoch', r.due_at);
+  END IF;
+  RETURN QUERY
+    SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8
+      FROM (SELECT s.value, s.key::bigint FROM jsonb_each_text(settled) s
+            UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(lanes) s
+            UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)
+            UNION ALL SELECT 'mine', r.id FROM pgcron.run r WHERE r.id = ANY(chosen) AND r.owner = decide_lanes.incarnation AND r.overlap NOT IN ('skip', 'skip many')) told(verdict, id);
+END $$;
 
 CREATE FUNCTION pgcron.declare_breakers(declared jsonb) RETURNS void
     LANGUAGE plpgsql
@@ -1750,11 +1864,11 @@ CREATE FUNCTION pgcron.has_parked(queue text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
   WITH RECURSIVE parked(handler, queue, requires, hold, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), r.hold, 1 FROM pgcron.run r WHERE r.hold IS NOT NULL ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
+    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), r.hold, 1 FROM pgcron.run r WHERE r.hold <> 'overlap' ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
     SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
       SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires, r.hold FROM pgcron.run r
-       WHERE r.hold IS NOT NULL AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
+       WHERE r.hold <> 'overlap' AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE parked.steps < 1000)
   SELECT EXISTS (
@@ -1876,15 +1990,17 @@ DECLARE
       THEN 'a_running_run_has_owner_token_fence_and_claim_time'
     WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE THEN 'only_a_running_run_is_asked_to_stop'
     WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE THEN 'who_is_killed_was_asked_to_stop'
-    WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
+    WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit', 'overlap')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
     WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
     WHEN (r.attempt >= 0 AND r.attempt <= coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
           OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
     WHEN (r.delivery <> 'at_most_once' OR (r.attempt <= 1 AND (r.attempt = 0 OR r.state = 'running'))) IS NOT TRUE THEN 'at_most_once_never_comes_back'
     WHEN (r.delivery <> 'at_most_once' OR coalesce(r.max_attempts, 1) = 1) IS NOT TRUE THEN 'at_most_once_means_one_attempt'
-    WHEN (r.overlap IS NULL OR r.overlap = 'skip') IS NOT TRUE THEN 'a_run_overlap_policy_is_known'
+    WHEN (r.overlap IS NULL OR r.overlap IN ('skip', 'skip many', 'queue', 'replace', 'terminate', 'allow')) IS NOT TRUE THEN 'a_run_overlap_policy_is_known'
     WHEN (r.overlap IS NULL OR r.schedule_id IS NOT NULL) IS NOT TRUE THEN 'an_overlap_policy_belongs_to_a_schedule'
-    WHEN (r.overlap_slot IS NULL OR (r.overlap IS NOT NULL AND r.overlap_slot = 1)) IS NOT TRUE THEN 'an_overlap_slot_is_1_and_has_a_policy'
+    WHEN (r.overlap_slot IS NULL OR (r.overlap IS NOT NULL AND (r.overlap_slot = 1 OR (r.overlap_slot > 1 AND r.overlap <> 'skip')))) IS NOT TRUE
+      THEN 'an_overlap_slot_is_1_or_of_many_and_has_a_policy'
+    WHEN (r.hold IS DISTINCT FROM 'overlap' OR (r.overlap IS NOT NULL AND r.overlap_slot IS NULL)) IS NOT TRUE THEN 'who_waits_for_a_slot_has_none'
     WHEN (r.state <> 'running' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE THEN 'a_running_run_holds_its_overlap_slot'
     WHEN (r.overlap_slot IS NULL OR r.state = 'running' OR r.attempt > 0) IS NOT TRUE THEN 'a_waiting_run_holds_a_slot_only_between_attempts'
     WHEN ((r.lane_slot IS NOT NULL) = (r.state = 'running' AND r.lane IS NOT NULL) AND coalesce(r.lane_slot, 1) >= 1) IS NOT TRUE
@@ -2072,13 +2188,48 @@ CREATE FUNCTION pgcron.largest_server(handler text, queue text, requires text[])
    WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now() AND largest_server.queue = ANY(n.queues)
      AND (largest_server.requires IS NULL OR largest_server.requires <@ pgcron.label_words(n.labels)) $$;
 
-CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms integer[], limited_queues text[], handlers text[], room integer, labels text[], placed_queues text[]) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, delivery text, schedule_id bigint, overlap_slot smallint, weight integer)
+CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  lane record;
+  steps int := 0;
+BEGIN
+  PERFORM pgcron.require_read_committed('lanes');
+  let_go := 0;
+  FOR lane IN
+    WITH RECURSIVE walk(schedule_id) AS (
+      (SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id LIMIT 1)
+      UNION ALL
+      SELECT next.* FROM walk CROSS JOIN LATERAL (
+        SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > walk.schedule_id ORDER BY r.schedule_id LIMIT 1) next)
+    SELECT w.schedule_id, first.overlap, o.room FROM walk w
+     CROSS JOIN LATERAL (SELECT r.overlap FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id = w.schedule_id ORDER BY r.priority, r.due_at, r.id LIMIT 1) first
+     CROSS JOIN LATERAL pgcron.overlap_room(w.schedule_id, first.overlap, 1) o
+  LOOP
+    steps := steps + 1;
+    IF (lane.room > 0 OR lane.overlap IN ('replace', 'terminate')) AND pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(lane.schedule_id)) THEN
+      IF lane.overlap IN ('replace', 'terminate') THEN
+        SELECT let_go + count(*) INTO let_go FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
+      END IF;
+      SELECT let_go + count(*) INTO let_go FROM pgcron.line_up(ARRAY[lane.schedule_id]) l WHERE NOT l.is_held;
+    END IF;
+    IF steps >= most THEN
+      ended_at := lane.schedule_id;
+      EXIT;
+    END IF;
+  END LOOP;
+END $$;
+
+COMMENT ON FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint) IS 'Runs that wait for a slot of their schedule become claimable where one is free.';
+
+CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms integer[], limited_queues text[], handlers text[], room integer, labels text[], placed_queues text[]) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, delivery text, schedule_id bigint, overlap_slot smallint, weight integer, overlap text)
     LANGUAGE sql STABLE ROWS 100
     AS $$
   SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
   CROSS JOIN LATERAL (
     -- The first thousand of a lane and no more, whoever offers their handlers.
-    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, coalesce(h.weight, 1) FROM (
+    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, coalesce(h.weight, 1), h.overlap FROM (
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
          AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
@@ -2087,29 +2238,47 @@ CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair
   UNION ALL
   SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL (
-    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot, 1 FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot, 1, r.overlap FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1 FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1, r.overlap FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)
     UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1 FROM pgcron.run r
+    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1, r.overlap FROM pgcron.run r
       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
         AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
       ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w
   UNION ALL
   SELECT w.* FROM unnest(placed_queues) asked(queue) CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
   CROSS JOIN LATERAL (
-    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1 FROM (
+    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap FROM (
       SELECT r.* FROM pgcron.run r
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = asked.queue AND r.requires = place.requires
          AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
      WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
    WHERE place.due_at <= now() $$;
+
+CREATE FUNCTION pgcron.line_up(schedules bigint[]) RETURNS TABLE(id bigint, is_held boolean)
+    LANGUAGE sql
+    AS $$
+  UPDATE pgcron.run r SET hold = CASE WHEN r.hold IS NULL THEN 'overlap' END
+   WHERE r.id = ANY(ARRAY(
+     SELECT l.id FROM pgcron.run l
+      WHERE l.state = 'ready' AND coalesce(l.hold, 'overlap') = 'overlap' AND l.overlap_slot IS NULL AND l.id = ANY(ARRAY(
+        WITH waiting AS MATERIALIZED (
+          SELECT d.id, d.schedule_id, d.overlap, d.hold, row_number() OVER (PARTITION BY d.schedule_id ORDER BY d.priority, d.due_at, d.id) AS place
+            FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run d ON d.schedule_id = one.schedule_id
+           WHERE d.state = 'ready' AND coalesce(d.hold, 'overlap') = 'overlap' AND d.overlap NOT IN ('skip', 'skip many') AND d.due_at <= now() AND d.overlap_slot IS NULL),
+        kind AS MATERIALIZED (
+          SELECT k.schedule_id, k.overlap, o.room FROM (SELECT DISTINCT w.schedule_id, w.overlap FROM waiting w) k CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o)
+        SELECT w.id FROM waiting w JOIN kind ON kind.schedule_id = w.schedule_id AND kind.overlap = w.overlap
+         WHERE (w.hold IS NULL) = (w.place > greatest(kind.room, 0)) LIMIT 1000))
+      ORDER BY l.id FOR UPDATE SKIP LOCKED))
+  RETURNING r.id, r.hold IS NOT NULL $$;
 
 CREATE FUNCTION pgcron.look_at_breakers() RETURNS TABLE(name text, state text, handlers text[], fallback_queue text, is_probe_due boolean, seconds double precision, reason text, last_error text)
     LANGUAGE plpgsql
@@ -2240,6 +2409,23 @@ CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partit
     AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz < now() - kept.keep
   ORDER BY 1, 2 $$;
 
+CREATE FUNCTION pgcron.overlap_room(schedule_id bigint, overlap text, most integer, OUT room integer, OUT open smallint[]) RETURNS record
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT r.room, CASE WHEN r.room > 0 THEN
+           ARRAY(SELECT slot::smallint FROM generate_series(1, least(held.runs + least(r.room, overlap_room.most), 32767)) slot
+                  WHERE held.taken IS NULL OR slot <> ALL (held.taken) ORDER BY slot) END
+    FROM (SELECT count(*)::int AS runs, array_agg(h.overlap_slot) FILTER (WHERE h.overlap_slot IS NOT NULL) AS taken FROM (
+            SELECT o.overlap_slot FROM pgcron.run o WHERE o.schedule_id = overlap_room.schedule_id AND o.overlap_slot IS NOT NULL
+            UNION ALL
+            SELECT NULL FROM pgcron.run o JOIN pgcron.schedule s ON s.id = o.schedule_id
+             WHERE o.schedule_id = overlap_room.schedule_id AND o.state = 'running' AND o.overlap IS NULL AND s.overlap = 'allow' AND s.max_running IS NULL) h) held
+    LEFT JOIN pgcron.schedule s ON s.id = overlap_room.schedule_id
+   CROSS JOIN LATERAL (
+     SELECT CASE WHEN overlap_room.overlap IN ('skip', 'replace', 'terminate') THEN (held.runs = 0)::int
+                 WHEN overlap_room.overlap = 'allow' THEN coalesce(s.max_running, 32767) - held.runs
+                 ELSE coalesce(s.max_running, 1) - held.runs END AS room) r $$;
+
 CREATE FUNCTION pgcron.owner_of(door text) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT CASE WHEN door IN ('code', 'file', 'cli', 'ui') THEN door ELSE 'sql' END $$;
@@ -2362,13 +2548,14 @@ EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
   RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
 END $_$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
-                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight)
+                                           start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight,
+                                           max_running, max_queued, queue_drops)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -2377,7 +2564,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
           nullif(put_schedule.retry, '{}'), coalesce(put_schedule.delivery, 'at_least_once'), coalesce(put_schedule.managed_by, pgcron.owner_of(pgcron.door())), nullif(put_schedule.lane, ''),
           nullif(put_schedule.requires, '{}'),
           put_schedule.give_up_after, put_schedule.silence_timeout,
-          coalesce(put_schedule.weight, 1))
+          coalesce(put_schedule.weight, 1),
+          nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''))
   ON CONFLICT (name) DO UPDATE SET
     name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
@@ -2391,7 +2579,10 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     managed_by = coalesce(put_schedule.managed_by, existing.managed_by), lane = CASE WHEN put_schedule.lane IS NULL THEN existing.lane ELSE nullif(put_schedule.lane, '') END,
     requires = CASE WHEN put_schedule.requires IS NULL THEN existing.requires ELSE nullif(put_schedule.requires, '{}') END,
     give_up_after = coalesce(put_schedule.give_up_after, existing.give_up_after), silence_timeout = coalesce(put_schedule.silence_timeout, existing.silence_timeout),
-    weight = coalesce(put_schedule.weight, existing.weight)
+    weight = coalesce(put_schedule.weight, existing.weight),
+    max_running = nullif(coalesce(put_schedule.max_running, existing.max_running), 0),
+    max_queued = nullif(coalesce(put_schedule.max_queued, existing.max_queued), 0),
+    queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), '')
   RETURNING id $$;
 
 CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
@@ -2650,6 +2841,45 @@ EXCEPTION WHEN OTHERS THEN
     coalesce(nullif(remedy, ''), 'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers stand without quotes.'));
 END $$;
 
+CREATE FUNCTION pgcron.replace_older(schedules bigint[], handlers text[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  newest record;
+  older bigint[];
+  asked boolean := false;
+BEGIN
+  FOR newest IN
+    SELECT DISTINCT ON (w.schedule_id) w.id, w.schedule_id, w.overlap, w.due_at FROM unnest(schedules) AS one(schedule_id)
+      JOIN pgcron.run w ON w.schedule_id = one.schedule_id
+     WHERE w.state = 'ready' AND coalesce(w.hold, 'overlap') = 'overlap' AND w.overlap IN ('replace', 'terminate') AND w.overlap_slot IS NULL AND w.due_at <= now()
+       AND (w.expire_at IS NULL OR w.expire_at > now()) AND (handlers IS NULL OR w.handler = ANY(handlers))
+       AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
+       AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+     ORDER BY w.schedule_id, w.due_at DESC, w.id DESC LOOP
+    older := ARRAY(
+      SELECT w.id FROM pgcron.run w
+       WHERE w.schedule_id = newest.schedule_id AND w.state = 'ready' AND w.overlap IS NOT NULL
+         AND (w.overlap_slot IS NOT NULL OR (w.due_at, w.id) < (newest.due_at, newest.id)) AND w.id <> newest.id
+       ORDER BY w.id LIMIT 1000 FOR UPDATE SKIP LOCKED);
+    IF older <> '{}' THEN
+      RETURN QUERY SELECT pgcron.end_waiting_runs(older, 'superseded', format('run %s came later (overlap %s)', newest.id, newest.overlap));
+    END IF;
+    UPDATE pgcron.run r
+       SET cancel_at = coalesce(r.cancel_at, now()), kill_at = CASE WHEN newest.overlap = 'terminate' THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
+           cancel_reason = coalesce(r.cancel_reason, format('replaced by run %s (overlap %s)', newest.id, newest.overlap))
+     WHERE r.id = ANY(ARRAY(
+       SELECT h.id FROM pgcron.run h
+        WHERE h.schedule_id = newest.schedule_id AND h.state = 'running' AND h.id <> newest.id
+          AND (h.overlap_slot IS NOT NULL
+               OR (h.overlap IS NULL AND EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = h.schedule_id AND s.overlap = 'allow' AND s.max_running IS NULL)))
+          AND (h.cancel_at IS NULL OR (newest.overlap = 'terminate' AND h.kill_at IS NULL))
+        ORDER BY h.id FOR UPDATE SKIP LOCKED));
+    asked := asked OR FOUND;
+  END LOOP;
+  IF asked THEN PERFORM pg_notify(pgcron.channel(), 'cancel'); END IF;
+END $$;
+
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2891,7 +3121,7 @@ EXCEPTION WHEN datetime_field_overflow THEN      -- UNTIL=20261301
   RETURN format('%s=%s', name, value);
 END $_$;
 
-CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, overlap text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -2900,12 +3130,12 @@ BEGIN
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
                                   overlap, lane, requires, expire_at, time_limits, weight, created_by)
   SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
-         s.retry_base, s.retry_cap, s.retry, nullif(s.overlap, 'allow'), pgcron.lane_of(s.lane, s.weight), s.requires,
+         s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s), pgcron.lane_of(s.lane, s.weight), s.requires,
          now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1), coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
-    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor);
+    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor, run_now.overlap);
   END IF;
   RETURN new_id;
 END $$;
@@ -2963,6 +3193,29 @@ BEGIN
   IF new_id IS NULL THEN RETURN NULL; END IF;
   UPDATE pgcron.dead_letter d SET requeued_as = new_id, requeued_at = now(), requeued_by = coalesce(run_of_letter.actor, session_user) WHERE d.run_id = letter.run_id;
   RETURN new_id;
+END $$;
+
+CREATE FUNCTION pgcron.run_overlap(overlap text, max_running integer) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many' ELSE overlap END $$;
+
+CREATE FUNCTION pgcron.run_overlap(overlap text, schedule pgcron.schedule) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+  IF overlap IS NULL THEN
+    RETURN pgcron.run_overlap(schedule.overlap, schedule.max_running);
+  ELSIF overlap = 'allow' THEN      -- for this one, whatever runs
+    RETURN NULL;
+  ELSIF overlap NOT IN ('skip', 'queue', 'replace', 'terminate') THEN
+    PERFORM pgcron.refuse_overlap(overlap);
+  ELSIF overlap IN ('replace', 'terminate') AND schedule.max_running > 1 THEN
+    PERFORM pgcron.refuse_replacing(overlap, schedule.max_running);
+  ELSIF overlap = 'skip' AND schedule.overlap = 'allow' THEN
+    RETURN 'skip many';      -- plain skip does not see what holds no slot
+  END IF;
+  RETURN pgcron.run_overlap(overlap, schedule.max_running);
 END $$;
 
 CREATE FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uuid, OUT handler text, OUT schedule text, OUT state text, OUT attempt integer, OUT due_at timestamp with time zone, OUT started_at timestamp with time zone, OUT finished_at timestamp with time zone, OUT error text, OUT result jsonb, OUT done double precision, OUT total double precision, OUT note text) RETURNS SETOF record
@@ -3113,11 +3366,11 @@ CREATE FUNCTION pgcron.served_again(at_most integer) RETURNS SETOF bigint
     LANGUAGE sql STABLE ROWS 100
     AS $$
   WITH RECURSIVE parked(handler, queue, requires, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r WHERE r.hold IS NOT NULL ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
+    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r WHERE r.hold <> 'overlap' ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
     SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
       SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires FROM pgcron.run r
-       WHERE r.hold IS NOT NULL AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
+       WHERE r.hold <> 'overlap' AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE parked.steps < 10000)
   SELECT found.id FROM parked CROSS JOIN LATERAL (
@@ -3163,12 +3416,67 @@ CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::in
 
 COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, rate integer, per interval, actor text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
 
+CREATE FUNCTION pgcron.settle_queues(schedules bigint[]) RETURNS TABLE(verdict text, id bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  ending record;
+  locked bigint[];
+BEGIN
+  FOR ending IN
+    WITH waiting AS MATERIALIZED (
+      SELECT d.id, d.schedule_id, row_number() OVER (PARTITION BY d.schedule_id ORDER BY d.due_at, d.id) AS place, count(*) OVER (PARTITION BY d.schedule_id) AS runs
+        FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run d ON d.schedule_id = one.schedule_id
+       WHERE d.state = 'ready' AND coalesce(d.hold, 'overlap') = 'overlap' AND d.overlap = 'queue' AND d.due_at <= now() AND d.overlap_slot IS NULL),
+    bound AS MATERIALIZED (
+      SELECT k.schedule_id, coalesce(s.max_queued, 1000) AS most, greatest(o.room, 0) AS room, coalesce(s.queue_drops, 'newest') AS drops
+        FROM (SELECT DISTINCT w.schedule_id FROM waiting w) k CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, 'queue', 1) o
+        LEFT JOIN pgcron.schedule s ON s.id = k.schedule_id)
+    SELECT CASE b.drops WHEN 'newest' THEN 'skipped' ELSE 'superseded' END AS outcome,
+           format('%s %s runs wait (max_queued)', b.most, CASE b.drops WHEN 'newest' THEN 'older' ELSE 'newer' END) AS reason, array_agg(w.id ORDER BY w.id) AS runs
+      FROM waiting w JOIN bound b ON b.schedule_id = w.schedule_id
+     WHERE w.place > b.room AND CASE b.drops WHEN 'newest' THEN w.place - b.room ELSE w.runs - w.place + 1 END > b.most
+     GROUP BY 1, 2 LOOP
+    locked := ARRAY(SELECT l.id FROM pgcron.run l WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready' AND l.overlap_slot IS NULL ORDER BY l.id FOR UPDATE SKIP LOCKED);
+    IF locked <> '{}' THEN
+      RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e FROM pgcron.end_waiting_runs(locked, ending.outcome, ending.reason) e;
+    END IF;
+  END LOOP;
+  RETURN QUERY SELECT 'hold', l.id FROM pgcron.line_up(schedules) l WHERE l.is_held;
+END $$;
+
 CREATE FUNCTION pgcron.short_interval(length interval) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$
   SELECT concat_ws(' ', nullif(s.seconds / 86400, 0) || ' d', nullif(s.seconds / 3600 % 24, 0) || ' h', nullif(s.seconds / 60 % 60, 0) || ' m',
                    nullif(s.seconds % 60, 0) || ' s')
     FROM (SELECT extract(epoch FROM length)::bigint AS seconds) s $$;
+
+CREATE FUNCTION pgcron.skip_beyond(schedules bigint[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  ending record;
+  locked bigint[];
+BEGIN
+  FOR ending IN
+    WITH waiting AS MATERIALIZED (
+      SELECT d.id, d.schedule_id, d.overlap FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run d ON d.schedule_id = one.schedule_id
+       WHERE d.state = 'ready' AND d.hold IS NULL AND d.overlap IN ('skip', 'skip many') AND d.due_at <= now() AND d.overlap_slot IS NULL)
+    SELECT CASE WHEN w.overlap = 'skip many' AND s.max_running > 1 THEN format('%s runs are not over (max_running)', s.max_running) ELSE 'the last run is not over' END AS reason,
+           array_agg(w.id ORDER BY w.id) AS runs
+      FROM (SELECT DISTINCT w.schedule_id, w.overlap FROM waiting w) k
+     CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o
+      JOIN waiting w ON w.schedule_id = k.schedule_id AND w.overlap = k.overlap
+      LEFT JOIN pgcron.schedule s ON s.id = w.schedule_id
+     WHERE o.room <= 0 GROUP BY 1 LOOP
+    locked := ARRAY(SELECT l.id FROM pgcron.run l WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready' AND l.overlap_slot IS NULL ORDER BY l.id FOR UPDATE SKIP LOCKED);
+    IF locked <> '{}' THEN
+      RETURN QUERY SELECT pgcron.end_waiting_runs(locked, 'skipped', ending.reason);
+    END IF;
+  END LOOP;
+END $$;
 
 CREATE FUNCTION pgcron.snoozes_are_fine(naps jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -3929,7 +4237,7 @@ CREATE VIEW pgcron.queues AS
             count(*) FILTER (WHERE (r.state = 'ready'::text)) AS waiting,
             count(*) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS due,
             count(*) FILTER (WHERE (r.state = 'running'::text)) AS running,
-            count(*) FILTER (WHERE (r.hold IS NOT NULL)) AS held,
+            count(*) FILTER (WHERE (r.hold <> 'overlap'::text)) AS held,
             min(r.due_at) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS oldest_due
            FROM pgcron.run r
           GROUP BY r.queue) w ON ((w.queue = q.name)));
@@ -4168,6 +4476,9 @@ CREATE VIEW pgcron.schedules AS
     s.give_up_after,
     s.silence_timeout,
     s.weight,
+    s.max_running,
+    s.max_queued,
+    s.queue_drops,
     c.status,
     c.error,
     c.canonical,
@@ -4337,7 +4648,7 @@ CREATE INDEX run_expiring ON pgcron.run USING btree (expire_at) WHERE ((state = 
 
 CREATE UNIQUE INDEX run_fire ON pgcron.run USING btree (schedule_id, scheduled_for) WHERE (scheduled_for IS NOT NULL);
 
-CREATE INDEX run_held ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (hold IS NOT NULL);
+CREATE INDEX run_held ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (hold <> 'overlap'::text);
 
 CREATE UNIQUE INDEX run_lane_slot ON pgcron.run USING btree (lane, lane_slot) WHERE (lane_slot IS NOT NULL);
 
@@ -4350,6 +4661,8 @@ CREATE INDEX run_parent ON pgcron.run USING btree (parent_run) WHERE (parent_run
 CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, due_at) WHERE (schedule_id IS NOT NULL);
 
 CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt);
+
+CREATE INDEX run_waiting ON pgcron.run USING btree (schedule_id, priority, due_at, id) WHERE (hold = 'overlap'::text);
 
 CREATE INDEX schedule_of_source ON pgcron.schedule USING btree (source) WHERE (source IS NOT NULL);
 

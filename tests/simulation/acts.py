@@ -81,6 +81,9 @@ def put(**given: Any) -> Statement:
             "silence_timeout": None,
             "weight": None,
             "expected_version": None,
+            "max_running": None,
+            "max_queued": None,
+            "queue_drops": None,
         },
     }
     return "put_schedule", columns | given
@@ -177,7 +180,10 @@ ACTS: Final[Mapping[str, Act]] = {
     "delete": _of_schedule("delete_schedule"),
     "edit": lambda scene: put(priority=4),
     "edit the timing": lambda scene: put(spec="*/7 * * * * *"),
-    "run now": lambda scene: ("run_now", {"name": "job", "args": None, "actor": "me"}),
+    "run now": lambda scene: (
+        "run_now",
+        {"name": "job", "args": None, "actor": "me", "overlap": None},
+    ),
 }
 
 
@@ -235,7 +241,8 @@ def _laned(call: Call, pass_time: Callable[[float], None]) -> Scene:
     name, parameters = ACTS["lanes"](scene)
     scene.claims = [row for row in call(name, **parameters) if row["verdict"] == "claim"]
     scene.runs = [row["id"] for row in scene.claims]
-    scene.runs += [row["run_id"] for row in call("run_now", name="job", args=None, actor="me")]
+    made = call("run_now", name="job", args=None, actor="me", overlap=None)
+    scene.runs += [row["run_id"] for row in made]
     pass_time(1)
     scene.cursors = call("due_cursors", refill=HORIZON + 30, at_most=10)
     return scene

@@ -151,6 +151,8 @@ class ScheduleStatements(EndingStatements):
         """NULL leaves a column as it is, or gives it its default."""
         found = self._schedule_named(name)
         written = {key: value for key, value in given.items() if value is not None}
+        for never_said in ("max_running", "max_queued", "queue_drops"):
+            assert not written.pop(never_said, None)
         if "lane" in written:
             written["lane"] = written["lane"] or None
         if "requires" in written:
@@ -196,7 +198,9 @@ class ScheduleStatements(EndingStatements):
         del self.schedules[schedule.id], self.cursors[schedule.id]
         return [Row(delete_schedule=None)]
 
-    def run_now(self, *, name: str, args: str | None, actor: str | None) -> list[Row]:
+    def run_now(
+        self, *, name: str, args: str | None, actor: str | None, overlap: None = None
+    ) -> list[Row]:
         schedule = self._require(name)
         run = self._run_of(schedule, args)
         run.origin, run.nominal_for = "manual", self.now()

@@ -146,7 +146,7 @@ class Story:
             lambda: self._call("resume_schedule", name=name, **who),
             lambda: self._put(name),
             lambda: self._call("delete_schedule", name=name, **who),
-            lambda: self._call("run_now", name=name, args=None, actor="me"),
+            lambda: self._call("run_now", name=name, args=None, actor="me", overlap=None),
             lambda: self._cancel(run),
             lambda: self._cancel(run),
             lambda: self._retry(run),

@@ -242,6 +242,9 @@ class Calls(RuleBasedStateMachine):
             give_up_after=None,
             silence_timeout=None,
             weight=None,
+            max_running=None,
+            max_queued=None,
+            queue_drops=None,
             retry=retry,
             managed_by=None,
             expected_version=None,
@@ -260,7 +263,8 @@ class Calls(RuleBasedStateMachine):
         elif verb < 8:
             self.both.call("delete_schedule", name=name, **who)
         else:
-            rows = self.both.call("run_now", name=name, args='{"day": 1}', actor="you")
+            asked = {"args": '{"day": 1}', "actor": "you", "overlap": None}
+            rows = self.both.call("run_now", name=name, **asked)
             self.runs += [row["run_id"] for row in rows]
         self.both.compare_tables()
 

@@ -55,17 +55,24 @@ RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, C
 -- name: claim_lanes
 -- ready -> running
 -- ready -> skipped
--- Verdicts on lanes (schedules whose runs must not overlap): `claim` with the columns of claim_runs, `skip`, or `wait` for a run
--- that may start only once and found no free slot. The function says why each of its steps needs a snapshot of its own.
+-- ready -> superseded
+-- Verdicts on lanes (schedules whose runs must not overlap): `claim` with the columns of claim_runs, `skip`, `supersede`, `hold` for a run that
+-- waits for a slot of its schedule, `mine` for a claimed one whose end may let such a run go, or `wait` for one that may start only once and found no free slot. The function says why each of its steps needs a snapshot of its own.
 SELECT * FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, :free, :ahead, :look);
 
 -- name: claim_limited
 -- ready -> running
 -- ready -> skipped
+-- ready -> superseded
 -- Runs that have a key or require labels, and those of limited queues: `claim` with the columns of claim_runs, `skip` for a run whose schedule's
--- last one is not over, `wait` for one that may start only once and found no free slot, and for each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them), `due`
+-- last one is not over, `supersede`, `hold` and `mine` as claim_lanes, `wait` for one that may start only once and found no free slot, and for each queue with keys one `walked`: `lane` is where the look ended (NULL: it saw all of them), `due`
 -- how many seconds it is to the next of its runs.
 SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look, :aged);
+
+-- name: let_waiting_go
+-- ready -> superseded
+-- Runs that were put aside until their schedule has a slot for them, where it has one now.
+SELECT let_go, ended_at FROM pgcron.let_waiting_go(:beyond, :most);
 
 -- name: end_waiting_runs
 -- ready -> skipped
@@ -78,6 +85,7 @@ SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 -- name: next_due
 -- The head of every path that has waiting runs, future ones included: where to claim, and how long to sleep. A paused queue has none.
 -- is_limited: claimed by claim_limited; runs with a key, and those that require labels, are told by one row for each queue, without a time.
+-- A row without a queue says that somewhere runs wait for a slot of their schedule.
 SELECT path.queue, path.priority, head.is_careful, head.is_once, path.is_limited, head.due_at, head.due_at <= now() AS is_due,
        extract(epoch FROM head.due_at - clock_timestamp())::float8 AS seconds
 FROM unnest(:queues::text[]) AS path_queue(queue)
@@ -102,6 +110,8 @@ FROM unnest(:queues::text[]) AS path(queue)
 WHERE (EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NOT NULL AND c.queue = path.queue)
     OR EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL AND c.queue = path.queue))
   AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
+UNION ALL
+SELECT NULL, NULL, true, false, true, NULL, false, NULL WHERE EXISTS (SELECT FROM pgcron.run w WHERE w.hold = 'overlap')
 ORDER BY priority, queue;
 
 -- name: park_unserved

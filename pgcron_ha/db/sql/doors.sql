@@ -21,7 +21,8 @@ SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
          retry_cap => make_interval(secs => :retry_cap::float8), retry => :retry::text::jsonb, delivery => :delivery::text, managed_by => :managed_by::text, actor => :actor::text,
          door => :door::text, lane => :lane::text, requires => :requires::text[], give_up_after => make_interval(secs => :give_up_after::float8),
          silence_timeout => make_interval(secs => :silence_timeout::float8), weight => :weight::int,
-         expected_version => :expected_version::int) ELSE same.id END AS schedule_id
+         expected_version => :expected_version::int,
+         max_running => :max_running::int, max_queued => :max_queued::int, queue_drops => :queue_drops::text) ELSE same.id END AS schedule_id
 FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS NULL AND same.name = :name AND same.spec = :spec AND same.handler = :handler
   AND same.args = coalesce(:args::text::jsonb, same.args) AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
   AND same.queue = coalesce(:queue, same.queue) AND same.priority = coalesce(:priority::int, same.priority) AND same.enabled = coalesce(:enabled, same.enabled)
@@ -37,7 +38,10 @@ FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS 
   AND same.retry IS NOT DISTINCT FROM nullif(coalesce(:retry::text::jsonb, same.retry), '{}') AND same.delivery = coalesce(:delivery, same.delivery)
   AND same.managed_by = coalesce(:managed_by, same.managed_by) AND coalesce(same.lane, '') = coalesce(:lane, same.lane, '')
   AND coalesce(same.requires, '{}') = coalesce(:requires, same.requires, '{}')
-  AND same.weight = coalesce(:weight, same.weight);
+  AND same.weight = coalesce(:weight, same.weight)
+  AND same.max_running IS NOT DISTINCT FROM nullif(coalesce(:max_running, same.max_running), 0)
+  AND same.max_queued IS NOT DISTINCT FROM nullif(coalesce(:max_queued, same.max_queued), 0)
+  AND same.queue_drops IS NOT DISTINCT FROM nullif(coalesce(:queue_drops, same.queue_drops), '');
 
 -- name: pause_schedule
 SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text);
@@ -49,7 +53,7 @@ SELECT pgcron.resume_schedule(:name::text, :actor::text, :door::text);
 SELECT pgcron.delete_schedule(:name::text, :actor::text, :door::text);
 
 -- name: run_now
-SELECT pgcron.run_now(:name::text, :args::text::jsonb, :actor::text) AS run_id;
+SELECT pgcron.run_now(:name::text, :args::text::jsonb, :actor::text, overlap => :overlap::text) AS run_id;
 
 -- name: cancel_run
 SELECT pgcron.cancel_run(:run_id::bigint, :reason::text, :actor::text) AS verdict;

@@ -178,7 +178,7 @@ def _ledger_row(fire: dict[str, Any], now: datetime) -> LedgerRow:
     if outcome == "ready":
         is_future = fire["due_at"] is not None and fire["due_at"] > now
         waiting = "retrying" if fire["attempt"] else "scheduled" if is_future else "ready"
-        outcome = "parked" if fire["hold"] else waiting
+        outcome = waiting if fire["hold"] in (None, "overlap") else "parked"
     started = fire["started_at"]
     return LedgerRow(
         facts=fire,

@@ -184,6 +184,7 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
         ("Queue, priority", f"{row['queue']}, {row['priority']}"),
         *([("Lane", row["lane"])] if row["lane"] else []),
         ("Overlap", row["overlap"]),
+        *_bounds_of_overlap(row),
         ("Catch-up", "none" if row["catchup"] == "none" else catchup),
         ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
         ("Timeout", duration(row["timeout"])),
@@ -194,6 +195,16 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
         ("Managed by", row["managed_by"]),
         ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
     ]
+
+
+def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    if row["max_running"] is not None:
+        found.append(("At once", f"{row['max_running']} runs"))
+    if row["overlap"] == "queue":
+        dropped = row["queue_drops"] or "newest"
+        found.append(("Waiting", f"{row['max_queued'] or 1000} at most, then the {dropped} goes"))
+    return found
 
 
 def _instant(text: str | None) -> datetime | None:

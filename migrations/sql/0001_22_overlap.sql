@@ -1,0 +1,263 @@
+-- Overlap policies beyond skip: how many runs of a schedule execute at once, and what becomes of the others: they wait (queue, or allow with
+-- a limit), or the newest takes the place of what runs (replace, terminate). A run of a schedule with plain skip is decided in 0001_11_lanes.
+-- What waits for a slot of its schedule stands apart (hold `overlap`), so that it clogs nobody; whoever ends a run, and whoever looks, lets it go.
+
+-- What a run carries of its schedule's policy: NULL is no limit. `skip` alone means one slot; the others ask the schedule for their number.
+CREATE FUNCTION pgcron.run_overlap(overlap text, max_running int) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many' ELSE overlap END $$;
+
+-- The same for one run that is to have another policy than its schedule; raises PC001.
+CREATE FUNCTION pgcron.run_overlap(overlap text, schedule pgcron.schedule) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF overlap IS NULL THEN
+    RETURN pgcron.run_overlap(schedule.overlap, schedule.max_running);
+  ELSIF overlap = 'allow' THEN      -- for this one, whatever runs
+    RETURN NULL;
+  ELSIF overlap NOT IN ('skip', 'queue', 'replace', 'terminate') THEN
+    PERFORM pgcron.refuse_overlap(overlap);
+  ELSIF overlap IN ('replace', 'terminate') AND schedule.max_running > 1 THEN
+    PERFORM pgcron.refuse_replacing(overlap, schedule.max_running);
+  ELSIF overlap = 'skip' AND schedule.overlap = 'allow' THEN
+    RETURN 'skip many';      -- plain skip does not see what holds no slot
+  END IF;
+  RETURN pgcron.run_overlap(overlap, schedule.max_running);
+END $$;
+
+-- How many more runs with the policy may start now, and the free slots, `most` of them at most. The runs of a schedule without any limit
+-- hold no slots; one of them that is to have a policy counts those that execute.
+CREATE FUNCTION pgcron.overlap_room(schedule_id bigint, overlap text, most int, OUT room int, OUT open smallint[])
+LANGUAGE sql STABLE AS $$
+  SELECT r.room, CASE WHEN r.room > 0 THEN
+           ARRAY(SELECT slot::smallint FROM generate_series(1, least(held.runs + least(r.room, overlap_room.most), 32767)) slot
+                  WHERE held.taken IS NULL OR slot <> ALL (held.taken) ORDER BY slot) END
+    FROM (SELECT count(*)::int AS runs, array_agg(h.overlap_slot) FILTER (WHERE h.overlap_slot IS NOT NULL) AS taken FROM (
+            SELECT o.overlap_slot FROM pgcron.run o WHERE o.schedule_id = overlap_room.schedule_id AND o.overlap_slot IS NOT NULL
+            UNION ALL
+            SELECT NULL FROM pgcron.run o JOIN pgcron.schedule s ON s.id = o.schedule_id
+             WHERE o.schedule_id = overlap_room.schedule_id AND o.state = 'running' AND o.overlap IS NULL AND s.overlap = 'allow' AND s.max_running IS NULL) h) held
+    LEFT JOIN pgcron.schedule s ON s.id = overlap_room.schedule_id
+   CROSS JOIN LATERAL (
+     SELECT CASE WHEN overlap_room.overlap IN ('skip', 'replace', 'terminate') THEN (held.runs = 0)::int
+                 WHEN overlap_room.overlap = 'allow' THEN coalesce(s.max_running, 32767) - held.runs
+                 ELSE coalesce(s.max_running, 1) - held.runs END AS room) r $$;
+
+-- ready -> superseded
+-- Replacement: of each schedule the newest due run that replaces. What waits and is older ends, between two attempts too; what executes
+-- is asked to stop, or killed, once, and keeps its slot until it is really over. Nothing that can't begin itself stops anything: while the
+-- cluster or the queue is paused, and unless `handlers` (NULL: whoever's) has the newcomer's. The caller has the schedules' advisory
+-- locks. A row that somebody has locked is left for the next look. Returns what ended.
+CREATE FUNCTION pgcron.replace_older(schedules bigint[], handlers text[]) RETURNS SETOF bigint
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  newest record;
+  older bigint[];
+  asked boolean := false;
+BEGIN
+  FOR newest IN
+    SELECT DISTINCT ON (w.schedule_id) w.id, w.schedule_id, w.overlap, w.due_at FROM unnest(schedules) AS one(schedule_id)
+      JOIN pgcron.run w ON w.schedule_id = one.schedule_id
+     WHERE w.state = 'ready' AND coalesce(w.hold, 'overlap') = 'overlap' AND w.overlap IN ('replace', 'terminate') AND w.overlap_slot IS NULL AND w.due_at <= now()
+       AND (w.expire_at IS NULL OR w.expire_at > now()) AND (handlers IS NULL OR w.handler = ANY(handlers))
+       AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
+       AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+     ORDER BY w.schedule_id, w.due_at DESC, w.id DESC LOOP
+    older := ARRAY(
+      SELECT w.id FROM pgcron.run w
+       WHERE w.schedule_id = newest.schedule_id AND w.state = 'ready' AND w.overlap IS NOT NULL
+         AND (w.overlap_slot IS NOT NULL OR (w.due_at, w.id) < (newest.due_at, newest.id)) AND w.id <> newest.id
+       ORDER BY w.id LIMIT 1000 FOR UPDATE SKIP LOCKED);
+    IF older <> '{}' THEN
+      RETURN QUERY SELECT pgcron.end_waiting_runs(older, 'superseded', format('run %s came later (overlap %s)', newest.id, newest.overlap));
+    END IF;
+    UPDATE pgcron.run r
+       SET cancel_at = coalesce(r.cancel_at, now()), kill_at = CASE WHEN newest.overlap = 'terminate' THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
+           cancel_reason = coalesce(r.cancel_reason, format('replaced by run %s (overlap %s)', newest.id, newest.overlap))
+     WHERE r.id = ANY(ARRAY(
+       SELECT h.id FROM pgcron.run h
+        WHERE h.schedule_id = newest.schedule_id AND h.state = 'running' AND h.id <> newest.id
+          AND (h.overlap_slot IS NOT NULL
+               OR (h.overlap IS NULL AND EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = h.schedule_id AND s.overlap = 'allow' AND s.max_running IS NULL)))
+          AND (h.cancel_at IS NULL OR (newest.overlap = 'terminate' AND h.kill_at IS NULL))
+        ORDER BY h.id FOR UPDATE SKIP LOCKED));
+    asked := asked OR FOUND;
+  END LOOP;
+  IF asked THEN PERFORM pg_notify(pgcron.channel(), 'cancel'); END IF;
+END $$;
+
+-- Of all that wait for slots of these schedules as many as there are free slots are claimable, the first ones; the others stand apart, a
+-- thousand at a time. The caller has the schedules' advisory locks.
+CREATE FUNCTION pgcron.line_up(schedules bigint[]) RETURNS TABLE (id bigint, is_held boolean)
+LANGUAGE sql VOLATILE AS $$
+  UPDATE pgcron.run r SET hold = CASE WHEN r.hold IS NULL THEN 'overlap' END
+   WHERE r.id = ANY(ARRAY(
+     SELECT l.id FROM pgcron.run l
+      WHERE l.state = 'ready' AND coalesce(l.hold, 'overlap') = 'overlap' AND l.overlap_slot IS NULL AND l.id = ANY(ARRAY(
+        WITH waiting AS MATERIALIZED (
+          SELECT d.id, d.schedule_id, d.overlap, d.hold, row_number() OVER (PARTITION BY d.schedule_id ORDER BY d.priority, d.due_at, d.id) AS place
+            FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run d ON d.schedule_id = one.schedule_id
+           WHERE d.state = 'ready' AND coalesce(d.hold, 'overlap') = 'overlap' AND d.overlap NOT IN ('skip', 'skip many') AND d.due_at <= now() AND d.overlap_slot IS NULL),
+        kind AS MATERIALIZED (
+          SELECT k.schedule_id, k.overlap, o.room FROM (SELECT DISTINCT w.schedule_id, w.overlap FROM waiting w) k CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o)
+        SELECT w.id FROM waiting w JOIN kind ON kind.schedule_id = w.schedule_id AND kind.overlap = w.overlap
+         WHERE (w.hold IS NULL) = (w.place > greatest(kind.room, 0)) LIMIT 1000))
+      ORDER BY l.id FOR UPDATE SKIP LOCKED))
+  RETURNING r.id, r.hold IS NOT NULL $$;
+
+-- ready -> skipped, superseded
+-- Before a choice: what is too much for a queue ends, and the rest lines up. The caller has the schedules' advisory locks.
+CREATE FUNCTION pgcron.settle_queues(schedules bigint[]) RETURNS TABLE (verdict text, id bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+  ending record;
+  locked bigint[];
+BEGIN
+  FOR ending IN
+    WITH waiting AS MATERIALIZED (
+      SELECT d.id, d.schedule_id, row_number() OVER (PARTITION BY d.schedule_id ORDER BY d.due_at, d.id) AS place, count(*) OVER (PARTITION BY d.schedule_id) AS runs
+        FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run d ON d.schedule_id = one.schedule_id
+       WHERE d.state = 'ready' AND coalesce(d.hold, 'overlap') = 'overlap' AND d.overlap = 'queue' AND d.due_at <= now() AND d.overlap_slot IS NULL),
+    bound AS MATERIALIZED (
+      SELECT k.schedule_id, coalesce(s.max_queued, 1000) AS most, greatest(o.room, 0) AS room, coalesce(s.queue_drops, 'newest') AS drops
+        FROM (SELECT DISTINCT w.schedule_id FROM waiting w) k CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, 'queue', 1) o
+        LEFT JOIN pgcron.schedule s ON s.id = k.schedule_id)
+    SELECT CASE b.drops WHEN 'newest' THEN 'skipped' ELSE 'superseded' END AS outcome,
+           format('%s %s runs wait (max_queued)', b.most, CASE b.drops WHEN 'newest' THEN 'older' ELSE 'newer' END) AS reason, array_agg(w.id ORDER BY w.id) AS runs
+      FROM waiting w JOIN bound b ON b.schedule_id = w.schedule_id
+     WHERE w.place > b.room AND CASE b.drops WHEN 'newest' THEN w.place - b.room ELSE w.runs - w.place + 1 END > b.most
+     GROUP BY 1, 2 LOOP
+    locked := ARRAY(SELECT l.id FROM pgcron.run l WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready' AND l.overlap_slot IS NULL ORDER BY l.id FOR UPDATE SKIP LOCKED);
+    IF locked <> '{}' THEN
+      RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e FROM pgcron.end_waiting_runs(locked, ending.outcome, ending.reason) e;
+    END IF;
+  END LOOP;
+  RETURN QUERY SELECT 'hold', l.id FROM pgcron.line_up(schedules) l WHERE l.is_held;
+END $$;
+
+-- ready -> skipped
+-- After a choice: what does not wait, and finds no free slot. The caller has the schedules' advisory locks.
+CREATE FUNCTION pgcron.skip_beyond(schedules bigint[]) RETURNS SETOF bigint
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  ending record;
+  locked bigint[];
+BEGIN
+  FOR ending IN
+    WITH waiting AS MATERIALIZED (
+      SELECT d.id, d.schedule_id, d.overlap FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run d ON d.schedule_id = one.schedule_id
+       WHERE d.state = 'ready' AND d.hold IS NULL AND d.overlap IN ('skip', 'skip many') AND d.due_at <= now() AND d.overlap_slot IS NULL)
+    SELECT CASE WHEN w.overlap = 'skip many' AND s.max_running > 1 THEN format('%s runs are not over (max_running)', s.max_running) ELSE 'the last run is not over' END AS reason,
+           array_agg(w.id ORDER BY w.id) AS runs
+      FROM (SELECT DISTINCT w.schedule_id, w.overlap FROM waiting w) k
+     CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o
+      JOIN waiting w ON w.schedule_id = k.schedule_id AND w.overlap = k.overlap
+      LEFT JOIN pgcron.schedule s ON s.id = w.schedule_id
+     WHERE o.room <= 0 GROUP BY 1 LOOP
+    locked := ARRAY(SELECT l.id FROM pgcron.run l WHERE l.id = ANY(ending.runs[:1000]) AND l.state = 'ready' AND l.overlap_slot IS NULL ORDER BY l.id FOR UPDATE SKIP LOCKED);
+    IF locked <> '{}' THEN
+      RETURN QUERY SELECT pgcron.end_waiting_runs(locked, 'skipped', ending.reason);
+    END IF;
+  END LOOP;
+END $$;
+
+-- ready -> running
+-- ready -> skipped, superseded
+-- One round of decisions where some of the lanes have other policies than skip; claim_lanes has their locks, and calls it instead of going on itself.
+-- The rows are those of claim_lanes and, besides, `mine` for each claimed run whose end may let another one begin.
+CREATE FUNCTION pgcron.decide_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free int, ahead int, lanes bigint[])
+RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
+               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8)
+LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
+#variable_conflict use_column
+DECLARE
+  settled jsonb;
+  chosen bigint[];
+  slots smallint[];
+  left_waiting bigint[];
+BEGIN
+  settled := (SELECT jsonb_object_agg(s.id, 'supersede') FROM pgcron.replace_older(lanes, decide_lanes.handlers) s(id));
+  settled := coalesce(settled, '{}') || coalesce((SELECT jsonb_object_agg(s.id, s.verdict) FROM pgcron.settle_queues(lanes) s), '{}');
+  IF decide_lanes.free + decide_lanes.ahead > 0 THEN
+    SELECT array_agg(ranked.id) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
+           array_agg(ranked.slot) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
+           array_agg(ranked.id) FILTER (WHERE ranked.position > decide_lanes.free AND ranked.delivery <> 'at_least_once')
+      INTO chosen, slots, left_waiting FROM (
+        WITH head AS MATERIALIZED (
+          SELECT head.* FROM unnest(lanes) AS lane(schedule_id)
+           CROSS JOIN LATERAL (
+             SELECT w.id, w.schedule_id, w.overlap, w.overlap_slot, w.priority, w.due_at, w.delivery,
+                    row_number() OVER (PARTITION BY w.overlap_slot IS NULL ORDER BY w.priority, w.due_at, w.id) AS place FROM pgcron.run w
+              WHERE w.schedule_id = lane.schedule_id AND w.state = 'ready' AND w.hold IS NULL AND w.lane IS NULL AND w.requires IS NULL AND w.overlap IS NOT NULL AND w.due_at <= now()
+                AND w.queue = ANY(decide_lanes.queues) AND w.handler = ANY(decide_lanes.handlers) AND (w.expire_at IS NULL OR w.expire_at > now())
+                AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND NOT q.is_plain)
+              ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1000) head),
+        kind AS MATERIALIZED (
+          SELECT k.schedule_id, k.overlap, o.room, o.open FROM (SELECT DISTINCT h.schedule_id, h.overlap FROM head h) k
+           CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, decide_lanes.free + decide_lanes.ahead) o)
+        SELECT head.id, head.delivery, coalesce(head.overlap_slot, kind.open[head.place]) AS slot,
+               row_number() OVER (ORDER BY array_position(decide_lanes.priorities, head.priority), head.due_at, head.id) AS position
+          FROM head JOIN kind ON kind.schedule_id = head.schedule_id AND kind.overlap = head.overlap
+         WHERE (head.overlap_slot IS NOT NULL OR (head.place <= kind.room AND kind.open[head.place] IS NOT NULL))
+           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = decide_lanes.incarnation AND n.state = 'alive' AND n.lease_until > now())
+           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+         ORDER BY position LIMIT decide_lanes.free + decide_lanes.ahead) ranked;
+    RETURN QUERY
+      UPDATE pgcron.run r
+         SET state = 'running', owner = decide_lanes.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+             attempt = r.attempt + 1, claimed_at = now(), overlap_slot = given.slot
+        FROM unnest(chosen, slots) given(id, slot)
+       WHERE given.id = r.id AND r.id = ANY(ARRAY(
+         SELECT l.id FROM pgcron.run l
+          WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.hold IS NULL AND l.lane IS NULL AND l.requires IS NULL AND l.overlap IS NOT NULL AND l.due_at <= now()
+            AND l.queue = ANY(decide_lanes.queues) AND l.handler = ANY(decide_lanes.handlers) AND (l.expire_at IS NULL OR l.expire_at > now())
+          ORDER BY l.id FOR UPDATE SKIP LOCKED))
+      RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
+                r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
+                date_part('epoch', r.due_at);
+  END IF;
+  RETURN QUERY
+    SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8
+      FROM (SELECT s.value, s.key::bigint FROM jsonb_each_text(settled) s
+            UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(lanes) s
+            UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)
+            UNION ALL SELECT 'mine', r.id FROM pgcron.run r WHERE r.id = ANY(chosen) AND r.owner = decide_lanes.incarnation AND r.overlap NOT IN ('skip', 'skip many')) told(verdict, id);
+END $$;
+
+-- Lets those go that were put aside and may have a slot now: each node calls it, when a run has ended that kept others waiting, and now and
+-- then. A walk over the schedules that keep runs waiting, from `beyond`, `most` of them; `ended_at` is where it ended (NULL: it saw all).
+-- Whether one of them starts is decided by its claim. Where a run waits for one that was not asked to stop yet it is asked.
+CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most int, OUT let_go int, OUT ended_at bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  lane record;
+  steps int := 0;
+BEGIN
+  PERFORM pgcron.require_read_committed('lanes');
+  let_go := 0;
+  FOR lane IN
+    WITH RECURSIVE walk(schedule_id) AS (
+      (SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id LIMIT 1)
+      UNION ALL
+      SELECT next.* FROM walk CROSS JOIN LATERAL (
+        SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > walk.schedule_id ORDER BY r.schedule_id LIMIT 1) next)
+    SELECT w.schedule_id, first.overlap, o.room FROM walk w
+     CROSS JOIN LATERAL (SELECT r.overlap FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id = w.schedule_id ORDER BY r.priority, r.due_at, r.id LIMIT 1) first
+     CROSS JOIN LATERAL pgcron.overlap_room(w.schedule_id, first.overlap, 1) o
+  LOOP
+    steps := steps + 1;
+    IF (lane.room > 0 OR lane.overlap IN ('replace', 'terminate')) AND pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(lane.schedule_id)) THEN
+      IF lane.overlap IN ('replace', 'terminate') THEN
+        SELECT let_go + count(*) INTO let_go FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
+      END IF;
+      SELECT let_go + count(*) INTO let_go FROM pgcron.line_up(ARRAY[lane.schedule_id]) l WHERE NOT l.is_held;
+    END IF;
+    IF steps >= most THEN
+      ended_at := lane.schedule_id;
+      EXIT;
+    END IF;
+  END LOOP;
+END $$;
+COMMENT ON FUNCTION pgcron.let_waiting_go(bigint, int) IS 'Runs that wait for a slot of their schedule become claimable where one is free.';
