@@ -11,7 +11,7 @@ BEGIN
     FROM pg_catalog.pg_class c WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p') AND c.relname <> 'alembic_version' LOOP
     EXECUTE thing.command;
   END LOOP;
-  FOR thing IN SELECT format('DROP FUNCTION IF EXISTS %s CASCADE', p.oid::regprocedure) AS command
+  FOR thing IN SELECT format('DROP ROUTINE IF EXISTS %s CASCADE', p.oid::regprocedure) AS command
     FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'pgcron'::regnamespace LOOP
     EXECUTE thing.command;
   END LOOP;

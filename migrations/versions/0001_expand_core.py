@@ -39,6 +39,7 @@ SCRIPTS = (
     "0001_22_overlap",
     "0001_27_schedule_files",
     "0001_26_why",
+    "0001_29_waiting",
 )
 
 

@@ -2104,6 +2104,16 @@ BEGIN
   END IF;
 END $$;
 
+CREATE FUNCTION pgcron.judge_wait(timeout interval, most interval, remedy text) RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF timeout IS NULL OR timeout < '0' OR timeout > most THEN
+    PERFORM pgcron.refuse('PC001', format('timeout %s is out of range', coalesce(timeout::text, 'NULL')), format('Here a wait takes between nothing and %s.', most), remedy);
+  END IF;
+  RETURN clock_timestamp() + timeout;
+END $$;
+
 CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
@@ -2280,6 +2290,18 @@ CREATE FUNCTION pgcron.line_up(schedules bigint[]) RETURNS TABLE(id bigint, is_h
       ORDER BY l.id FOR UPDATE SKIP LOCKED))
   RETURNING r.id, r.hold IS NOT NULL $$;
 
+CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own boolean) RETURNS SETOF record
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  -- A row that is seen, and whose transaction is not over, is of this transaction or of a subtransaction of it. xmin has 32 bits, the
+  -- number that can be asked about 64: the one nearest to now. One far ahead of now is frozen, so very old.
+  SELECT r.state, coalesce(nearest.away < 1000000 AND pg_xact_status((newest.xid + nearest.away)::text::xid8) = 'in progress', false)
+    FROM pgcron.run r,
+         LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xid) newest,
+         LATERAL (SELECT (r.xmin::text::bigint - newest.xid % 4294967296 + 6442450944) % 4294967296 - 2147483648 AS away) nearest
+   WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by) $$;
+
 CREATE FUNCTION pgcron.look_at_breakers() RETURNS TABLE(name text, state text, handlers text[], fallback_queue text, is_probe_due boolean, seconds double precision, reason text, last_error text)
     LANGUAGE plpgsql
     AS $$
@@ -2301,6 +2323,28 @@ BEGIN
            b.state = 'open' AND b.open_until <= clock_timestamp(),
            extract(epoch FROM b.open_until - clock_timestamp())::float8, b.reason, b.last_error
       FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name;
+END $$;
+
+CREATE FUNCTION pgcron.look_for_end(run_id bigint, OUT ended boolean, OUT state text, OUT result jsonb, OUT error text) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  is_own boolean;
+BEGIN
+  SELECT false, l.state, l.is_own INTO ended, state, is_own FROM pgcron.live_state(look_for_end.run_id) l;
+  IF NOT FOUND THEN
+    SELECT true, s.state, s.result, s.error INTO ended, state, result, error FROM pgcron.run_status(look_for_end.run_id) s;
+    IF NOT FOUND THEN
+      PERFORM pgcron.refuse('PC010', format('run %s does not exist', look_for_end.run_id), 'There is no such run, or it is not yours and you may not read those of others, or its history is no longer kept.',
+                            'pgcron.enqueue gives the id of a run.');
+    END IF;
+  ELSIF is_own THEN
+    PERFORM pgcron.refuse('PC011', format('run %s was made or changed by this very transaction', look_for_end.run_id),
+                          'Until it is committed no node sees it: it would be waited for in vain.', 'Commit first, then wait.');
+  ELSIF current_setting('transaction_isolation') NOT LIKE 'read %' THEN
+    PERFORM pgcron.refuse('PC011', format('run %s is not over for this transaction, and never will be', look_for_end.run_id),
+                          format('With isolation level %s a transaction sees what there was when it began.', current_setting('transaction_isolation')), 'Wait outside of it, or with READ COMMITTED.');
+  END IF;
 END $$;
 
 CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
@@ -2477,6 +2521,11 @@ CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time
   SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz)
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
+
+CREATE FUNCTION pgcron.pause_of_look(looks integer, until timestamp with time zone) RETURNS double precision
+    LANGUAGE sql
+    AS $$
+  SELECT greatest(0, least(0.5, 0.01 * 1.5 ^ least(looks, 20), extract(epoch FROM until - clock_timestamp())))::float8 $$;
 
 CREATE FUNCTION pgcron.pause_queue(name text, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
@@ -3610,6 +3659,47 @@ CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamp wit
               WHEN cursor_before.is_paused THEN 'paused'
               WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
               ELSE 'edited' END $$;
+
+CREATE FUNCTION pgcron.wait(run_id bigint, timeout interval DEFAULT '00:00:10'::interval, OUT ended boolean, OUT state text, OUT result jsonb, OUT error text) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  until timestamptz := pgcron.judge_wait(timeout, '1 minute', 'Call it again for as long as ended is false, or CALL pgcron.wait_long, outside of a transaction.');
+  looks int := 0;
+BEGIN
+  LOOP
+    SELECT l.* INTO ended, state, result, error FROM pgcron.look_for_end(wait.run_id) l;
+    EXIT WHEN ended OR clock_timestamp() >= until;
+    PERFORM pg_sleep(pgcron.pause_of_look(looks, until));
+    looks := looks + 1;
+  END LOOP;
+END $$;
+
+COMMENT ON FUNCTION pgcron.wait(run_id bigint, timeout interval, OUT ended boolean, OUT state text, OUT result jsonb, OUT error text) IS 'Waits for the end of a run, up to a minute: state is the outcome when it has ended, and otherwise how it stands. Holds a connection, and a snapshot: vacuum leaves what dies meanwhile.';
+
+CREATE PROCEDURE pgcron.wait_long(IN run_id bigint, IN timeout interval DEFAULT '00:10:00'::interval, INOUT ended boolean DEFAULT NULL::boolean, INOUT state text DEFAULT NULL::text, INOUT result jsonb DEFAULT NULL::jsonb, INOUT error text DEFAULT NULL::text)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  until timestamptz := pgcron.judge_wait(timeout, '1 day', 'Call it again for as long as ended is false.');
+  looks int := 0;
+BEGIN
+  -- Nothing tells a procedure that it can't commit; of a transaction that has only read, PostgreSQL itself says so (2D000).
+  IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', 'pgcron.wait_long is called within a transaction', 'It commits after each look, so that vacuum need not wait for it.',
+                          'Call it with autocommit, or SELECT * FROM pgcron.wait(…).');
+  END IF;
+  LOOP
+    SELECT l.* INTO ended, state, result, error FROM pgcron.look_for_end(wait_long.run_id) l;
+    EXIT WHEN ended OR clock_timestamp() >= until;
+    COMMIT;
+    PERFORM pg_sleep(pgcron.pause_of_look(looks, until));
+    COMMIT;
+    looks := looks + 1;
+  END LOOP;
+END $$;
+
+COMMENT ON PROCEDURE pgcron.wait_long(IN run_id bigint, IN timeout interval, INOUT ended boolean, INOUT state text, INOUT result jsonb, INOUT error text) IS 'As pgcron.wait, up to a day, outside of a transaction: commits after each look, and so keeps no snapshot. CALL pgcron.wait_long(42).';
 
 CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
