@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import asyncpg
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.db.control import Connect, Connection, claim, enqueue, finish, join
 from tests.waiting import until
 
+Level = Literal["read_committed", "repeatable_read", "serializable"]
 WAIT = "SELECT ended, state, result, error FROM pgcron.wait($1, make_interval(secs => $2))"
 
 
@@ -52,12 +54,12 @@ async def test_after_the_timeout_it_says_how_the_run_stands(connection: Connecti
     assert tuple(row) == (False, "ready", None, None)
 
 
-@pytest.mark.parametrize("level", ["read committed", "repeatable read", "serializable"])
+@pytest.mark.parametrize("level", ["read_committed", "repeatable_read", "serializable"])
 async def test_a_wait_that_could_only_be_in_vain_is_refused(
-    level: str, connection: Connection, another: Connect
+    level: Level, connection: Connection
 ) -> None:
     (before,) = await enqueue(connection)
-    async with connection.transaction(isolation=level.replace(" ", "_")):
+    async with connection.transaction(isolation=level):
         (own,) = await enqueue(connection)
         with pytest.raises(asyncpg.PostgresError, match="by this very transaction") as refusal:
             async with connection.transaction():
@@ -68,7 +70,7 @@ async def test_a_wait_that_could_only_be_in_vain_is_refused(
         with pytest.raises(asyncpg.PostgresError, match="by this very transaction"):
             async with connection.transaction():
                 await wait(connection, of_subtransaction, 30)
-        if level == "read committed":
+        if level == "read_committed":
             assert await wait(connection, before, 0) == (False, "ready", None, None)
         else:
             with pytest.raises(asyncpg.PostgresError, match="never will be"):
@@ -112,7 +114,7 @@ async def test_the_procedure_keeps_no_snapshot_and_the_function_keeps_one(
         return held is not None and held > number
 
     for waiter in (by_function, by_procedure):
-        await until("it looks", lambda waiter=waiter: horizon(connection, waiter))
+        await until("it looks", partial(horizon, connection, waiter))
     number = int(await connection.fetchval("SELECT pg_current_xact_id()::text::bigint"))
     await connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
     await until("a later look has a snapshot of its own", lambda: passed(by_procedure, number))
@@ -120,7 +122,9 @@ async def test_the_procedure_keeps_no_snapshot_and_the_function_keeps_one(
 
     await finish(connection, await claim(connection, node, 2))
     ended = await asyncio.gather(*waiting)
-    assert [tuple(each) for each in ended] == [(True, "succeeded", '{"fine": true}', None)] * 2
+    assert [tuple(each or ()) for each in ended] == [
+        (True, "succeeded", '{"fine": true}', None)
+    ] * 2
 
 
 async def test_the_procedure_is_refused_within_a_transaction(connection: Connection) -> None:
