@@ -20,6 +20,7 @@ from pgcron_ha.cli.output import (
 from pgcron_ha.cli.previews import fire_json, print_preview
 from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
+from pgcron_ha.cli.schedule_import import import_group
 from pgcron_ha.cli.schedule_options import policies_of, policy_options
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.schedule_why import why_command
@@ -58,6 +59,7 @@ schedules_group.add_command(restore_command)
 schedules_group.add_command(apply_command)
 schedules_group.add_command(export_command)
 schedules_group.add_command(schema_command)
+schedules_group.add_command(import_group)
 
 
 @schedules_group.command("list")

@@ -40,6 +40,7 @@ ALLOWED = (
     ("pgcron_ha/db/sql_session.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/transactions.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/link.py", "SET ", "settings of the session; can't be prepared"),
+    ("pgcron_ha/db/foreign_schedulers.py", "SELECT to_jsonb(j)", "pg_cron's table, not ours"),
     ("pgcron_ha/db/schema.py", "CREATE SCHEMA ", "alembic's; there is nothing before it"),
     ("pgcron_ha/db/schema.py", "SELECT pg_advisory_xact_lock(", "alembic's connection"),
     ("pgcron_ha/db/schema.py", "SELECT 1 FROM pg_namespace", "alembic's connection"),

@@ -1,0 +1,141 @@
+"""``schedules import``: what other schedulers run, as a file of schedules to review."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from pgcron_ha.cli.schedule_files import apply_definitions, write_file
+from pgcron_ha.db.foreign_schedulers import pg_cron_jobs
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.model.zones import load_zone
+from pgcron_ha.schedule_files.crontab import import_crontab
+from pgcron_ha.schedule_files.documents import MOST_BYTES, read_file
+from pgcron_ha.schedule_files.imported import Imported
+from pgcron_ha.schedule_files.kubernetes import import_kubernetes
+from pgcron_ha.schedule_files.pg_cron import import_pg_cron, read_jobs
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+_OPTIONS = (
+    click.option("--output", type=_NEW_FILE, help="The file of schedules, instead of stdout."),
+    click.option(
+        "--templates", type=_NEW_FILE, help="The part for pgcron-ha.toml, instead of stdout."
+    ),
+    click.option("--apply", "apply_now", is_flag=True, help="Also make them schedules now."),
+    click.option("--source", metavar="NAME", help="Who owns them then."),
+)
+
+
+def _outcome(command: Command) -> Command:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.group("import")
+def import_group() -> None:
+    """Turn the jobs of other schedulers into a file of schedules.
+
+    Prints the file, and what nodes need in their pgcron-ha.toml to run the commands; what could not
+    be carried over, and why, goes to stderr.
+    """
+
+
+@import_group.command("crontab")
+@click.argument("file", type=_FILE)
+@click.option("--system", "is_system", is_flag=True, help="Each line names a user (/etc/crontab).")
+@click.option("--timezone", default="UTC", show_default=True, help="Of the host it comes from.")
+@_outcome
+def crontab_command(file: Path, is_system: bool, timezone: str, **outcome: Any) -> None:
+    """Import a crontab; CRON_TZ in it wins over --timezone."""
+    load_zone(timezone)
+    found = import_crontab(_text(file), str(file), timezone=timezone, is_system=is_system)
+    _tell(found, default_source=file.stem, **outcome)
+
+
+@import_group.command("kubernetes")
+@click.argument("files", type=_FILE, nargs=-1, required=True)
+@click.option("--timezone", default="UTC", show_default=True, help="Of jobs without a timeZone.")
+@_outcome
+def kubernetes_command(files: tuple[Path, ...], timezone: str, **outcome: Any) -> None:
+    """Import the CronJobs (batch/v1) of manifests in YAML or JSON."""
+    load_zone(timezone)
+    documents = [document for file in files for document in read_file(file)]
+    found = import_kubernetes(documents, timezone=timezone)
+    _tell(found, default_source=files[0].stem, **outcome)
+
+
+@import_group.command("pg_cron")
+@click.argument("file", type=_FILE, required=False)
+@click.option("--from-dsn", metavar="URL", help="The database that has the table cron.job.")
+@click.option("--timezone", help="pg_cron's; without it what the database says, or UTC.")
+@_outcome
+def pg_cron_command(
+    file: Path | None, from_dsn: str | None, timezone: str | None, **outcome: Any
+) -> None:
+    """Import pg_cron's jobs: from its table, or from a dump of it in CSV or JSON."""
+    if (file is None) == (from_dsn is None):
+        raise click.UsageError("Give either FILE or --from-dsn.")
+    zone, server, name = timezone, None, "cron.job"
+    if from_dsn is not None:
+        texts, told = asyncio.run(pg_cron_jobs(from_dsn))
+        rows = [json.loads(text) for text in texts]
+        zone = zone or {"GMT": "UTC"}.get(told or "", told)
+        server = urlsplit(from_dsn).hostname
+    else:
+        assert file is not None  # one of them was given
+        name = str(file)
+        rows = read_jobs(_text(file), name)
+    load_zone(zone or "UTC")
+    found = import_pg_cron(rows, name, timezone=zone or "UTC", server=server)
+    _tell(found, default_source=file.stem if file else "pg_cron", **outcome)
+
+
+def _tell(
+    found: Imported,
+    *,
+    default_source: str,
+    output: Path | None,
+    templates: Path | None,
+    apply_now: bool,
+    source: str | None,
+) -> None:
+    text, fragment = found.schedules_text(), found.templates_text()
+    if output is not None:
+        write_file(output, text)
+    elif not apply_now:
+        click.echo(text, nl=False)
+    if templates is not None:
+        write_file(templates, fragment)
+    elif fragment:
+        click.echo("# What pgcron-ha.toml of the nodes needs:\n#")
+        for line in fragment.splitlines():
+            click.echo(f"# {line}".rstrip())
+    for loss in found.losses:
+        click.echo(f"{loss.where}: {loss.what}", err=True)
+    count = len(found.definitions)
+    click.echo(f"{count} schedule{'' if count == 1 else 's'} carried over", err=True)
+    if apply_now:
+        apply_definitions(found.judged(), source or default_source)
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES // 1024 // 1024} MiB")
+        return content.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{file} can't be read", f"{error}.", "Name a file in UTF-8 that you may read."
+        ) from None

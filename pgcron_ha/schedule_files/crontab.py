@@ -1,0 +1,142 @@
+"""A crontab, of a user or of the system, as schedules: what vixie cron and its heirs read.
+
+A command becomes a shell template that gives the same text to the same shell, with the variables
+of the lines before it. cron starts a command beside one that still runs, never late and once, and
+stops none: so do the schedules.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pgcron_ha.schedule_files.imported import (
+    LONGEST,
+    Imported,
+    as_argv,
+    program_name,
+    with_variables,
+)
+
+_VARIABLE: Final = re.compile(
+    r"""\s*(?P<name>[A-Za-z_][A-Za-z0-9_]*|"[^"]+"|'[^']+')\s*=\s*(?P<value>.*?)\s*"""
+)
+_SHELL: Final = "/bin/sh"
+_PERCENT: Final = re.compile(r"(?<!\\)%")
+# FreeBSD's, and what no wall clock has.
+_STRANGE_MACROS: Final = {"@every_minute": "* * * * *", "@every_second": "* * * * * *"}
+
+
+@dataclass
+class _Context:
+    """What the lines so far have set."""
+
+    timezone: str
+    shell: str = _SHELL
+    variables: dict[str, str] = field(default_factory=dict)
+    home: str | None = None
+
+
+def import_crontab(text: str, name: str, *, timezone: str, is_system: bool = False) -> Imported:
+    """The schedules of a crontab; with ``is_system`` each line names a user before its command."""
+    found = Imported()
+    context = _Context(timezone)
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip(" \t\r")
+        where = f"{name}, line {number}"
+        if not stripped or stripped.startswith("#"):
+            continue
+        variable = _VARIABLE.fullmatch(stripped)
+        if variable is not None and not stripped.startswith(("@", "*")):
+            _set(context, variable["name"].strip("\"'"), _unquoted(variable["value"]), where, found)
+        else:
+            _entry(found, context, stripped, where, is_system)
+    return found
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value
+
+
+def _set(context: _Context, name: str, value: str, where: str, found: Imported) -> None:
+    if name == "CRON_TZ":
+        context.timezone = value
+    elif name == "SHELL":
+        context.shell = value or _SHELL
+    elif name == "HOME":
+        context.home = value
+        context.variables[name] = value
+    elif name in ("MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"):
+        if value:
+            found.lose(where, f"{name}: nobody is mailed; what a run prints is its log")
+    elif name == "RANDOM_DELAY" or name == "START_HOURS_RANGE":
+        found.lose(where, f"{name} is not carried over: runs start at their instant")
+    else:
+        context.variables[name] = value
+
+
+def _entry(found: Imported, context: _Context, line: str, where: str, is_system: bool) -> None:
+    if line.startswith("-"):
+        line = line[1:].lstrip()
+        found.lose(where, "the leading - (do not log) is not carried over")
+    spec, rest = _split_spec(line)
+    user = None
+    if is_system:
+        user, rest = (*rest.split(None, 1), "", "")[:2]
+    if spec.lower() == "@reboot":
+        found.lose(
+            where, f"not carried over: @reboot is no time but an event of one host: {rest[:100]}"
+        )
+        return
+    if not rest:
+        found.lose(where, f"not carried over: there is no command after {spec[:100]!r}")
+        return
+    command, lines = _command(rest)
+    argv = with_variables(as_argv([context.shell, "-c", command]), context.variables)
+    template: dict[str, Any] = {"argv": argv, "timeout": LONGEST}
+    if lines is not None:
+        piped = f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | ( {command}\n)"
+        template["argv"] = with_variables(as_argv([context.shell, "-c", piped]), context.variables)
+    if user:
+        template["user"] = user
+    if context.home is not None and context.home.startswith("/"):
+        template["working_directory"] = context.home
+    said: dict[str, Any] = {
+        "spec": _spec(spec),
+        "timezone": context.timezone,
+        "overlap": "allow",
+        "catchup": "none",
+        "timeout": LONGEST,
+        "max_attempts": 1,
+    }
+    found.add(where, program_name(command), "shell", said, template)
+
+
+def _spec(spec: str) -> str:
+    folded = spec.lower()
+    if re.fullmatch(r"@\d+", folded):
+        return f"every {folded[1:]}s"
+    return _STRANGE_MACROS.get(folded, spec)
+
+
+def _split_spec(line: str) -> tuple[str, str]:
+    """The time of a line, and the rest."""
+    fields = 1 if line.startswith("@") else 5
+    parts = line.split(None, fields)
+    rest = parts[fields] if len(parts) > fields else ""
+    return " ".join(parts[:fields]), rest.strip(" \t")
+
+
+def _command(text: str) -> tuple[str, list[str] | None]:
+    """The command, and the lines of its standard input: after a % that has no backslash, where each
+    further one begins a line.
+    """
+    command, *lines = _PERCENT.split(text)
+    command = command.replace("\\%", "%").rstrip()
+    if len(lines) > 1 and not lines[-1]:  # the last line ends, no other begins
+        del lines[-1]
+    return command, [line.replace("\\%", "%") for line in lines] if lines else None

@@ -1,0 +1,139 @@
+"""What an import makes: definitions, what nodes must offer for them, and what was lost on the way.
+
+The database carries no commands: what another scheduler runs becomes a template in the file of the
+nodes (``[shell.NAME]``, ``[sql.NAME]``), and a schedule names it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import tomli_w
+
+from pgcron_ha.config.capabilities import PLACEHOLDER
+from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.schedule_files.definitions import Definition, judge
+from pgcron_ha.schedule_files.writing import as_yaml
+
+# More belong into several files.
+MOST_JOBS: Final = 10_000
+# No scheduler that is imported stops a run; a template's longest time limit is this.
+LONGEST: Final = "7d"
+_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_MOST_NAME: Final = 60
+# They begin command lines whose work is done by others.
+_NO_PROGRAMS: Final = frozenset(
+    {"cd", "test", "env", "nice", "ionice", "exec", "sudo", "timeout", "flock", "if", "then"}
+)
+
+
+class Loss(NamedTuple):
+    """Something that was not carried over, or not as it was: where it stood, and why."""
+
+    where: str
+    what: str
+
+
+@dataclass
+class Imported:
+    """The outcome of one import; `losses` in the order of the file."""
+
+    definitions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    templates: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """By kind (``shell``, ``sql``) and name."""
+    losses: list[Loss] = field(default_factory=list)
+
+    def lose(self, where: str, what: str) -> None:
+        """Tell that something is lost."""
+        self.losses.append(Loss(where, what))
+
+    def add(
+        self,
+        where: str,
+        name: str,
+        kind: str,
+        said: Mapping[str, Any],
+        template: Mapping[str, Any] | None,
+    ) -> None:
+        """Take a schedule over if it can be: it is judged here, under a name of its own. The
+        handler is the template of that name; without a template somebody has to write one.
+        """
+        unique = self._free_name(_NAME.sub("-", name).strip("-.")[:_MOST_NAME] or "job")
+        values = {"spec": said["spec"], "handler": f"{kind}:{unique}", **said}
+        try:
+            judge(unique, values)
+        except PgcronError as error:
+            reason = "; ".join(text for text in (error.message, error.detail) if text)
+            self.lose(where, f"not carried over: {reason}")
+            return
+        if len(self.definitions) >= MOST_JOBS:
+            raise InvalidInput(f"there are more than {MOST_JOBS} jobs", "An import is one file.")
+        self.definitions[unique] = values
+        self.places[unique] = where
+        if template is not None:
+            self.templates.setdefault(kind, {})[unique] = dict(template)
+
+    def schedules_text(self) -> str:
+        """A file of schedules."""
+        return as_yaml(self.definitions)
+
+    def templates_text(self) -> str:
+        """A fragment of the configuration file of nodes."""
+        return tomli_w.dumps(self.templates)
+
+    def judged(self) -> list[Definition]:
+        """As they are applied."""
+        return [
+            Definition(name, judge(name, said), self.places[name])
+            for name, said in sorted(self.definitions.items())
+        ]
+
+    def _free_name(self, name: str) -> str:
+        number, free = 2, name
+        while free in self.definitions:
+            free, number = f"{name}-{number}", number + 1
+        return free
+
+
+def as_argv(items: Sequence[str]) -> list[str]:
+    """The items as a template takes them: what looks like a placeholder there reaches the program
+    in two pieces that a shell puts together.
+    """
+    if not any(PLACEHOLDER.search(item) for item in items):
+        return list(items)
+    pieces: list[str] = []
+    words: list[str] = []
+    for item in items:
+        parts = re.split(r"(?<=\{)(?=[a-z_])", item)
+        numbers = range(len(pieces) + 1, len(pieces) + len(parts) + 1)
+        words.append('"' + "".join(f"${{{number}}}" for number in numbers) + '"')
+        pieces += parts
+    return ["/bin/sh", "-c", f"exec {' '.join(words)}", "sh", *pieces]
+
+
+def with_variables(argv: Sequence[str], variables: Mapping[str, str]) -> list[str]:
+    """The program with these variables in its environment."""
+    if not variables:
+        return list(argv)
+    return ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), *argv]
+
+
+def program_name(command: str) -> str:
+    """A name for what a command line runs: of its first program, without its folder and suffix."""
+    try:
+        words = shlex.split(command, comments=False)
+    except ValueError:
+        words = command.split()
+    is_folder = False
+    for word in words:
+        base = word.rstrip("/").rpartition("/")[2]
+        if is_folder or "=" in base or base in _NO_PROGRAMS or not re.match(r"[A-Za-z0-9_]", base):
+            is_folder = base == "cd" and not is_folder
+            continue
+        return re.sub(r"\.(sh|py|pl|rb|php)$", "", base)
+    return "job"

@@ -1,0 +1,182 @@
+"""CronJob manifests (``batch/v1``) as schedules.
+
+The command of the one container becomes a shell template: a node runs programs of its own host, no
+images. What only a cluster has (volumes, service accounts, resources) is told as lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pgcron_ha.client.schedules import OVERLAPS
+from pgcron_ha.config import format_duration
+from pgcron_ha.schedule_files.documents import Document
+from pgcron_ha.schedule_files.imported import LONGEST, Imported, as_argv, with_variables
+
+_OVERLAPS: Final = {"Allow": "allow", "Forbid": "skip", "Replace": "replace"}
+# Kubernetes counts the attempts of a Job so when it says nothing.
+_BACKOFF_LIMIT: Final = 6
+_CONTAINER_KEYS: Final = frozenset({"name", "image", "command", "args", "env", "workingDir"})
+_POD_KEYS: Final = frozenset({"containers", "restartPolicy"})
+_JOB_KEYS: Final = frozenset({"template", "backoffLimit", "activeDeadlineSeconds"})
+_CRON_JOB_KEYS: Final = frozenset(
+    {
+        "schedule",
+        "timeZone",
+        "concurrencyPolicy",
+        "startingDeadlineSeconds",
+        "suspend",
+        "jobTemplate",
+    }
+)
+_ZONE_PREFIX: Final = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
+_STARRED_STEP: Final = re.compile(r"\*/(\d+)")
+
+
+def import_kubernetes(documents: Iterable[Document], *, timezone: str) -> Imported:
+    """The CronJobs of manifests; ``timezone`` is that of jobs that name none."""
+    found = Imported()
+    for document in documents:
+        for manifest in _manifests(document.value):
+            where = document.where()
+            kind = manifest.get("kind")
+            name = _mapping(manifest.get("metadata")).get("name")
+            if kind != "CronJob" or not isinstance(name, str):
+                found.lose(where, f"not carried over: a {str(kind)[:60]} is no CronJob with a name")
+                continue
+            _cron_job(found, f"{where}, CronJob {name[:100]}", name, manifest, timezone)
+    return found
+
+
+def _manifests(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping) and isinstance(value.get("items"), list):
+        for item in value["items"]:
+            yield from _manifests(item)
+    elif isinstance(value, Mapping):
+        yield value
+
+
+def _cron_job(
+    found: Imported, where: str, name: str, manifest: Mapping[str, Any], timezone: str
+) -> None:
+    spec = _mapping(manifest.get("spec"))
+    job = _mapping(_mapping(spec.get("jobTemplate")).get("spec"))
+    pod = _mapping(_mapping(job.get("template")).get("spec"))
+    written = str(spec.get("schedule", ""))
+    zone = spec.get("timeZone") or timezone
+    if match := _ZONE_PREFIX.fullmatch(written):
+        zone, written = match[1], match[2]
+    said: dict[str, Any] = {
+        "spec": _spec(found, where, written),
+        "timezone": zone,
+        "dst": "robfig",
+        "overlap": _overlap(found, where, spec.get("concurrencyPolicy", "Allow")),
+        "timeout": LONGEST,
+        "max_attempts": _attempts(found, where, job.get("backoffLimit", _BACKOFF_LIMIT)),
+    }
+    if spec.get("suspend") is True:
+        said["enabled"] = False
+    deadline = spec.get("startingDeadlineSeconds")
+    if isinstance(deadline, int) and deadline > 0:
+        said["catchup_window"] = said["start_deadline"] = format_duration(deadline)
+    elif deadline is not None:
+        found.lose(where, f"startingDeadlineSeconds {deadline!r} is not carried over")
+    limit = job.get("activeDeadlineSeconds")
+    if isinstance(limit, int) and 0 < limit <= 30 * 86400:
+        said["timeout"] = format_duration(limit)
+    elif limit is not None:
+        found.lose(where, f"activeDeadlineSeconds {limit!r}: a run is stopped after {LONGEST}")
+    _lose_others(found, where, "spec", spec, _CRON_JOB_KEYS)
+    _lose_others(found, where, "jobTemplate.spec", job, _JOB_KEYS)
+    _lose_others(found, where, "the pod's spec", pod, _POD_KEYS)
+    found.add(where, name, "shell", said, _template(found, where, pod))
+
+
+def _spec(found: Imported, where: str, written: str) -> str:
+    """As Kubernetes reads it: there a day field ``*/2`` is no star in the rule of days."""
+    if written.startswith("@every "):
+        found.lose(where, f"{written}: counted from 1970, not from the start of a controller")
+        return written[1:]
+    fields = written.split()
+    if len(fields) == 5:
+        for place, bounds in ((2, "1-31"), (4, "0-6")):
+            step = _STARRED_STEP.fullmatch(fields[place])
+            if step is not None and int(step[1]) > 1:
+                fields[place] = f"{bounds}/{step[1]}"
+    return " ".join(fields)
+
+
+def _overlap(found: Imported, where: str, policy: object) -> str:
+    overlap = _OVERLAPS.get(str(policy))
+    if overlap in OVERLAPS and overlap is not None:
+        return overlap
+    found.lose(where, f"concurrencyPolicy {str(policy)[:60]} is not known: skip is taken")
+    return "skip"
+
+
+def _attempts(found: Imported, where: str, limit: object) -> int:
+    if isinstance(limit, int) and 0 <= limit < 100:
+        return limit + 1
+    found.lose(where, f"backoffLimit {limit!r}: a run is tried 100 times at most")
+    return 100
+
+
+def _template(found: Imported, where: str, pod: Mapping[str, Any]) -> dict[str, Any] | None:
+    containers = pod.get("containers")
+    if not isinstance(containers, Sequence) or not containers:
+        found.lose(where, "there is no container: write the shell template yourself")
+        return None
+    if len(containers) > 1:
+        found.lose(where, f"only the first of {len(containers)} containers is carried over")
+    container = _mapping(containers[0])
+    image = str(container.get("image"))[:200]
+    command = [*_texts(container.get("command")), *_texts(container.get("args"))]
+    _lose_others(found, where, "the container", container, _CONTAINER_KEYS)
+    if not container.get("command"):
+        found.lose(
+            where,
+            f"the program of image {image} is not in the manifest: write the shell template"
+            f" yourself{f', with {command}' if command else ''}",
+        )
+        return None
+    found.lose(where, f"image {image} is not carried over: the nodes need {command[0][:100]}")
+    if any("$(" in item for item in command):
+        found.lose(where, "$(NAME) in the command is not replaced here")
+    template: dict[str, Any] = {
+        "argv": with_variables(as_argv(command), _variables(found, where, container)),
+        "timeout": LONGEST,
+    }
+    folder = container.get("workingDir")
+    if isinstance(folder, str) and folder.startswith("/"):
+        template["working_directory"] = folder
+    return template
+
+
+def _variables(found: Imported, where: str, container: Mapping[str, Any]) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for item in container.get("env") or ():
+        entry = _mapping(item)
+        name = str(entry.get("name"))
+        if "valueFrom" in entry:
+            found.lose(where, f"variable {name[:100]} comes from the cluster: not carried over")
+        else:
+            variables[name] = str(entry.get("value", ""))
+    return variables
+
+
+def _lose_others(
+    found: Imported, where: str, what: str, given: Mapping[str, Any], known: frozenset[str]
+) -> None:
+    others = sorted(set(given) - known)
+    if others:
+        found.lose(where, f"{what}: {', '.join(others)[:300]} not carried over")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []

@@ -1,0 +1,121 @@
+"""pg_cron's table ``cron.job`` as schedules: its rows, read from the database or from a dump.
+
+A command becomes a SQL profile of the nodes, for the database and the role that pg_cron used.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from pgcron_ha.client.schedules import OVERLAPS
+from pgcron_ha.config.sql_script import parse_script
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.schedule_files.imported import LONGEST, Imported
+
+_SECONDS: Final = re.compile(r"(\d+) seconds?", re.IGNORECASE)
+_COLUMNS: Final = ("schedule", "command")
+
+
+def read_jobs(text: str, name: str) -> list[dict[str, Any]]:
+    """The rows of a dump: JSON (an array, or an object a line) or CSV with headings.
+
+    Raises InvalidInput.
+    """
+    stripped = text.lstrip("\ufeff \t\r\n")
+    try:
+        if stripped.startswith("["):
+            rows = json.loads(stripped)
+        elif stripped.startswith("{"):
+            rows = [json.loads(line) for line in stripped.splitlines() if line.strip()]
+        else:
+            rows = list(csv.DictReader(io.StringIO(stripped), strict=True))
+    except (ValueError, csv.Error, RecursionError) as error:
+        raise _refusal(name, f"{error}.") from None
+    for row in rows:
+        if not isinstance(row, dict) or not all(isinstance(row.get(c), str) for c in _COLUMNS):
+            raise _refusal(name, "Each row has at least the columns schedule and command.")
+    return rows
+
+
+def import_pg_cron(
+    rows: Iterable[Mapping[str, Any]], name: str, *, timezone: str, server: str | None = None
+) -> Imported:
+    """The jobs of the rows; ``timezone`` is pg_cron's (cron.timezone), and ``server`` the host that
+    they reach as localhost.
+    """
+    found = Imported()
+    overlap = "queue" if "queue" in OVERLAPS else "skip"
+    for row in rows:
+        title = str(row.get("jobname") or f"job-{row.get('jobid') or len(found.definitions) + 1}")
+        where = f"{name}, job {title[:100]}"
+        said: dict[str, Any] = {
+            "spec": _spec(found, where, str(row["schedule"])),
+            "timezone": timezone,
+            "overlap": overlap,
+            "catchup": "none",
+            "timeout": LONGEST,
+            "max_attempts": 1,
+        }
+        if not _is_active(row.get("active")):
+            said["enabled"] = False
+        if overlap == "skip":
+            found.lose(where, "a job that is due while it runs is skipped, and does not follow it")
+        found.add(where, title, "sql", said, _profile(found, where, row, server))
+    return found
+
+
+def _spec(found: Imported, where: str, written: str) -> str:
+    if match := _SECONDS.fullmatch(written.strip()):
+        found.lose(where, f"every {match[1]} s: counted from 1970, not from the end of the last")
+        return f"every {match[1]}s"
+    fields = written.split()
+    if len(fields) == 5 and "$" in fields[2]:  # pg_cron's last day of the month
+        fields[2] = fields[2].replace("$", "L")
+    return " ".join(fields)
+
+
+def _is_active(value: Any) -> bool:
+    return value not in (False, "f", "false", "False", "0", 0)
+
+
+def _profile(
+    found: Imported, where: str, row: Mapping[str, Any], server: str | None
+) -> dict[str, Any] | None:
+    command = str(row["command"])
+    try:
+        statements = parse_script(command)
+    except ValueError as error:
+        found.lose(where, f"the command is not carried over: {error}")
+        return None
+    named = sorted({name for each in statements for name in each.parameters})
+    if named:
+        found.lose(where, f"the profile would take :{named[0]} for a parameter: rewrite it there")
+    profile: dict[str, Any] = {"dsn": _dsn(row, server), "statement": command, "timeout": LONGEST}
+    if len(statements) == 1:
+        profile["atomic"] = False  # it is so by itself; VACUUM and CALL want no transaction
+    return profile
+
+
+def _dsn(row: Mapping[str, Any], server: str | None) -> str:
+    host = str(row.get("nodename") or "localhost")
+    if host in ("localhost", "127.0.0.1", "::1") and server:
+        host = server
+    port = f":{row['nodeport']}" if row.get("nodeport") else ""
+    role = quote(str(row.get("username") or "postgres"), safe="")
+    if host.startswith("/") or not re.fullmatch(r"[A-Za-z0-9_.:-]+", host):
+        host = "localhost"
+    return f"postgresql://{role}@{host}{port}/{quote(str(row.get('database') or role), safe='')}"
+
+
+def _refusal(name: str, rule: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name} is no dump of cron.job",
+        rule,
+        "Make one with: \\copy (SELECT row_to_json(j) FROM cron.job j) TO jobs.json",
+    )

@@ -1,0 +1,261 @@
+"""Jobs of other schedulers as schedules, with what is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgcron_ha.config.capabilities import read_shell_templates
+from pgcron_ha.config.sql_profiles import read_sql_profiles
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.schedule_files.crontab import import_crontab
+from pgcron_ha.schedule_files.documents import read_yaml
+from pgcron_ha.schedule_files.imported import Imported, as_argv
+from pgcron_ha.schedule_files.kubernetes import import_kubernetes
+from pgcron_ha.schedule_files.pg_cron import import_pg_cron, read_jobs
+
+
+def crontab(text: str, **options: Any) -> Imported:
+    found = import_crontab(text, "crontab", timezone="UTC", **options)
+    assert_usable(found)
+    return found
+
+
+def kubernetes(text: str) -> Imported:
+    found = import_kubernetes(read_yaml(text, "k.yaml"), timezone="UTC")
+    assert_usable(found)
+    return found
+
+
+def assert_usable(found: Imported) -> None:
+    """What is printed is what `schedules apply` and a node read."""
+    (document,) = read_yaml(found.schedules_text(), "x")
+    assert list(document.value["schedules"]) == list(found.definitions)
+    assert [one.name for one in found.judged()] == sorted(found.definitions)
+    fragment = tomllib.loads(found.templates_text())
+    assert read_shell_templates(fragment.get("shell", {}))[1] == []
+    assert read_sql_profiles(fragment.get("sql", {}))[1] == []
+
+
+def losses(found: Imported) -> list[str]:
+    return [f"{loss.where}: {loss.what}" for loss in found.losses]
+
+
+def output_of(found: Imported, name: str) -> str:
+    argv = found.templates["shell"][name]["argv"]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=20, check=True).stdout
+
+
+def test_a_crontab_is_carried_over_as_cron_runs_it() -> None:
+    found = crontab(
+        "# nightly\n\nPATH=/opt/jobs:/usr/bin:/bin\nNAME = 'two words'\n"
+        '*/5 * * * * /opt/jobs/tidy.sh --deep\n0 3 * * Mon-Fri cd /tmp && echo "$NAME"\n'
+        "CRON_TZ=Europe/Berlin\n@daily echo x"
+    )
+    assert losses(found) == []
+    assert found.definitions["tidy"] == {
+        "spec": "*/5 * * * *",
+        "handler": "shell:tidy",
+        "timezone": "UTC",
+        "overlap": "allow",
+        "catchup": "none",
+        "timeout": "7d",
+        "max_attempts": 1,
+    }
+    assert found.templates["shell"]["tidy"]["argv"] == [
+        *("/usr/bin/env", "PATH=/opt/jobs:/usr/bin:/bin", "NAME=two words"),
+        *("/bin/sh", "-c", "/opt/jobs/tidy.sh --deep"),
+    ]
+    assert found.definitions["echo"]["spec"] == "0 3 * * Mon-Fri"
+    assert output_of(found, "echo") == "two words\n"
+    last = found.definitions["echo-2"]
+    assert (last["spec"], last["timezone"]) == ("@daily", "Europe/Berlin")
+
+
+def test_percent_signs_are_lines_of_input_unless_escaped() -> None:
+    found = crontab("0 3 * * * cat -%Dear 'all',%50\\% ${done} of {day}%\n0 4 * * * echo 5\\%")
+    assert output_of(found, "cat") == "Dear 'all',\n50% ${done} of {day}\n"
+    assert output_of(found, "echo") == "5%\n"
+
+
+def test_a_system_crontab_names_a_user() -> None:
+    found = crontab("17 * * * *  root\tcd / && run-parts /etc/cron.hourly\n", is_system=True)
+    template = found.templates["shell"]["run-parts"]
+    assert template["user"] == "root"
+    assert template["argv"][-1] == "cd / && run-parts /etc/cron.hourly"
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("@reboot start-up", "not carried over: @reboot is no time but an event of one host:"),
+        ("MAILTO=ops@example.com", "MAILTO: nobody is mailed; what a run prints is its log"),
+        ("~ * * * * x", 'not carried over: the cron expression contains "~"'),
+        ("61 * * * * x", 'not carried over: the minute field does not allow "61"; its numbers'),
+        ("0 0 30 2 * x", 'not carried over: "0 0 30 2 *" never fires'),
+        ("0 5 * * *", "not carried over: there is no command after '0 5 * * *'"),
+        ("nonsense", "not carried over: there is no command after 'nonsense'"),
+        ("CRON_TZ=Mars/Olympus\n0 5 * * * x", 'not carried over: "Mars/Olympus" is not a time'),
+        ("- 0 5 * * * x", "the leading - (do not log) is not carried over"),
+    ],
+)
+def test_what_a_crontab_loses_is_told_with_its_line(line: str, lost: str) -> None:
+    told = losses(crontab(f"# first\n{line}\n"))
+    number = line.count("\n") + 2
+    assert len(told) == 1
+    assert told[0].startswith(f"crontab, line {number}: {lost}")
+
+
+def test_what_looks_like_a_placeholder_reaches_the_program() -> None:
+    for items in (["echo", "{day}", "a {b}{c} $d"], ["printf", "%s|", "${x}", "{{y}}", "plain"]):
+        plain = subprocess.run(items, capture_output=True, timeout=20, check=True).stdout
+        assert subprocess.run(as_argv(items), capture_output=True, timeout=20).stdout == plain
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])),
+            st.tuples(
+                st.sampled_from(["* * * * *", "0 3 * * 1-5", "@daily", "@reboot", "1 2 3", "TZ ="]),
+                st.text("ab {}$%\\'\"\t;|&=", max_size=15),
+            ).map(" ".join),
+        ),
+        max_size=6,
+    )
+)
+def test_any_text_is_imported_or_told(lines: list[str]) -> None:
+    found = import_crontab("\n".join(lines), "crontab", timezone="UTC")
+    assert_usable(found)
+
+
+CRON_JOB = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: report, namespace: shop}
+spec:
+  schedule: 0 3 */2 * 1-5
+  timeZone: Europe/Berlin
+  concurrencyPolicy: Forbid
+  startingDeadlineSeconds: 600
+  suspend: true
+  successfulJobsHistoryLimit: 3
+  jobTemplate:
+    spec:
+      backoffLimit: 2
+      activeDeadlineSeconds: 5400
+      template:
+        spec:
+          restartPolicy: Never
+          serviceAccountName: reporter
+          containers:
+          - name: main
+            image: shop/report:1
+            command: [/bin/report]
+            args: ["--day", "{day}"]
+            workingDir: /srv
+            env:
+            - {name: LEVEL, value: "1"}
+            - {name: SECRET, valueFrom: {secretKeyRef: {name: s, key: k}}}
+            resources: {limits: {cpu: 1}}
+"""
+
+
+def test_a_cron_job_of_kubernetes_is_carried_over() -> None:
+    found = kubernetes(CRON_JOB)
+    assert found.definitions["report"] == {
+        "spec": "0 3 1-31/2 * 1-5",  # day or weekday, as Kubernetes reads it
+        "handler": "shell:report",
+        "timezone": "Europe/Berlin",
+        "dst": "robfig",
+        "overlap": "skip",
+        "timeout": "1h30m",
+        "max_attempts": 3,
+        "enabled": False,
+        "catchup_window": "10m",
+        "start_deadline": "10m",
+    }
+    template = found.templates["shell"]["report"]
+    assert template["argv"][:2] == ["/usr/bin/env", "LEVEL=1"]
+    assert template["argv"][-3:] == ["--day", "{", "day}"]
+    assert template["working_directory"] == "/srv"
+    where = "k.yaml, line 2, CronJob report"
+    assert losses(found) == [
+        f"{where}: spec: successfulJobsHistoryLimit not carried over",
+        f"{where}: the pod's spec: serviceAccountName not carried over",
+        f"{where}: the container: resources not carried over",
+        f"{where}: image shop/report:1 is not carried over: the nodes need /bin/report",
+        f"{where}: variable SECRET comes from the cluster: not carried over",
+    ]
+
+
+def test_lists_other_kinds_and_what_is_left_out_are_understood() -> None:
+    jobs = [
+        {"kind": "CronJob", "metadata": {"name": "a"}, "spec": {"schedule": "@every 1h30m"}},
+        {"kind": "CronJob", "metadata": {"name": "b"},
+         "spec": {"schedule": "TZ=Asia/Tokyo 0 9 * * *"}},
+        {"kind": "CronJob", "metadata": {"name": "b"}, "spec": {"schedule": "0 25 * * *"}},
+        {"kind": "Service", "metadata": {"name": "c"}},
+        {"kind": "CronJob"},
+    ]  # fmt: skip
+    found = kubernetes(json.dumps({"kind": "List", "items": jobs}))
+    assert found.definitions["a"]["spec"] == "every 1h30m"
+    assert found.definitions["a"]["max_attempts"] == 7
+    assert found.definitions["b"]["timezone"] == "Asia/Tokyo"
+    told = "\n".join(losses(found))
+    assert "@every 1h30m: counted from 1970" in told
+    assert 'CronJob b: not carried over: the hour field does not allow "25"' in told
+    assert told.count("is no CronJob with a name") == 2
+    assert "there is no container: write the shell template yourself" in told
+    assert found.templates == {}
+
+
+ROWS = [
+    {"jobid": 1, "schedule": "0 3 $ * *", "command": "VACUUM", "nodename": "localhost",
+     "nodeport": 5432, "database": "shop", "username": "anna", "active": True,
+     "jobname": "clean up"},
+    {"jobid": 2, "schedule": "30 seconds", "command": "SELECT a[1 :b] FROM t; SELECT 2",
+     "nodename": "db", "nodeport": 5433, "database": "d", "username": "u", "active": False},
+    {"jobid": 3, "schedule": "x", "command": "SELECT 1"},
+]  # fmt: skip
+
+
+def test_the_jobs_of_pg_cron_are_carried_over() -> None:
+    found = import_pg_cron(ROWS, "cron.job", timezone="UTC", server="db.internal")
+    assert_usable(Imported(found.definitions, found.places, {"sql": {
+        "clean-up": found.templates["sql"]["clean-up"]}}))  # fmt: skip
+    assert found.definitions["clean-up"]["spec"] == "0 3 L * *"
+    assert found.definitions["job-2"] | {"overlap": ""} == {
+        "spec": "every 30s", "handler": "sql:job-2", "timezone": "UTC", "overlap": "",
+        "catchup": "none", "timeout": "7d", "max_attempts": 1, "enabled": False,
+    }  # fmt: skip
+    assert found.templates["sql"]["clean-up"] == {
+        "dsn": "postgresql://anna@db.internal:5432/shop",
+        "statement": "VACUUM",
+        "timeout": "7d",
+        "atomic": False,
+    }
+    told = "\n".join(losses(found))
+    assert "job job-2: every 30 s: counted from 1970" in told
+    assert "the profile would take :b for a parameter" in told
+    assert 'job job-3: not carried over: the cron expression "x" has 1 fields' in told
+
+
+def test_dumps_of_pg_cron_are_json_or_csv() -> None:
+    array = json.dumps(ROWS)
+    lines = "\n".join(map(json.dumps, ROWS))
+    table = "jobid,schedule,command,active\n1,0 3 * * *,\"SELECT 'a,b'\",f\n"
+    assert read_jobs(array, "x") == read_jobs(lines, "x") == ROWS
+    found = import_pg_cron(read_jobs(table, "x"), "x", timezone="UTC")
+    assert found.definitions["job-1"]["enabled"] is False
+    assert found.templates["sql"]["job-1"]["statement"] == "SELECT 'a,b'"
+    for wrong in ("[", "a,b\n1,2\n", '{"schedule": 1}', "[1]", '"unclosed\n'):
+        with pytest.raises(InvalidInput, match="is no dump"):
+            read_jobs(wrong, "x")
