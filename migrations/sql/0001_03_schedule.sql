@@ -49,6 +49,10 @@ CREATE TABLE pgcron.schedule (
   give_up_after interval CONSTRAINT a_schedule_gives_up_in_reason CHECK (give_up_after IS NULL OR pgcron.time_limits_fit(give_up_after, NULL)),
   silence_timeout interval CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (silence_timeout IS NULL OR pgcron.time_limits_fit(NULL, silence_timeout)),
   weight int NOT NULL DEFAULT 1 CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK (weight BETWEEN 1 AND 1000 OR pgcron.refuse_weight(weight)),
+  paused_until timestamptz CONSTRAINT a_pause_ends_at_an_instant CHECK (paused_until IS NULL OR isfinite(paused_until) OR pgcron.refuse('PC001',
+    format('paused_until %s is no instant', paused_until), 'A pause ends at an instant, or when somebody resumes the schedule.', 'Leave it out to pause until somebody resumes it.')),
+  after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known CHECK (after_pause IN ('drop', 'catchup') OR pgcron.refuse('PC001',
+    format('after_pause %L is not known', left(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).', 'Leave it out for drop.')),
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui') OR pgcron.refuse('PC001',
     format('managed_by %L is not known', left(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.', 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.')),
   source text CONSTRAINT a_source_has_a_name CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '') OR pgcron.refuse('PC001',
@@ -68,10 +72,17 @@ CREATE TABLE pgcron.schedule (
     'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.')),
   CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (catchup <> 'all' OR catchup_window <= '31 days' OR pgcron.refuse('PC001',
     format('catch-up all with a window of %s', catchup_window), 'All late fires run only within a bound: 31 days at most.', 'Give a shorter catchup_window.')),
+  CONSTRAINT only_a_pause_ends_by_itself CHECK (paused_until IS NULL OR NOT enabled OR pgcron.refuse('PC001',
+    format('paused_until %s of a schedule that is not paused', paused_until), 'It says when a pause ends by itself.', 'Pause it: pgcron.pause_schedule(name, until => …).')),
+  CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (after_pause <> 'catchup' OR catchup <> 'none' OR pgcron.refuse('PC001',
+    'after_pause ''catchup'' with catch-up policy ''none''', 'The catch-up policy decides about what a pause held back, and none runs nothing late.',
+    'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.')),
   CONSTRAINT at_most_once_means_one_attempt CHECK (delivery <> 'at_most_once' OR coalesce(max_attempts, 1) = 1 OR pgcron.refuse('PC001',
     format('max_attempts %s with at_most_once', max_attempts), 'A run that may be executed at most once can''t be tried again.', 'Leave max_attempts out, or use at_least_once.'))
 ) WITH (fillfactor = 90);
 COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
+
+CREATE INDEX schedule_paused_until ON pgcron.schedule (paused_until) WHERE paused_until IS NOT NULL;
 
 CREATE TABLE pgcron.cursor (
   schedule_id bigint PRIMARY KEY REFERENCES pgcron.schedule ON DELETE CASCADE,
@@ -84,6 +95,9 @@ CREATE TABLE pgcron.cursor (
   canonical text,
   is_paused boolean NOT NULL DEFAULT false,
   pause_note text,
+  paused_until timestamptz,
+  resumed_by text,
+  resumed_at timestamptz,
   edit_is_pending boolean NOT NULL DEFAULT false,
   timing_is_new boolean NOT NULL DEFAULT false,
   CONSTRAINT an_invalid_schedule_says_why CHECK ((status = 'invalid') = (error IS NOT NULL))
@@ -94,6 +108,8 @@ COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be 
 COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
 COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
 COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when the schedule fires, not only what and how.';
+COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends by itself: fires after it are not the pause''s, however late a node resumes the schedule.';
+COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
 CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST) WHERE status <> 'invalid' AND NOT is_paused;
 CREATE INDEX cursor_edited ON pgcron.cursor (schedule_id) WHERE edit_is_pending;
 

@@ -34,8 +34,15 @@ BEGIN
   END IF;
   IF NEW.enabled THEN
     NEW.paused_note := NULL; NEW.paused_by := NULL;
-  ELSIF TG_OP = 'INSERT' OR OLD.enabled THEN
-    NEW.paused_by := pgcron.actor();
+    IF TG_OP = 'UPDATE' AND NEW.paused_until = OLD.paused_until THEN NEW.paused_until := NULL; END IF;
+  ELSE
+    IF TG_OP = 'INSERT' OR OLD.enabled OR (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
+      NEW.paused_by := pgcron.actor();
+    END IF;
+    IF NEW.paused_until <= clock_timestamp() AND (TG_OP = 'INSERT' OR NEW.paused_until IS DISTINCT FROM OLD.paused_until) THEN
+      PERFORM pgcron.refuse('PC001', format('the pause would end at %s, which is over', NEW.paused_until), 'A pause ends by itself at an instant to come.',
+                            'Name a later one, or leave it out to pause until somebody resumes the schedule.');
+    END IF;
   END IF;
   IF TG_OP = 'UPDATE' AND to_jsonb(NEW) IS DISTINCT FROM to_jsonb(OLD) THEN      -- code puts its schedules again at each start
     NEW.version := OLD.version + 1;
@@ -63,7 +70,8 @@ LANGUAGE sql AS $$
 -- materializer's compare-and-set meet; (2) the rows nobody has started; (3) only now the clock: what was claimed before is due
 -- before it; (4) a new statement deletes what lies after. Reading the clock earlier runs a fire twice.
 -- The new timing begins at the edit: an instant before it is never decided by it. What the old timing owed and nobody has decided
--- (all nodes were away, or the last edit was a moment ago) is told as missed.
+-- (all nodes were away, or the last edit was a moment ago) is told as missed. A pause that had an end was over then, whenever it is
+-- resumed: what lies after it is owed. What it held back is told, or left to the catch-up policy; not to a timing that did not name it.
 CREATE FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -71,6 +79,7 @@ DECLARE
   schedule_now pgcron.schedule;
   edit_time timestamptz;
   untold text;
+  told_until timestamptz;
 BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
@@ -83,15 +92,24 @@ BEGIN
   DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited AND o.fire_at > edit_time
     AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL);
   untold := pgcron.untold(cursor_before, edit_time);
-  IF NOT schedule_now.enabled OR (untold = 'edited' AND NOT (timing_changes OR cursor_before.timing_is_new)) THEN
-    untold := NULL;      -- told when the pause is over; or decided late, as the timing is the same
-  ELSIF untold IS NOT NULL THEN
-    PERFORM pgcron.tell_missed(cursor_before, edit_time, untold);
+  told_until := edit_time;
+  IF NOT (timing_changes OR cursor_before.timing_is_new) THEN
+    IF untold = 'edited' OR NOT schedule_now.enabled THEN
+      untold := NULL;      -- decided late, as the timing is the same; or told when the pause is over
+    ELSIF untold = 'paused' THEN
+      told_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
+                                                  ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark) END;
+    END IF;
+  ELSIF NOT schedule_now.enabled AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
+    untold := NULL;
+  END IF;
+  IF untold IS NOT NULL AND told_until > cursor_before.watermark THEN
+    PERFORM pgcron.tell_missed(cursor_before, told_until, untold);
   END IF;
   UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
          canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false, timing_is_new = false,
-         pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END,
-         watermark = CASE WHEN untold IS NOT NULL OR (status = 'valid' AND next_fire > edit_time) THEN edit_time ELSE least(watermark, edit_time) END
+         pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END, paused_until = schedule_now.paused_until,
+         watermark = CASE WHEN untold IS NOT NULL THEN told_until WHEN status = 'valid' AND next_fire > edit_time THEN edit_time ELSE least(watermark, edit_time) END
    WHERE schedule_id = edited;
   UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
 END $$;
@@ -106,15 +124,46 @@ LANGUAGE sql AS $$
   ON CONFLICT DO NOTHING;
   DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = changed.id AND v.version <= changed.version - 200 $$;
 
+-- What an edit may change without a word to the runs that are made already.
+CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,managed_by,source}'::text[] $$;
+
+-- Another note, author or end of a pause under way.
+CREATE FUNCTION pgcron.pause_was_changed(paused pgcron.schedule) RETURNS void
+LANGUAGE sql AS $$
+  UPDATE pgcron.cursor c SET pause_note = concat_ws(': ', paused.paused_by, paused.paused_note), paused_until = paused.paused_until
+   WHERE c.schedule_id = paused.id AND (c.pause_note, c.paused_until) IS DISTINCT FROM (concat_ws(': ', paused.paused_by, paused.paused_note), paused.paused_until) $$;
+
+-- What waits follows the name; what runs or has ended keeps that of its time. The generation refuses what a materializer has read
+-- before: it would make runs of the old name.
+CREATE FUNCTION pgcron.schedule_was_renamed(renamed bigint, new_name text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE pgcron.cursor c SET generation = c.generation + 1 WHERE c.schedule_id = renamed;
+  PERFORM FROM pgcron.run r WHERE r.schedule_id = renamed AND r.state <> 'running' ORDER BY r.id FOR UPDATE;
+  UPDATE pgcron.run r SET schedule = new_name WHERE r.schedule_id = renamed AND r.state <> 'running';
+END $$;
+
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  untouched text[] := pgcron.timeless_columns();
 BEGIN
   IF TG_OP = 'INSERT' THEN
-    INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused) VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled);
+    INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused, pause_note, paused_until)
+    VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled, CASE WHEN NOT NEW.enabled THEN concat_ws(': ', NEW.paused_by, NEW.paused_note) END, NEW.paused_until);
     PERFORM pgcron.record_version(NEW, 'create', (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
-    IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by,source}'::text[]
-       IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by,source}'::text[] THEN
+    IF NEW.enabled AND NOT OLD.enabled THEN
+      UPDATE pgcron.cursor SET resumed_by = pgcron.actor(), resumed_at = clock_timestamp() WHERE schedule_id = NEW.id;
+    ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
+      PERFORM pgcron.pause_was_changed(NEW);
+    END IF;
+    IF NEW.name <> OLD.name AND current_setting('transaction_isolation') = 'read committed' THEN
+      PERFORM pgcron.schedule_was_renamed(NEW.id, NEW.name);
+      untouched := untouched || 'name'::text;
+    END IF;
+    IF to_jsonb(NEW) - untouched IS DISTINCT FROM to_jsonb(OLD) - untouched THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst));
       ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit

@@ -194,13 +194,15 @@ CREATE FUNCTION pgcron.put_schedule(
   retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL, managed_by text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL,
   lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL,
   expected_version int DEFAULT NULL,
-  max_running int DEFAULT NULL, max_queued int DEFAULT NULL, queue_drops text DEFAULT NULL) RETURNS bigint
+  max_running int DEFAULT NULL, max_queued int DEFAULT NULL, queue_drops text DEFAULT NULL,
+  after_pause text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
                                            start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight,
-                                           max_running, max_queued, queue_drops)
+                                           max_running, max_queued, queue_drops,
+                                           after_pause)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -210,7 +212,8 @@ LANGUAGE sql AS $$
           nullif(put_schedule.requires, '{}'),
           put_schedule.give_up_after, put_schedule.silence_timeout,
           coalesce(put_schedule.weight, 1),
-          nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''))
+          nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
+          coalesce(put_schedule.after_pause, 'drop'))
   ON CONFLICT (name) DO UPDATE SET
     name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
@@ -227,14 +230,16 @@ LANGUAGE sql AS $$
     weight = coalesce(put_schedule.weight, existing.weight),
     max_running = nullif(coalesce(put_schedule.max_running, existing.max_running), 0),
     max_queued = nullif(coalesce(put_schedule.max_queued, existing.max_queued), 0),
-    queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), '')
+    queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), ''),
+    after_pause = coalesce(put_schedule.after_pause, existing.after_pause)
   RETURNING id $$;
 
-CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
+-- Until somebody resumes it, or until an instant: then a node resumes it.
+CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL, until timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.door);
-  UPDATE pgcron.schedule SET enabled = false, paused_note = note WHERE id = pgcron.schedule_id(pause_schedule.name);
+  UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until WHERE id = pgcron.schedule_id(pause_schedule.name);
 END $$;
 
 CREATE FUNCTION pgcron.resume_schedule(name text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
@@ -251,23 +256,28 @@ BEGIN
   DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.name);
 END $$;
 
--- A run of the schedule beside its fires, under the same overlap policy; returns its id. A deletion under way is waited for: it would
--- not see this run, which would be executed after it.
+-- A run of the schedule beside its fires, under the same overlap policy; returns its id. fire_time: for which instant it is, whenever
+-- it runs. A deletion under way is waited for: it would not see this run, which would be executed after it.
 -- overlap: another policy than the schedule's, for this run alone.
-CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL, actor text DEFAULT NULL, overlap text DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL, actor text DEFAULT NULL, overlap text DEFAULT NULL,
+                               fire_time timestamptz DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
 BEGIN
+  IF run_now.fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z' THEN
+    PERFORM pgcron.refuse('PC001', format('fire time %s is outside of the calendar', run_now.fire_time), 'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.');
+  END IF;
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
                                   overlap, lane, requires, expire_at, time_limits, weight, created_by)
-  SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
+  SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
          s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s), pgcron.lane_of(s.lane, s.weight), s.requires,
          now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1), coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
-    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor, run_now.overlap);
+    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor, run_now.overlap,
+                          run_now.fire_time);
   END IF;
   RETURN new_id;
 END $$;

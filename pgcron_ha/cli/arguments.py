@@ -10,8 +10,11 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from pgcron_ha.cli.session import Session
 from pgcron_ha.config.values import parse_duration
+from pgcron_ha.db import overview
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.model.cron import load_zone
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -62,6 +65,26 @@ def duration(option: str, text: str | None) -> timedelta | None:
             "A duration is positive and says its unit: ms, s, m, h, d, w.",
             "Write for example 90s, 15m or 1h30m.",
         ) from None
+
+
+def duration_or_none(text: str | None) -> timedelta | None:
+    """What `duration` reads; None for what is none, which may be an instant."""
+    try:
+        return duration("", text)
+    except InvalidInput:
+        return None
+
+
+async def instant_of_schedule(option: str, text: str, name: str, session: Session) -> datetime:
+    """An aware datetime from ISO 8601; without an offset it is local time in the schedule's zone.
+
+    NotFound, InvalidInput.
+    """
+    instant(option, text, load_zone("UTC"))  # what is no instant is told first
+    found = await overview.schedule(session.connection, name, schema=session.schema)
+    meant = instant(option, text, load_zone(found["timezone"]))
+    assert meant is not None
+    return meant
 
 
 def args_option(words: str) -> Callable[[Command], Command]:

@@ -24,10 +24,10 @@ _RUN_OF_SCHEDULE = (
     "retry_base, retry_cap, overlap"
 )
 _SCHEDULE = (
-    "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, overlap, "
-    "catchup, catchup_window, start_deadline, timeout, max_attempts, retry_base, retry_cap, "
-    "retry, delivery, lane, requires, give_up_after, silence_timeout, weight, managed_by, "
-    "source, max_running, max_queued, queue_drops"
+    "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, "
+    "paused_until, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts, "
+    "retry_base, retry_cap, retry, delivery, lane, requires, give_up_after, silence_timeout, "
+    "weight, managed_by, source, after_pause, max_running, max_queued, queue_drops"
 )
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups"
@@ -68,7 +68,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     ),
     "operator": (
         *_READ,
-        "GRANT UPDATE (enabled, paused_note) ON schedule TO",
+        "GRANT UPDATE (enabled, paused_note, paused_until) ON schedule TO",
         f"GRANT INSERT ({_RUN_OF_SCHEDULE}), UPDATE (due_at, cancel_at, cancel_reason, kill_at), "
         "DELETE ON run TO",
         "GRANT UPDATE (decision, reason, decided_at) ON occurrence TO",

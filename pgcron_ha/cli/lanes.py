@@ -9,7 +9,8 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import on_database
-from pgcron_ha.db import doors, overview
+from pgcron_ha.db import overview
+from pgcron_ha.db import queues as queue_doors
 
 COLUMNS = (
     Column("LANE", "lane", 32),
@@ -80,7 +81,7 @@ def set_command(lane: str, slots: str, rate: str | None, as_json: bool) -> None:
     count = slots_option("SLOTS", slots)
     starts, per = rate_option(rate)
     on_database(
-        lambda s: doors.set_lane(
+        lambda s: queue_doors.set_lane(
             s.connection, lane, count, rate=starts, per=per, actor=s.actor, schema=s.schema
         )
     )
@@ -96,7 +97,7 @@ def set_command(lane: str, slots: str, rate: str | None, as_json: bool) -> None:
 @json_option
 def forget_command(lane: str, as_json: bool) -> None:
     """Remove what was set for LANE."""
-    on_database(lambda s: doors.forget_lane(s.connection, lane, schema=s.schema))
+    on_database(lambda s: queue_doors.forget_lane(s.connection, lane, schema=s.schema))
     if as_json:
         print_json({"lane": lane, "is_set": False})
     else:

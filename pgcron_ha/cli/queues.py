@@ -8,7 +8,8 @@ from pgcron_ha.cli.lanes import rate_in_words, rate_option, slots_option
 from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.client import checks
-from pgcron_ha.db import doors, overview
+from pgcron_ha.db import overview
+from pgcron_ha.db import queues as queue_doors
 
 COLUMNS = (
     Column("QUEUE", "name", 24),
@@ -70,7 +71,7 @@ def pause_command(queue: str, note: str | None, as_json: bool) -> None:
     """Let nobody take runs from QUEUE; what runs goes on."""
     name = checks.queue_name(queue)
     on_database(
-        lambda s: doors.pause_queue(s.connection, name, note, actor=s.actor, schema=s.schema)
+        lambda s: queue_doors.pause_queue(s.connection, name, note, actor=s.actor, schema=s.schema)
     )
     _say(name, "paused", as_json)
 
@@ -81,7 +82,9 @@ def pause_command(queue: str, note: str | None, as_json: bool) -> None:
 def resume_command(queue: str, as_json: bool) -> None:
     """Take runs from QUEUE again."""
     name = checks.queue_name(queue)
-    on_database(lambda s: doors.resume_queue(s.connection, name, actor=s.actor, schema=s.schema))
+    on_database(
+        lambda s: queue_doors.resume_queue(s.connection, name, actor=s.actor, schema=s.schema)
+    )
     _say(name, "resumed", as_json)
 
 
@@ -101,7 +104,7 @@ def set_command(queue: str, max_running: str, rate: str | None, as_json: bool) -
     most = slots_option("--max-running", max_running)
     starts, per = rate_option(rate)
     on_database(
-        lambda s: doors.set_queue(
+        lambda s: queue_doors.set_queue(
             s.connection, name, most, rate=starts, per=per, actor=s.actor, schema=s.schema
         )
     )

@@ -31,6 +31,7 @@ _OPTIONS = (
     click.option("--overlap", metavar="POLICY", help="skip, allow, queue, replace or terminate."),
     click.option("--catchup", metavar="POLICY", help="latest, latest N, all or none."),
     click.option("--catchup-window", metavar="DURATION", help="How old a late fire may be."),
+    click.option("--after-pause", metavar="WHAT", help="drop what a pause held back, or catchup."),
     click.option("--start-deadline", metavar="DURATION", help="Expire what has not begun then."),
     click.option("--timeout", metavar="DURATION", help="Stop a run after so long."),
     click.option("--give-up-after", metavar="DURATION", help="Give a run up, retries and all."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -187,15 +187,39 @@ def put_command(
 @schedules_group.command("pause")
 @click.argument("name")
 @click.option("--note", help="Why; kept with every fire that is missed.")
+@click.option(
+    "--until", metavar="DURATION|INSTANT", help="Resume it by itself: 2h, 2026-12-24T18:00."
+)
 @json_option
-def pause_command(name: str, note: str | None, as_json: bool) -> None:
-    """Let a schedule not fire until it is resumed; what runs goes on."""
-    on_database(
-        lambda s: doors.pause_schedule(
-            s.connection, name, note, actor=s.actor, door="cli", schema=s.schema
+def pause_command(name: str, note: str | None, until: str | None, as_json: bool) -> None:
+    """Let a schedule not fire until it is resumed; what runs goes on.
+
+    An instant is ISO 8601; without an offset it is local time in the schedule's zone.
+    """
+    lasts = arguments.duration_or_none(until)
+
+    async def pause(session: Session) -> datetime | None:
+        end: datetime | timedelta | None = lasts
+        if until is not None and lasts is None:
+            end = await arguments.instant_of_schedule("--until", until, name, session)
+        await doors.pause_schedule(
+            session.connection,
+            name,
+            note,
+            until=end,
+            actor=session.actor,
+            door="cli",
+            schema=session.schema,
         )
-    )
-    _say(name, "paused", as_json)
+        found = await overview.schedule(session.connection, name, schema=session.schema)
+        paused_until: datetime | None = found["paused_until"]
+        return paused_until
+
+    end = on_database(pause)
+    if as_json:
+        print_json({"schedule": name, "done": "paused", "until": end})
+    else:
+        click.echo(f"schedule '{name}' is paused" + (f" until {shown(end)}" if end else ""))
 
 
 @schedules_group.command("resume")
@@ -209,6 +233,41 @@ def resume_command(name: str, as_json: bool) -> None:
         )
     )
     _say(name, "resumed", as_json)
+
+
+@schedules_group.command("rename")
+@click.argument("name")
+@click.argument("new_name")
+@json_option
+def rename_command(name: str, new_name: str, as_json: bool) -> None:
+    """Give the schedule NAME another name; it keeps its history.
+
+    What waits follows the name; what runs or has ended keeps the old one.
+    """
+
+    async def rename(session: Session) -> str:
+        await doors.rename_schedule(
+            session.connection,
+            name,
+            checks.text("the new name", new_name, checks.MOST_NAME_CHARACTERS),
+            actor=session.actor,
+            door="cli",
+            schema=session.schema,
+        )
+        found = await overview.schedule(session.connection, new_name, schema=session.schema)
+        return str(found["managed_by"])
+
+    managed_by = on_database(rename)
+    if managed_by in ("code", "file"):
+        click.echo(
+            f"note: it is managed by {managed_by}: what declares '{name}' there makes it anew;"
+            " rename it there, too",
+            err=True,
+        )
+    if as_json:
+        print_json({"schedule": new_name, "done": "renamed", "was": name})
+    else:
+        click.echo(f"schedule '{name}' is now '{new_name}'")
 
 
 @schedules_group.command("delete")
@@ -231,20 +290,37 @@ def delete_command(name: str, as_json: bool) -> None:
 @click.argument("name")
 @arguments.args_option("Other arguments than the schedule's.")
 @click.option("--overlap", metavar="POLICY", help="Another overlap policy, for this run alone.")
+@click.option(
+    "--for", "fire_time", metavar="INSTANT", help="The fire time that it is for, instead of now."
+)
 @json_option
-def run_now_command(name: str, args: str | None, overlap: str | None, as_json: bool) -> None:
+def run_now_command(
+    name: str, args: str | None, overlap: str | None, fire_time: str | None, as_json: bool
+) -> None:
     """Run a schedule once, beside its fires.
 
-    Its overlap policy holds, if no other is given. Prints the run's id.
+    Its overlap policy holds, if no other is given. Prints the run's id. --for INSTANT is ISO 8601;
+    without an offset it is local time in the schedule's zone; the handler is told it as its fire
+    time.
     """
     check_run_overlap(overlap)
     given = None if args is None else checks.args_text(args)
-    run_id = on_database(
-        lambda s: doors.run_now(
-            s.connection, name, given, actor=s.actor, overlap=overlap, schema=s.schema
+
+    async def run(session: Session) -> int:
+        meant = None
+        if fire_time is not None:
+            meant = await arguments.instant_of_schedule("--for", fire_time, name, session)
+        return await doors.run_now(
+            session.connection,
+            name,
+            given,
+            overlap=overlap,
+            fire_time=meant,
+            actor=session.actor,
+            schema=session.schema,
         )
-    )
-    print_run_id(run_id, as_json)
+
+    print_run_id(on_database(run), as_json)
 
 
 def _status(row: overview.Row) -> str:

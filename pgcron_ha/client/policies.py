@@ -39,3 +39,4 @@ class Policies(TypedDict, total=False):
     max_running: int | None
     max_queued: int | None
     queue_drops: str | None
+    after_pause: str

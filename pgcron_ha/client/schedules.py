@@ -20,6 +20,7 @@ from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
 
 DOORS: Final = ("cli", "code", "file", "sql", "ui")
+AFTER_PAUSE: Final = ("drop", "catchup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class CodeSchedule:
     max_running: int | None = None
     max_queued: int | None = None
     queue_drops: str | None = None
+    after_pause: str = "drop"
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""
@@ -132,6 +134,14 @@ def _check_choices(policies: SchedulePolicies) -> None:
     if policies.get("catchup") is not None:
         policies["catchup"] = CatchUp.parse(str(policies["catchup"])).text
     check_overlap(policies)
+    if policies.get("after_pause") is not None:
+        checks.choice("after_pause", policies["after_pause"], AFTER_PAUSE)
+        if (policies["after_pause"], policies.get("catchup")) == ("catchup", "none"):
+            raise InvalidInput(
+                "after_pause 'catchup' with catch-up policy 'none'",
+                "The catch-up policy decides what a pause held back; none runs nothing late.",
+                "Use after_pause 'drop', or catch-up 'latest'.",
+            )
     if policies.get("delivery") is not None:
         checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
     if policies.get("managed_by") is not None:

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, Unpack
 
-from pgcron_ha.db.foreign import fetch_row
+from pgcron_ha.db.asking import row as _row
+from pgcron_ha.db.asking import value as _value
 from pgcron_ha.db.schedule_policies import SchedulePolicies
-from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.db.statements import DEFAULT_SCHEMA
 
 KEY_LIFETIME: Final = timedelta(days=1)
 # By one call of `redrive_many`: each is locked until all are.
@@ -131,12 +132,27 @@ async def pause_schedule(
     name: str,
     note: str | None = None,
     *,
+    until: datetime | timedelta | None = None,
     actor: str | None = None,
     door: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> None:
-    """No fires from now on; those that pass meanwhile are missed with this note. NotFound."""
-    await _row(connection, schema, "pause_schedule", name=name, note=note, actor=actor, door=door)
+    """No fires from now on; those that pass meanwhile are missed with this note.
+
+    `until`: an instant, or how long from now by the database's clock; a node resumes it then.
+    NotFound, InvalidInput for an end that is over.
+    """
+    await _row(
+        connection,
+        schema,
+        "pause_schedule",
+        name=name,
+        note=note,
+        until=until if isinstance(until, datetime) else None,
+        pause=until if isinstance(until, timedelta) else None,
+        actor=actor,
+        door=door,
+    )
 
 
 async def resume_schedule(
@@ -149,6 +165,27 @@ async def resume_schedule(
 ) -> None:
     """Fires again from now on. NotFound."""
     await _row(connection, schema, "resume_schedule", name=name, actor=actor, door=door)
+
+
+async def rename_schedule(
+    connection: Any,
+    name: str,
+    new_name: str,
+    *,
+    actor: str | None = None,
+    door: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> None:
+    """The same schedule under another name, with its history. NotFound; Conflict: it is taken."""
+    await _row(
+        connection,
+        schema,
+        "rename_schedule",
+        name=name,
+        new_name=new_name,
+        actor=actor,
+        door=door,
+    )
 
 
 async def delete_schedule(
@@ -168,15 +205,25 @@ async def run_now(
     name: str,
     args: str | None = None,
     *,
+    fire_time: datetime | None = None,
     actor: str | None = None,
     overlap: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
     """The id of a run beside the schedule's fires; `args` None means the schedule's, and so does
     `overlap`. NotFound, InvalidInput.
+
+    `fire_time` (aware) is the instant that it is for, whenever it runs; None: now.
     """
     found: int = await _value(
-        connection, schema, "run_now", name=name, args=args, actor=actor, overlap=overlap
+        connection,
+        schema,
+        "run_now",
+        name=name,
+        args=args,
+        actor=actor,
+        overlap=overlap,
+        fire_time=fire_time,
     )
     return found
 
@@ -289,89 +336,3 @@ async def once(
         await _row(connection, schema, "end_operation", key=operation, run_id=run)
         return run, True
     return await _value(connection, schema, "run_of_operation", key=operation), False
-
-
-async def pause_queue(
-    connection: Any,
-    name: str,
-    note: str | None = None,
-    *,
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> None:
-    """Nobody claims from the queue until it is resumed; what runs goes on."""
-    await _row(connection, schema, "pause_queue", name=name, note=note, actor=actor)
-
-
-async def resume_queue(
-    connection: Any, name: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
-) -> None:
-    """The queue is claimed from again; nothing happens to one that was not paused."""
-    await _row(connection, schema, "resume_queue", name=name, actor=actor)
-
-
-async def set_queue(
-    connection: Any,
-    name: str,
-    max_running: int | None,
-    *,
-    rate: int | None = None,
-    per: timedelta | None = None,
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> None:
-    """So many of the queue's runs execute at once on all nodes together, and `rate` of them start
-    in any span of `per`; None is no limit.
-    """
-    await _row(
-        connection,
-        schema,
-        "set_queue",
-        name=name,
-        max_running=max_running,
-        rate=rate,
-        per=per,
-        actor=actor,
-    )
-
-
-async def set_lane(
-    connection: Any,
-    lane: str,
-    slots: int | None,
-    *,
-    rate: int | None = None,
-    per: timedelta | None = None,
-    actor: str | None = None,
-    schema: str = DEFAULT_SCHEMA,
-) -> None:
-    """So many runs of the lane execute at once, and `rate` of them start in any span of `per`; None
-    is no limit. A name that ends with ``*`` is for all lanes that begin so.
-    """
-    await _row(
-        connection,
-        schema,
-        "set_lane",
-        lane=lane,
-        slots=slots,
-        rate=rate,
-        per=per,
-        actor=actor,
-    )
-
-
-async def forget_lane(connection: Any, lane: str, *, schema: str = DEFAULT_SCHEMA) -> None:
-    """What was set for this name holds no more."""
-    await _row(connection, schema, "forget_lane", lane=lane)
-
-
-async def _row(connection: Any, schema: str, name: str, /, **values: Any) -> Sequence[Any]:
-    for given, value in values.items():
-        if isinstance(value, timedelta):
-            values[given] = value.total_seconds()
-    return await fetch_row(connection, load(schema)[name], values)
-
-
-async def _value(connection: Any, schema: str, name: str, /, **values: Any) -> Any:
-    row = await _row(connection, schema, name, **values)
-    return row[0]

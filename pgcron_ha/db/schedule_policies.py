@@ -35,3 +35,4 @@ class SchedulePolicies(TypedDict, total=False):
     max_running: int | None
     max_queued: int | None
     queue_drops: str | None
+    after_pause: str | None

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.control import end_pauses
 from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
@@ -55,6 +56,7 @@ class Materializer(Service):
         schedules are decided in bulk.
         """
         await self._finish_edits()
+        await end_pauses(self._link)
         rows = await self._link.rows("due_cursors", refill=self._horizon / 2, at_most=BATCH)
         if not rows:
             return None

@@ -190,7 +190,8 @@ def _paused(row: dict[str, Any], now: datetime) -> Health | None:
         return None
     by = f"by {row['paused_by']}" if row["paused_by"] else "by somebody"
     note = f": {short(row['paused_note'])}" if row["paused_note"] else ""
-    return Health("paused", f"Paused {by}{note}", row["updated_at"])
+    until = f" until {row['paused_until']:%Y-%m-%d %H:%M:%S} UTC" if row["paused_until"] else ""
+    return Health("paused", f"Paused {by}{until}{note}", row["updated_at"])
 
 
 def _new(row: dict[str, Any], now: datetime) -> Health | None:

@@ -40,6 +40,7 @@ PERMISSIONS: Final = frozenset(
         "schedules:read",
         "schedules:run",
         "schedules:pause",
+        "schedules:write",
         "runs:read",
         "runs:logs",
         "runs:cancel",
@@ -73,6 +74,9 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("GET", "/schedules/{name}", "schedule", "schedules:read", schedule.show_schedule),
     WebRoute("POST", "/schedules/{name}/run", "run_now", "schedules:run", schedule_verbs.run_now),
     WebRoute("POST", "/schedules/{name}/pause", "pause", "schedules:pause", schedule_verbs.pause),
+    WebRoute(
+        "POST", "/schedules/{name}/rename", "rename", "schedules:write", schedule_verbs.rename
+    ),
     WebRoute(
         "POST", "/schedules/{name}/resume", "resume", "schedules:pause", schedule_verbs.resume
     ),

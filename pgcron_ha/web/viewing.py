@@ -13,6 +13,7 @@ from pgcron_ha.errors import PgcronError
 NOTICES: Final[dict[str, str]] = {
     "run": "A run was made; it starts as soon as a node takes it.",
     "paused": "Paused: no fires from now on.",
+    "renamed": "Renamed: what waits follows the name; what has begun keeps the old one.",
     "resumed": "Resumed: it fires again from now on.",
     "queue_paused": "Paused: nobody takes runs from this queue; what runs goes on.",
     "queue_resumed": "Resumed: its runs are taken again.",

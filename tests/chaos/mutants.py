@@ -328,8 +328,9 @@ MUTANTS: Final = (
         functions={
             "apply_edit": (
                 (
-                    "WHEN untold IS NOT NULL OR (status = 'valid' AND next_fire > edit_time)",
-                    "WHEN untold = 'paused'",
+                    "WHEN untold IS NOT NULL THEN told_until"
+                    " WHEN status = 'valid' AND next_fire > edit_time THEN edit_time",
+                    "WHEN untold = 'paused' THEN told_until",
                 ),
             )
         },

@@ -16,6 +16,11 @@ WRONG = {
     "DST policy": (["s", "@daily", "py:x", "--dst", "none"], "none"),
     "overlap": (["s", "@daily", "py:x", "--overlap", "maybe"], "maybe"),
     "catch-up": (["s", "@daily", "py:x", "--catchup", "some"], "some"),
+    "after a pause": (["s", "@daily", "py:x", "--after-pause", "wait"], "wait"),
+    "no catch-up": (
+        ["s", "@daily", "py:x", "--after-pause", "catchup", "--catchup", "none"],
+        "after_pause",
+    ),
     "delivery": (["s", "@daily", "py:x", "--delivery", "twice"], "twice"),
     "timeout": (["s", "@daily", "py:x", "--timeout", "-5s"], "-5s"),
     "no unit": (["s", "@daily", "py:x", "--retry-base", "5"], "5"),
@@ -141,9 +146,50 @@ def test_pause_resume_run_now_and_delete(cli: Cli, execute: Execute) -> None:
     assert [row["state"] for row in cli("runs", "list", "--json").rows] == ["cancelled"] * 2
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume", "delete", "run-now", "show", "why"])
+def test_a_pause_ends_after_a_time_or_at_an_instant(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "@daily", "py:x", "--tz", "Europe/Berlin")
+    ends = "SELECT paused_until - now() BETWEEN '119 min' AND '121 min' FROM pgcron.schedule"
+
+    answer = cli("schedules", "pause", "s", "--until", "2h", "--note", "holiday")
+    assert re.fullmatch(r"schedule 's' is paused until 20[\dT:-]+Z\n", answer.out)
+    assert execute(ends) == [(True,)]
+    local = cli("schedules", "pause", "s", "--until", "2090-01-10T03:00", "--json")
+    assert local.rows[0]["until"] == "2090-01-10T02:00:00Z"
+    assert "paused_until     2090-01-10T02:00:00Z\n" in cli("schedules", "show", "s").out
+    for end in ("2020-01-10T03:00", "-2h", "tomorrow"):
+        refused = cli("schedules", "pause", "s", "--until", end)
+        assert (refused.code, refused.out) == (1, "")
+    assert execute("SELECT version FROM pgcron.schedule") == [(3,)]
+    assert cli("schedules", "resume", "s").out == "schedule 's' is resumed\n"
+
+
+def test_a_run_by_hand_is_for_the_instant_that_is_asked_for(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "@daily", "py:x", "--tz", "Europe/Berlin")
+    for instant in ("2026-01-10T03:00", "2026-01-10T03:00Z"):
+        assert cli("schedules", "run-now", "s", "--for", instant).code == 0
+    assert cli("schedules", "run-now", "s", "--for", "soon").code == 1
+
+    fires = execute("SELECT nominal_for::text FROM pgcron.runs ORDER BY id")
+    assert fires == [("2026-01-10 02:00:00+00",), ("2026-01-10 03:00:00+00",)]
+
+
+def test_a_schedule_is_renamed_and_its_code_is_remembered(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "@daily", "py:x")
+    cli("schedules", "put", "taken", "@daily", "py:x")
+
+    assert cli("schedules", "rename", "s", "t").out == "schedule 's' is now 't'\n"
+    refused = cli("schedules", "rename", "t", "taken")
+    assert refused.code == 1
+    assert refused.err.startswith("error: there is a schedule 'taken' already\n")
+    execute("UPDATE pgcron.schedule SET managed_by = 'code' WHERE name = 't'")
+    noted = cli("schedules", "rename", "t", "u", "--json")
+    assert noted.rows == [{"schedule": "u", "done": "renamed", "was": "t"}]
+    assert "note: it is managed by code" in noted.err
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "delete", "run-now", "show", "why", "rename"])
 def test_an_unknown_schedule_is_not_found(verb: str, cli: Cli) -> None:
-    words = ["2026-01-01T00:00Z"] if verb == "why" else []
+    words = {"why": ["2026-01-01T00:00Z"], "rename": ["other"]}.get(verb, [])
     answer = cli("schedules", verb, "none", *words)
 
     assert answer.code == 1

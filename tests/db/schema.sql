@@ -82,6 +82,7 @@ DECLARE
   schedule_now pgcron.schedule;
   edit_time timestamptz;
   untold text;
+  told_until timestamptz;
 BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
@@ -94,15 +95,24 @@ BEGIN
   DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited AND o.fire_at > edit_time
     AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL);
   untold := pgcron.untold(cursor_before, edit_time);
-  IF NOT schedule_now.enabled OR (untold = 'edited' AND NOT (timing_changes OR cursor_before.timing_is_new)) THEN
-    untold := NULL;      -- told when the pause is over; or decided late, as the timing is the same
-  ELSIF untold IS NOT NULL THEN
-    PERFORM pgcron.tell_missed(cursor_before, edit_time, untold);
+  told_until := edit_time;
+  IF NOT (timing_changes OR cursor_before.timing_is_new) THEN
+    IF untold = 'edited' OR NOT schedule_now.enabled THEN
+      untold := NULL;      -- decided late, as the timing is the same; or told when the pause is over
+    ELSIF untold = 'paused' THEN
+      told_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
+                                                  ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark) END;
+    END IF;
+  ELSIF NOT schedule_now.enabled AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
+    untold := NULL;
+  END IF;
+  IF untold IS NOT NULL AND told_until > cursor_before.watermark THEN
+    PERFORM pgcron.tell_missed(cursor_before, told_until, untold);
   END IF;
   UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
          canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false, timing_is_new = false,
-         pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END,
-         watermark = CASE WHEN untold IS NOT NULL OR (status = 'valid' AND next_fire > edit_time) THEN edit_time ELSE least(watermark, edit_time) END
+         pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END, paused_until = schedule_now.paused_until,
+         watermark = CASE WHEN untold IS NOT NULL THEN told_until WHEN status = 'valid' AND next_fire > edit_time THEN edit_time ELSE least(watermark, edit_time) END
    WHERE schedule_id = edited;
   UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
 END $$;
@@ -309,6 +319,8 @@ CREATE TABLE pgcron.schedule (
     give_up_after interval,
     silence_timeout interval,
     weight integer DEFAULT 1 NOT NULL,
+    paused_until timestamp with time zone,
+    after_pause text DEFAULT 'drop'::text NOT NULL,
     managed_by text DEFAULT 'sql'::text NOT NULL,
     source text,
     version integer DEFAULT 1 NOT NULL,
@@ -318,6 +330,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_catchup_window_is_positive CHECK (((catchup_window > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is not positive'::text, catchup_window), 'It says how old a missed fire may be to be run late.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
     CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
     CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (((queue_drops IS NULL) OR (queue_drops = ANY (ARRAY['newest'::text, 'oldest'::text])) OR pgcron.refuse('PC001'::text, format('queue_drops %L is not known'::text, "left"(queue_drops, 100)), 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text))),
+    CONSTRAINT a_pause_ends_at_an_instant CHECK (((paused_until IS NULL) OR isfinite(paused_until) OR pgcron.refuse('PC001'::text, format('paused_until %s is no instant'::text, paused_until), 'A pause ends at an instant, or when somebody resumes the schedule.'::text, 'Leave it out to pause until somebody resumes it.'::text))),
     CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
     CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
     CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
@@ -341,6 +354,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT at_most_1_to_1000_wait CHECK (((max_queued IS NULL) OR ((max_queued >= 1) AND (max_queued <= 1000)) OR pgcron.refuse('PC001'::text, format('max_queued %s is out of range'::text, max_queued), 'So many runs may wait with overlap queue: 1 to 1000.'::text, 'Leave it out for 1000.'::text))),
     CONSTRAINT at_most_once_means_one_attempt CHECK (((delivery <> 'at_most_once'::text) OR (COALESCE(max_attempts, 1) = 1) OR pgcron.refuse('PC001'::text, format('max_attempts %s with at_most_once'::text, max_attempts), 'A run that may be executed at most once can''t be tried again.'::text, 'Leave max_attempts out, or use at_least_once.'::text))),
     CONSTRAINT at_once_run_1_to_1000 CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 1000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'So many runs of a schedule may execute at once: 1 to 1000.'::text, 'Leave it out for 1 (for no limit with overlap allow).'::text))),
+    CONSTRAINT only_a_pause_ends_by_itself CHECK (((paused_until IS NULL) OR (NOT enabled) OR pgcron.refuse('PC001'::text, format('paused_until %s of a schedule that is not paused'::text, paused_until), 'It says when a pause ends by itself.'::text, 'Pause it: pgcron.pause_schedule(name, until => …).'::text))),
     CONSTRAINT only_a_queue_has_a_length CHECK (((overlap = 'queue'::text) OR (num_nonnulls(max_queued, queue_drops) = 0) OR pgcron.refuse('PC001'::text, format('%s with overlap %L'::text,
 CASE
     WHEN (max_queued IS NULL) THEN 'queue_drops'::text
@@ -350,7 +364,9 @@ END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 
     CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
     CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text))),
     CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
-    CONSTRAINT what_replaces_runs_alone CHECK (((overlap <> ALL (ARRAY['replace'::text, 'terminate'::text])) OR (COALESCE(max_running, 1) = 1) OR pgcron.refuse_replacing(overlap, max_running)))
+    CONSTRAINT what_happens_after_a_pause_is_known CHECK (((after_pause = ANY (ARRAY['drop'::text, 'catchup'::text])) OR pgcron.refuse('PC001'::text, format('after_pause %L is not known'::text, "left"(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text))),
+    CONSTRAINT what_replaces_runs_alone CHECK (((overlap <> ALL (ARRAY['replace'::text, 'terminate'::text])) OR (COALESCE(max_running, 1) = 1) OR pgcron.refuse_replacing(overlap, max_running))),
+    CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (((after_pause <> 'catchup'::text) OR (catchup <> 'none'::text) OR pgcron.refuse('PC001'::text, 'after_pause ''catchup'' with catch-up policy ''none'''::text, 'The catch-up policy decides about what a pause held back, and none runs nothing late.'::text, 'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.'::text)))
 )
 WITH (fillfactor='90');
 
@@ -2060,8 +2076,15 @@ BEGIN
   END IF;
   IF NEW.enabled THEN
     NEW.paused_note := NULL; NEW.paused_by := NULL;
-  ELSIF TG_OP = 'INSERT' OR OLD.enabled THEN
-    NEW.paused_by := pgcron.actor();
+    IF TG_OP = 'UPDATE' AND NEW.paused_until = OLD.paused_until THEN NEW.paused_until := NULL; END IF;
+  ELSE
+    IF TG_OP = 'INSERT' OR OLD.enabled OR (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
+      NEW.paused_by := pgcron.actor();
+    END IF;
+    IF NEW.paused_until <= clock_timestamp() AND (TG_OP = 'INSERT' OR NEW.paused_until IS DISTINCT FROM OLD.paused_until) THEN
+      PERFORM pgcron.refuse('PC001', format('the pause would end at %s, which is over', NEW.paused_until), 'A pause ends by itself at an instant to come.',
+                            'Name a later one, or leave it out to pause until somebody resumes the schedule.');
+    END IF;
   END IF;
   IF TG_OP = 'UPDATE' AND to_jsonb(NEW) IS DISTINCT FROM to_jsonb(OLD) THEN      -- code puts its schedules again at each start
     NEW.version := OLD.version + 1;
@@ -2533,13 +2556,19 @@ CREATE FUNCTION pgcron.pause_queue(name text, note text DEFAULT NULL::text, acto
   INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note) VALUES (pause_queue.name, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
   ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at), paused_by = EXCLUDED.paused_by, paused_note = EXCLUDED.paused_note $$;
 
-CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
+CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, until timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
   PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.door);
-  UPDATE pgcron.schedule SET enabled = false, paused_note = note WHERE id = pgcron.schedule_id(pause_schedule.name);
+  UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until WHERE id = pgcron.schedule_id(pause_schedule.name);
 END $$;
+
+CREATE FUNCTION pgcron.pause_was_changed(paused pgcron.schedule) RETURNS void
+    LANGUAGE sql
+    AS $$
+  UPDATE pgcron.cursor c SET pause_note = concat_ws(': ', paused.paused_by, paused.paused_note), paused_until = paused.paused_until
+   WHERE c.schedule_id = paused.id AND (c.pause_note, c.paused_until) IS DISTINCT FROM (concat_ws(': ', paused.paused_by, paused.paused_note), paused.paused_until) $$;
 
 CREATE FUNCTION pgcron.policy_delay(policy jsonb, attempt integer, base interval, cap interval) RETURNS interval
     LANGUAGE plpgsql
@@ -2597,14 +2626,15 @@ EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
   RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
 END $_$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text, after_pause text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
                                            start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight,
-                                           max_running, max_queued, queue_drops)
+                                           max_running, max_queued, queue_drops,
+                                           after_pause)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -2614,7 +2644,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
           nullif(put_schedule.requires, '{}'),
           put_schedule.give_up_after, put_schedule.silence_timeout,
           coalesce(put_schedule.weight, 1),
-          nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''))
+          nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
+          coalesce(put_schedule.after_pause, 'drop'))
   ON CONFLICT (name) DO UPDATE SET
     name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
@@ -2631,7 +2662,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     weight = coalesce(put_schedule.weight, existing.weight),
     max_running = nullif(coalesce(put_schedule.max_running, existing.max_running), 0),
     max_queued = nullif(coalesce(put_schedule.max_queued, existing.max_queued), 0),
-    queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), '')
+    queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), ''),
+    after_pause = coalesce(put_schedule.after_pause, existing.after_pause)
   RETURNING id $$;
 
 CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
@@ -2890,6 +2922,21 @@ EXCEPTION WHEN OTHERS THEN
     coalesce(nullif(remedy, ''), 'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers stand without quotes.'));
 END $$;
 
+CREATE FUNCTION pgcron.rename_schedule(name text, new_name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  renamed bigint := pgcron.schedule_id(rename_schedule.name);
+BEGIN
+  PERFORM pgcron.act_as(rename_schedule.actor, rename_schedule.door);
+  UPDATE pgcron.schedule s SET name = rename_schedule.new_name WHERE s.id = renamed;
+EXCEPTION WHEN unique_violation THEN
+  PERFORM pgcron.refuse('PC011', format('there is a schedule %L already', left(rename_schedule.new_name, 200)), 'No two schedules have the same name.',
+                        'Choose another name, or rename or delete that one first.');
+END $$;
+
+COMMENT ON FUNCTION pgcron.rename_schedule(name text, new_name text, actor text, door text) IS 'Gives a schedule another name; it stays the same schedule, with its history.';
+
 CREATE FUNCTION pgcron.replace_older(schedules bigint[], handlers text[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
@@ -3063,6 +3110,17 @@ END $_$;
 
 COMMENT ON FUNCTION pgcron.restore_schedule(name text, version integer, actor text, door text, expected_version integer, OUT schedule_id bigint, OUT new_version integer, OUT note text) IS 'Makes an earlier version of a schedule, living or deleted, its next one; returns its id, the new version and what it is called.';
 
+CREATE FUNCTION pgcron.resume_overdue(paused bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pgcron.act_as('pgcron_ha', 'clock');
+  UPDATE pgcron.schedule s SET enabled = true WHERE s.id = paused AND NOT s.enabled AND s.paused_until <= clock_timestamp();
+  RETURN FOUND;
+END $$;
+
+COMMENT ON FUNCTION pgcron.resume_overdue(paused bigint) IS 'Resumes a schedule whose pause had an end that has passed; fires from that end on are owed.';
+
 CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
     AS $$
@@ -3170,21 +3228,25 @@ EXCEPTION WHEN datetime_field_overflow THEN      -- UNTIL=20261301
   RETURN format('%s=%s', name, value);
 END $_$;
 
-CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, overlap text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, overlap text DEFAULT NULL::text, fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
   new_id bigint;
 BEGIN
+  IF run_now.fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z' THEN
+    PERFORM pgcron.refuse('PC001', format('fire time %s is outside of the calendar', run_now.fire_time), 'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.');
+  END IF;
   INSERT INTO pgcron.run AS made (origin, schedule_id, schedule, nominal_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
                                   overlap, lane, requires, expire_at, time_limits, weight, created_by)
-  SELECT 'manual', s.id, s.name, now(), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
+  SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
          s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s), pgcron.lane_of(s.lane, s.weight), s.requires,
          now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1), coalesce(run_now.actor, session_user)
     FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
-    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor, run_now.overlap);
+    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor, run_now.overlap,
+                          run_now.fire_time);
   END IF;
   RETURN new_id;
 END $$;
@@ -3383,17 +3445,37 @@ CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
                   (SELECT v.schedule_id FROM pgcron.schedule_version v WHERE v.operation = 'delete' AND v.content ->> 'name' = schedule_of_versions.name
                    ORDER BY v.at DESC, v.schedule_id DESC LIMIT 1)) $$;
 
+CREATE FUNCTION pgcron.schedule_was_renamed(renamed bigint, new_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  UPDATE pgcron.cursor c SET generation = c.generation + 1 WHERE c.schedule_id = renamed;
+  PERFORM FROM pgcron.run r WHERE r.schedule_id = renamed AND r.state <> 'running' ORDER BY r.id FOR UPDATE;
+  UPDATE pgcron.run r SET schedule = new_name WHERE r.schedule_id = renamed AND r.state <> 'running';
+END $$;
+
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
+DECLARE
+  untouched text[] := pgcron.timeless_columns();
 BEGIN
   IF TG_OP = 'INSERT' THEN
-    INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused) VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled);
+    INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused, pause_note, paused_until)
+    VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled, CASE WHEN NOT NEW.enabled THEN concat_ws(': ', NEW.paused_by, NEW.paused_note) END, NEW.paused_until);
     PERFORM pgcron.record_version(NEW, 'create', (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
-    IF to_jsonb(NEW) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by,source}'::text[]
-       IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at,catchup,catchup_window,paused_note,paused_by,managed_by,source}'::text[] THEN
+    IF NEW.enabled AND NOT OLD.enabled THEN
+      UPDATE pgcron.cursor SET resumed_by = pgcron.actor(), resumed_at = clock_timestamp() WHERE schedule_id = NEW.id;
+    ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
+      PERFORM pgcron.pause_was_changed(NEW);
+    END IF;
+    IF NEW.name <> OLD.name AND current_setting('transaction_isolation') = 'read committed' THEN
+      PERFORM pgcron.schedule_was_renamed(NEW.id, NEW.name);
+      untouched := untouched || 'name'::text;
+    END IF;
+    IF to_jsonb(NEW) - untouched IS DISTINCT FROM to_jsonb(OLD) - untouched THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst));
       ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
@@ -3566,6 +3648,9 @@ CREATE TABLE pgcron.cursor (
     canonical text,
     is_paused boolean DEFAULT false NOT NULL,
     pause_note text,
+    paused_until timestamp with time zone,
+    resumed_by text,
+    resumed_at timestamp with time zone,
     edit_is_pending boolean DEFAULT false NOT NULL,
     timing_is_new boolean DEFAULT false NOT NULL,
     CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
@@ -3580,6 +3665,10 @@ COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires afte
 COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
 
 COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
+
+COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends by itself: fires after it are not the pause''s, however late a node resumes the schedule.';
+
+COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
 
 COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
 
@@ -3620,6 +3709,10 @@ CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamp with time
     AS $$
   SELECT limits || CASE WHEN limits ? 'give_up_after' THEN jsonb_build_object('give_up_at', due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
                         ELSE '{}' END $$;
+
+CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,managed_by,source}'::text[] $$;
 
 CREATE FUNCTION pgcron.told_by(told text, OUT actor text, OUT note text) RETURNS record
     LANGUAGE sql IMMUTABLE
@@ -4569,6 +4662,8 @@ CREATE VIEW pgcron.schedules AS
     s.max_running,
     s.max_queued,
     s.queue_drops,
+    s.paused_until,
+    s.after_pause,
     c.status,
     c.error,
     c.canonical,
@@ -4755,6 +4850,8 @@ CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handle
 CREATE INDEX run_waiting ON pgcron.run USING btree (schedule_id, priority, due_at, id) WHERE (hold = 'overlap'::text);
 
 CREATE INDEX schedule_of_source ON pgcron.schedule USING btree (source) WHERE (source IS NOT NULL);
+
+CREATE INDEX schedule_paused_until ON pgcron.schedule USING btree (paused_until) WHERE (paused_until IS NOT NULL);
 
 CREATE INDEX schedule_version_deleted ON pgcron.schedule_version USING btree (((content ->> 'name'::text)), at) WHERE (operation = 'delete'::text);
 

@@ -84,11 +84,19 @@ def put(**given: Any) -> Statement:
             "max_running": None,
             "max_queued": None,
             "queue_drops": None,
+            "after_pause": None,
         },
     }
     return "put_schedule", columns | given
 
 
+RUN_NOW: Final[dict[str, Any]] = {
+    "name": "job",
+    "args": None,
+    "actor": "me",
+    "overlap": None,
+    "fire_time": None,
+}
 _PATHS: Final = {"queues": ["default"], "priorities": [5]}
 
 
@@ -175,15 +183,12 @@ ACTS: Final[Mapping[str, Act]] = {
         {"name": "default", "note": None, "actor": "me"},
     ),
     "materialize": _materialize,
-    "pause": _of_schedule("pause_schedule", note=None),
+    "pause": _of_schedule("pause_schedule", note=None, until=None, pause=None),
     "resume": _of_schedule("resume_schedule"),
     "delete": _of_schedule("delete_schedule"),
     "edit": lambda scene: put(priority=4),
     "edit the timing": lambda scene: put(spec="*/7 * * * * *"),
-    "run now": lambda scene: (
-        "run_now",
-        {"name": "job", "args": None, "actor": "me", "overlap": None},
-    ),
+    "run now": lambda scene: ("run_now", RUN_NOW),
 }
 
 
@@ -241,8 +246,7 @@ def _laned(call: Call, pass_time: Callable[[float], None]) -> Scene:
     name, parameters = ACTS["lanes"](scene)
     scene.claims = [row for row in call(name, **parameters) if row["verdict"] == "claim"]
     scene.runs = [row["id"] for row in scene.claims]
-    made = call("run_now", name="job", args=None, actor="me", overlap=None)
-    scene.runs += [row["run_id"] for row in made]
+    scene.runs += [row["run_id"] for row in call("run_now", **RUN_NOW)]
     pass_time(1)
     scene.cursors = call("due_cursors", refill=HORIZON + 30, at_most=10)
     return scene

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from pgcron_ha.errors import NotFound
+from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from tests.simulation.store_endings import EndingStatements
 from tests.simulation.tables import (
     Cursor,
@@ -24,7 +24,10 @@ from tests.simulation.tables import (
 )
 
 # Columns whose change decides nothing that is already materialized.
-_HARMLESS: Final = {"catchup", "catchup_window", "paused_note", "paused_by", "managed_by"}
+_HARMLESS: Final = {
+    *("catchup", "catchup_window", "paused_note", "paused_by", "paused_until"),
+    *("after_pause", "managed_by"),
+}
 _WRITTEN: Final = {one.name for one in fields(Schedule)} - {"id", "name"}
 
 
@@ -131,19 +134,34 @@ class ScheduleStatements(EndingStatements):
         now = self.now()
         self._forget_future(schedule_id, {"schedule"})
         untold = self._untold(cursor, now)
-        if not schedule.enabled or (untold == "edited" and not timing_changes):
+        told_until = now
+        if timing_changes:
+            if not schedule.enabled and (untold, schedule.after_pause) != ("paused", "catchup"):
+                untold = None
+        elif untold == "edited" or not schedule.enabled:
             untold = None
+        elif untold == "paused" and schedule.after_pause == "catchup":
+            told_until = cursor.watermark
+        elif untold == "paused":
+            told_until = max(min(cursor.paused_until or now, now), cursor.watermark)
+        if untold is not None and told_until > cursor.watermark:
+            self._tell_missed(cursor, told_until, untold)
         if untold is not None:
-            self._tell_missed(cursor, now, untold)
-        jumps = untold is not None or self._owes_nothing(cursor, now)
-        cursor.watermark = now if jumps else min(cursor.watermark, now)
+            cursor.watermark = told_until
+        else:
+            owes_nothing = self._owes_nothing(cursor, now)
+            cursor.watermark = now if owes_nothing else min(cursor.watermark, now)
         cursor.generation += 1
         cursor.since, cursor.next_fire, cursor.status = now, None, "unchecked"
         cursor.error = cursor.canonical = cursor.pause_note = None
         cursor.is_paused, cursor.edit_is_pending = not schedule.enabled, False
-        if not schedule.enabled:
-            cursor.pause_note = ": ".join(filter(None, (schedule.paused_by, schedule.paused_note)))
+        self._tell_pause(cursor, schedule)
         return [Row(apply_edit=None)]
+
+    def _tell_pause(self, cursor: Cursor, schedule: Schedule) -> None:
+        words = ": ".join(filter(None, (schedule.paused_by, schedule.paused_note)))
+        cursor.pause_note = None if schedule.enabled else words
+        cursor.paused_until = schedule.paused_until
 
     def put_schedule(
         self, *, name: str, actor: str | None, door: str | None, **given: Any
@@ -164,19 +182,66 @@ class ScheduleStatements(EndingStatements):
                 schedule.paused_by = actor
             self.schedules[schedule.id] = schedule
             now = self.now()
-            self.cursors[schedule.id] = Cursor(
-                schedule.id, now, now, is_paused=not schedule.enabled
-            )
+            cursor = Cursor(schedule.id, now, now, is_paused=not schedule.enabled)
+            self._tell_pause(cursor, schedule)
+            self.cursors[schedule.id] = cursor
             self._tell_schedule()
             return [Row(schedule_id=schedule.id)]
         self._write(found, actor, **written)
         return [Row(schedule_id=found.id)]
 
     def pause_schedule(
-        self, *, name: str, note: str | None, actor: str | None, door: str | None
+        self,
+        *,
+        name: str,
+        note: str | None,
+        until: datetime | None,
+        pause: float | None,
+        actor: str | None,
+        door: str | None,
     ) -> list[Row]:
-        self._write(self._require(name), actor, enabled=False, paused_note=note)
+        if until is None and pause is not None:
+            until = self.now() + seconds(pause)
+        schedule = self._require(name)
+        if until is not None and until <= self.now() and until != schedule.paused_until:
+            raise InvalidInput("the pause would be over")
+        self._write(schedule, actor, enabled=False, paused_note=note, paused_until=until)
         return [Row(pause_schedule=None)]
+
+    def overdue_pauses(self, *, at_most: int) -> list[Row]:
+        ends = sorted(
+            (one.paused_until, one.id)
+            for one in self.schedules.values()
+            if one.paused_until is not None and one.paused_until <= self.now()
+        )
+        return [Row(schedule_id=schedule) for _, schedule in ends[:at_most]]
+
+    def resume_overdue(self, *, schedule_id: int) -> list[Row]:
+        schedule = self.schedules.get(schedule_id)
+        is_over = (
+            schedule is not None
+            and not schedule.enabled
+            and schedule.paused_until is not None
+            and schedule.paused_until <= self.now()
+        )
+        if schedule is not None and is_over:
+            self._write(schedule, "pgcron_ha", enabled=True)
+        return [Row(is_resumed=is_over)]
+
+    def rename_schedule(
+        self, *, name: str, new_name: str, actor: str | None, door: str | None
+    ) -> list[Row]:
+        schedule = self._require(name)
+        if new_name != name:
+            if self._schedule_named(new_name) is not None:
+                raise Conflict(f"there is a schedule '{new_name}' already")
+            schedule.name = new_name
+            self.cursors[schedule.id].generation += 1
+            for run in self.runs.values():
+                if run.schedule_id == schedule.id and run.state != "running":
+                    run.schedule = new_name
+            self._tell_schedule()
+        return [Row(rename_schedule=None)]
 
     def resume_schedule(self, *, name: str, actor: str | None, door: str | None) -> list[Row]:
         self._write(self._require(name), actor, enabled=True)
@@ -199,11 +264,17 @@ class ScheduleStatements(EndingStatements):
         return [Row(delete_schedule=None)]
 
     def run_now(
-        self, *, name: str, args: str | None, actor: str | None, overlap: None = None
+        self,
+        *,
+        name: str,
+        args: str | None,
+        actor: str | None,
+        overlap: None = None,
+        fire_time: datetime | None = None,
     ) -> list[Row]:
         schedule = self._require(name)
         run = self._run_of(schedule, args)
-        run.origin, run.nominal_for = "manual", self.now()
+        run.origin, run.nominal_for = "manual", fire_time or self.now()
         self.insert_run(run)
         return [Row(run_id=run.id)]
 
@@ -212,11 +283,14 @@ class ScheduleStatements(EndingStatements):
         before = replace(schedule)
         for key, value in changes.items():
             setattr(schedule, key, json.dumps(json.loads(value)) if key == "args" else value)
+        pause = (schedule.paused_note, schedule.paused_until)
         if schedule.enabled:
-            schedule.paused_note = schedule.paused_by = None
-        elif before.enabled:
+            schedule.paused_note = schedule.paused_by = schedule.paused_until = None
+        elif before.enabled or pause != (before.paused_note, before.paused_until):
             schedule.paused_by = actor
         changed = {key for key in _WRITTEN if getattr(before, key) != getattr(schedule, key)}
+        if not schedule.enabled and not before.enabled:
+            self._tell_pause(self.cursors[schedule.id], schedule)
         if changed - _HARMLESS:
             timing_changes = bool(changed & {"spec", "timezone", "dst"})
             self._apply_edit(schedule.id, timing_changes=timing_changes)

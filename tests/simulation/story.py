@@ -140,13 +140,17 @@ class Story:
         known = sorted({*self._store.runs, *list(self._store.history)[-5:]}) or [1]
         run = chance.choice(known)
         who: dict[str, Any] = {"actor": "me", "door": "sql"}
+        by_hand = {"args": None, "actor": "me", "overlap": None, "fire_time": None}
+        forever: dict[str, Any] = {"until": None, "pause": None}
+        briefly = forever | {"pause": chance.uniform(1, 20)}
         wishes: list[Callable[[], None]] = [
-            lambda: self._call("pause_schedule", name=name, note=None, **who),
+            lambda: self._call("pause_schedule", name=name, note=None, **forever, **who),
+            lambda: self._call("pause_schedule", name=name, note=None, **briefly, **who),
             lambda: self._call("resume_schedule", name=name, **who),
             lambda: self._call("resume_schedule", name=name, **who),
             lambda: self._put(name),
             lambda: self._call("delete_schedule", name=name, **who),
-            lambda: self._call("run_now", name=name, args=None, actor="me", overlap=None),
+            lambda: self._call("run_now", name=name, **by_hand),
             lambda: self._cancel(run),
             lambda: self._cancel(run),
             lambda: self._retry(run),
@@ -268,4 +272,12 @@ class Story:
             self._place.start_again(name)
         self._call("resume_queue", name="other", actor="me")
         for schedule in list(self._store.schedules.values()):
-            self._call("pause_schedule", name=schedule.name, note=None, actor="me", door="sql")
+            self._call(
+                "pause_schedule",
+                name=schedule.name,
+                note=None,
+                until=None,
+                pause=None,
+                actor="me",
+                door="sql",
+            )

@@ -76,6 +76,8 @@ class Schedule:
     managed_by: str = "sql"
     paused_note: str | None = None
     paused_by: str | None = None
+    paused_until: datetime | None = None
+    after_pause: str = "drop"
 
 
 @dataclass(slots=True)
@@ -90,6 +92,7 @@ class Cursor:
     canonical: str | None = None
     is_paused: bool = False
     pause_note: str | None = None
+    paused_until: datetime | None = None
     edit_is_pending: bool = False
 
 

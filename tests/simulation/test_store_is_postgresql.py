@@ -201,6 +201,7 @@ class Calls(RuleBasedStateMachine):
         retry=st.sampled_from(POLICIES),
         lane=few,
         needs=few,
+        after_pause=st.sampled_from([None, "drop", "catchup"]),
     )
     def a_schedule_is_put(
         self,
@@ -216,7 +217,10 @@ class Calls(RuleBasedStateMachine):
         lane: int = 0,
         retry: str | None = None,
         needs: int = 0,
+        after_pause: str | None = None,
     ) -> None:
+        if catchup == "none":
+            after_pause = "drop"
         self.both.call(
             "put_schedule",
             name=name,
@@ -245,6 +249,7 @@ class Calls(RuleBasedStateMachine):
             max_running=None,
             max_queued=None,
             queue_drops=None,
+            after_pause=after_pause,
             retry=retry,
             managed_by=None,
             expected_version=None,
@@ -257,13 +262,14 @@ class Calls(RuleBasedStateMachine):
     def a_schedule_is_changed(self, name: str, verb: int) -> None:
         who = {"actor": "you", "door": "sql"}
         if verb < 3:
-            self.both.call("pause_schedule", name=name, note="a note", **who)
+            end = {"until": None, "pause": (None, 5.0, 40.0)[verb]}
+            self.both.call("pause_schedule", name=name, note="a note", **end, **who)
         elif verb < 7:
             self.both.call("resume_schedule", name=name, **who)
         elif verb < 8:
             self.both.call("delete_schedule", name=name, **who)
         else:
-            asked = {"args": '{"day": 1}', "actor": "you", "overlap": None}
+            asked = {"args": '{"day": 1}', "actor": "you", "overlap": None, "fire_time": None}
             rows = self.both.call("run_now", name=name, **asked)
             self.runs += [row["run_id"] for row in rows]
         self.both.compare_tables()

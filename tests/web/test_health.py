@@ -27,6 +27,7 @@ def schedule(**changes: Any) -> dict[str, Any]:
         "dst": "vixie",
         "paused_by": None,
         "paused_note": None,
+        "paused_until": None,
         "created_at": NOW - timedelta(days=30),
         "updated_at": NOW - timedelta(days=30),
         "since": NOW - timedelta(days=30),

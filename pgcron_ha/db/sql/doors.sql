@@ -22,7 +22,8 @@ SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
          door => :door::text, lane => :lane::text, requires => :requires::text[], give_up_after => make_interval(secs => :give_up_after::float8),
          silence_timeout => make_interval(secs => :silence_timeout::float8), weight => :weight::int,
          expected_version => :expected_version::int,
-         max_running => :max_running::int, max_queued => :max_queued::int, queue_drops => :queue_drops::text) ELSE same.id END AS schedule_id
+         max_running => :max_running::int, max_queued => :max_queued::int, queue_drops => :queue_drops::text,
+         after_pause => :after_pause::text) ELSE same.id END AS schedule_id
 FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS NULL AND same.name = :name AND same.spec = :spec AND same.handler = :handler
   AND same.args = coalesce(:args::text::jsonb, same.args) AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
   AND same.queue = coalesce(:queue, same.queue) AND same.priority = coalesce(:priority::int, same.priority) AND same.enabled = coalesce(:enabled, same.enabled)
@@ -41,19 +42,24 @@ FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS 
   AND same.weight = coalesce(:weight, same.weight)
   AND same.max_running IS NOT DISTINCT FROM nullif(coalesce(:max_running, same.max_running), 0)
   AND same.max_queued IS NOT DISTINCT FROM nullif(coalesce(:max_queued, same.max_queued), 0)
-  AND same.queue_drops IS NOT DISTINCT FROM nullif(coalesce(:queue_drops, same.queue_drops), '');
+  AND same.queue_drops IS NOT DISTINCT FROM nullif(coalesce(:queue_drops, same.queue_drops), '')
+  AND same.after_pause = coalesce(:after_pause, same.after_pause);
 
 -- name: pause_schedule
-SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text);
+SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text, until => coalesce(:until::timestamptz, now() + make_interval(secs => :pause::float8)));
 
 -- name: resume_schedule
 SELECT pgcron.resume_schedule(:name::text, :actor::text, :door::text);
+
+-- name: rename_schedule
+SELECT pgcron.rename_schedule(:name::text, :new_name::text, :actor::text, :door::text);
 
 -- name: delete_schedule
 SELECT pgcron.delete_schedule(:name::text, :actor::text, :door::text);
 
 -- name: run_now
-SELECT pgcron.run_now(:name::text, :args::text::jsonb, :actor::text, overlap => :overlap::text) AS run_id;
+SELECT pgcron.run_now(:name::text, :args::text::jsonb, :actor::text, overlap => :overlap::text,
+                      fire_time => :fire_time::timestamptz) AS run_id;
 
 -- name: cancel_run
 SELECT pgcron.cancel_run(:run_id::bigint, :reason::text, :actor::text) AS verdict;

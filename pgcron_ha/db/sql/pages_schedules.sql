@@ -1,7 +1,7 @@
 -- name: page_schedules
 -- One page of schedules by name; which ones is decided before anything about their runs is read.
 -- The facts of each: its newest 30 ended runs, what runs, what waits. By index, so a page costs the same whatever history holds.
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup, s.delivery,
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
        s.created_at, s.updated_at, c.status, c.error ->> 'message' AS error, c.watermark, c.since,
        CASE WHEN s.enabled THEN coalesce(waiting.next_fire, CASE WHEN isfinite(c.next_fire) AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
        waiting.oldest_late, waiting.retry_at, waiting.retry_error, running.id AS running_id, running.since AS running_since, running.timeout AS running_timeout,
@@ -55,7 +55,7 @@ ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit:
 SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::int;
 
 -- name: page_schedule
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap,
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.after_pause, s.overlap,
        s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window, extract(epoch FROM s.start_deadline)::float8 AS start_deadline,
        extract(epoch FROM s.timeout)::float8 AS timeout, s.max_attempts, extract(epoch FROM s.retry_base)::float8 AS retry_base,
        extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.version, s.created_at, s.updated_at,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db import doors
+from pgcron_ha.db import queues as queue_doors
 from pgcron_ha.db.pages import breakers as ask_breakers
 from pgcron_ha.db.pages import overview as ask_overview
 from pgcron_ha.db.pages import queues as ask
@@ -116,7 +116,7 @@ async def pause(visit: Visit) -> Response:
     name = visit.segment("name")
     note = (await visit.form("note")).get("note")
     await visit.act(
-        lambda connection: doors.pause_queue(
+        lambda connection: queue_doors.pause_queue(
             connection, name, note, actor=visit.actor, schema=visit.schema
         )
     )
@@ -128,7 +128,7 @@ async def resume(visit: Visit) -> Response:
     name = visit.segment("name")
     await visit.form()
     await visit.act(
-        lambda connection: doors.resume_queue(
+        lambda connection: queue_doors.resume_queue(
             connection, name, actor=visit.actor, schema=visit.schema
         )
     )

@@ -186,6 +186,7 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
         ("Overlap", row["overlap"]),
         *_bounds_of_overlap(row),
         ("Catch-up", "none" if row["catchup"] == "none" else catchup),
+        *([("After a pause", "catch up")] if row["after_pause"] == "catchup" else []),
         ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
         ("Timeout", duration(row["timeout"])),
         ("Attempts", waits if policy is None else str(attempts)),

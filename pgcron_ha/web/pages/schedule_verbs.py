@@ -2,34 +2,78 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
 from starlette.responses import Response
 
-from pgcron_ha.db import doors
+from pgcron_ha.db import doors, overview
+from pgcron_ha.model.zones import load_zone
+from pgcron_ha.web.pages.written_times import written_end, written_instant
 from pgcron_ha.web.visit import Visit
 
 
 async def run_now(visit: Visit) -> Response:
-    """Makes one extra run of the schedule as it is defined; then shows it."""
+    """Makes one extra run of the schedule as it is defined; then shows it.
+
+    ``for`` is the instant that it is for: ISO 8601, without an offset by the schedule's clock.
+    """
     name = visit.segment("name")
-    await visit.form()
-    made = await visit.make_run(
-        "run_now",
-        name,
-        lambda connection: doors.run_now(connection, name, actor=visit.actor, schema=visit.schema),
-    )
+    wanted = (await visit.form("for")).get("for")
+
+    async def make(connection: Any) -> int:
+        fire_time = None
+        if wanted is not None:
+            fire_time = written_instant(wanted, await _zone(connection, visit, name))
+        return await doors.run_now(
+            connection,
+            name,
+            fire_time=fire_time,
+            actor=visit.actor,
+            schema=visit.schema,
+        )
+
+    made = await visit.make_run("run_now", name, make)
     return visit.redirect("run", {"done": "run" if made.is_new else "repeated"}, id=made.run)
 
 
 async def pause(visit: Visit) -> Response:
-    """No fires from now on; ``note`` says why."""
+    """No fires from now on; ``note`` says why, ``until`` (2h, an instant) when it resumes itself.
+
+    An instant without an offset is told by the schedule's clock.
+    """
     name = visit.segment("name")
-    note = (await visit.form("note")).get("note")
+    given = await visit.form("note", "until")
+
+    async def verb(connection: Any) -> None:
+        until: datetime | timedelta | None = None
+        if "until" in given:
+            until = written_end(given["until"], await _zone(connection, visit, name))
+        await doors.pause_schedule(
+            connection,
+            name,
+            given.get("note"),
+            until=until,
+            actor=visit.actor,
+            door=visit.door,
+            schema=visit.schema,
+        )
+
+    await visit.act(verb)
+    return visit.redirect("schedule", {"done": "paused"}, name=name)
+
+
+async def rename(visit: Visit) -> Response:
+    """The same schedule under another name: ``name``."""
+    name = visit.segment("name")
+    new_name = (await visit.form("name")).get("name", "")
     await visit.act(
-        lambda connection: doors.pause_schedule(
-            connection, name, note, actor=visit.actor, door=visit.door, schema=visit.schema
+        lambda connection: doors.rename_schedule(
+            connection, name, new_name, actor=visit.actor, door=visit.door, schema=visit.schema
         )
     )
-    return visit.redirect("schedule", {"done": "paused"}, name=name)
+    return visit.redirect("schedule", {"done": "renamed"}, name=new_name)
 
 
 async def resume(visit: Visit) -> Response:
@@ -42,3 +86,8 @@ async def resume(visit: Visit) -> Response:
         )
     )
     return visit.redirect("schedule", {"done": "resumed"}, name=name)
+
+
+async def _zone(connection: Any, visit: Visit, name: str) -> ZoneInfo:
+    found = await overview.schedule(connection, name, schema=visit.schema)
+    return load_zone(found["timezone"])

@@ -43,8 +43,11 @@ class BrowserHands:
         scope = page.locator("main")
         if row is not None:
             scope = page.locator("tr", has=page.get_by_role("link", name=row, exact=True)).first
-        button = scope.get_by_role("button", name=label, exact=True).first
+        button = scope.get_by_role("button", name=label, exact=True, include_hidden=True).first
         form = button.locator("xpath=ancestor::form")
+        folded = button.locator("xpath=ancestor::details[not(@open)]/summary")
+        if await folded.count():
+            await folded.click()
         for name, value in fields.items():
             await form.locator(f"[name={name}]").fill(value)
         async with page.expect_navigation(wait_until="load"):

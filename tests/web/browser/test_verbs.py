@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -124,6 +125,28 @@ async def test_a_schedule_is_paused_with_a_reason_and_resumed(
     assert "Paused: no fires from now on." in said
     assert "the “old” one <b> is off" in said
     assert [tuple(row) for row in doors] == [(ACTOR, "ui")] * 4
+
+
+async def test_a_pause_has_an_end_and_a_run_its_fire_time_and_a_schedule_another_name(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    id_ = await schedule(cluster, name)
+    await hands.open(f"/schedules/{quote(name, safe='')}")
+    await hands.press("Pause", note="a fair", until="2h")
+    end = "SELECT paused_until BETWEEN now() + '119 min' AND now() + '2 h' FROM pgcron.schedule"
+    assert await one(cluster, f"{end} WHERE id = $1", id_)
+    assert f"Paused by {ACTOR} until 20" in await hands.text()
+    await hands.press("Resume")
+    run = run_of(await hands.press("Run for it", **{"for": "2026-01-10 03:00"}))
+    fire = "SELECT nominal_for::text FROM pgcron.runs WHERE id = $1"
+    assert await one(cluster, fire, run) == "2026-01-10 03:00:00+00"
+
+    await hands.open(f"/schedules/{quote(name, safe='')}")
+    await hands.press("Rename", name=f"{name} “new”")
+    assert "what has begun keeps the old one" in await hands.text()
+    assert await one(cluster, "SELECT name FROM pgcron.schedule WHERE id = $1", id_) == (
+        f"{name} “new”"
+    )
 
 
 async def test_a_running_run_is_stopped_and_runs_again(
@@ -310,6 +333,6 @@ async def test_no_verb_is_left_out() -> None:
     verbs = {route.name for route in ROUTES if route.method == "POST"}
 
     assert verbs == {
-        *("run_now", "pause", "resume", "cancel", "retry", "redrive", "redrive_cause"),
+        *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
         *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),
     }
