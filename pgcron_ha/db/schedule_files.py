@@ -95,7 +95,7 @@ def _as_json(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
-        return f"{value // timedelta(microseconds=1)} microseconds"
+        return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
     if name in ("args", "retry") and value is not None:
         return json.loads(value)
     return list(value) if isinstance(value, tuple) else value

@@ -104,7 +104,7 @@ def judge(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     policies = {key: value for key, value in values.items() if key in POLICIES}
     if not isinstance(policies.get("enabled", True), bool):
         raise InvalidInput("enabled is not true or false", "It says whether the schedule fires.")
-    checked = check_schedule(name, spec, values["handler"], policies)
+    checked = check_schedule(name, spec, values["handler"], {"overlap": "skip", **policies})
     set_ones = {key: value for key, value in checked.items() if value not in (None, "", (), "{}")}
     return {"spec": spec, "handler": values["handler"], **set_ones}
 

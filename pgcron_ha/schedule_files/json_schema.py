@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, get_type_hints
 
-from pgcron_ha.client.checks import MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
+from pgcron_ha.client.checks import DELIVERIES, MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
+from pgcron_ha.client.overlap import OVERLAPS
 from pgcron_ha.db.schedule_policies import SchedulePolicies
 from pgcron_ha.model.spec import MOST_CHARACTERS, MOST_LINES
 from pgcron_ha.schedule_files.definitions import POLICIES, TOP
@@ -31,7 +32,8 @@ _BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "timezone": {"type": "string", "description": "A name of the IANA database."},
     "dst": {"enum": ["vixie", "robfig", "kubernetes", "skip"]},
     "priority": {"type": "integer", "minimum": 0, "maximum": 9},
-    "delivery": {"enum": ["at_least_once", "at_most_once", "transactional"]},
+    "overlap": {"enum": list(OVERLAPS)},
+    "delivery": {"enum": list(DELIVERIES)},
     "requires": {"type": ["array", "string"], "items": {"type": "string"}},
     "enabled": {
         "type": "boolean",

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pgcron_ha.client.schedules import OVERLAPS
 from pgcron_ha.config import format_duration
 from pgcron_ha.schedule_files.documents import Document
 from pgcron_ha.schedule_files.imported import LONGEST, Imported, as_argv, with_variables
@@ -110,7 +109,7 @@ def _spec(found: Imported, where: str, written: str) -> str:
 
 def _overlap(found: Imported, where: str, policy: object) -> str:
     overlap = _OVERLAPS.get(str(policy))
-    if overlap in OVERLAPS and overlap is not None:
+    if overlap is not None:
         return overlap
     found.lose(where, f"concurrencyPolicy {str(policy)[:60]} is not known: skip is taken")
     return "skip"

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from pgcron_ha.client.schedules import OVERLAPS
 from pgcron_ha.config.sql_script import parse_script
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.schedule_files.imported import LONGEST, Imported
@@ -28,6 +27,7 @@ def read_jobs(text: str, name: str) -> list[dict[str, Any]]:
     Raises InvalidInput.
     """
     stripped = text.lstrip("\ufeff \t\r\n")
+    rows: Any
     try:
         if stripped.startswith("["):
             rows = json.loads(stripped)
@@ -40,7 +40,7 @@ def read_jobs(text: str, name: str) -> list[dict[str, Any]]:
     for row in rows:
         if not isinstance(row, dict) or not all(isinstance(row.get(c), str) for c in _COLUMNS):
             raise _refusal(name, "Each row has at least the columns schedule and command.")
-    return rows
+    return list(rows)
 
 
 def import_pg_cron(
@@ -50,22 +50,19 @@ def import_pg_cron(
     they reach as localhost.
     """
     found = Imported()
-    overlap = "queue" if "queue" in OVERLAPS else "skip"
     for row in rows:
         title = str(row.get("jobname") or f"job-{row.get('jobid') or len(found.definitions) + 1}")
         where = f"{name}, job {title[:100]}"
         said: dict[str, Any] = {
             "spec": _spec(found, where, str(row["schedule"])),
             "timezone": timezone,
-            "overlap": overlap,
+            "overlap": "queue",
             "catchup": "none",
             "timeout": LONGEST,
             "max_attempts": 1,
         }
         if not _is_active(row.get("active")):
             said["enabled"] = False
-        if overlap == "skip":
-            found.lose(where, "a job that is due while it runs is skipped, and does not follow it")
         found.add(where, title, "sql", said, _profile(found, where, row, server))
     return found
 

@@ -128,14 +128,15 @@ def test_a_name_has_one_source_unless_it_is_taken_over(
 def test_all_or_nothing_is_applied_and_the_one_at_fault_is_named(
     cli: Cli, execute: Execute, tmp_path: Path
 ) -> None:
-    at_fault = "  wrong: {spec: '@daily', handler: 'py:x', catchup: all}\n"
+    at_fault = "  wrong: {spec: '@daily', handler: 'py:x', catchup: all, overlap: allow, "
+    at_fault += "catchup_window: 40d}\n"
     file = write(tmp_path / "a.yaml", NIGHTLY + at_fault)
 
     refused = cli("schedules", "apply", file)
     message, detail, hint = refused.err.splitlines()
-    assert message == "error: schedule 'wrong': catch-up policy 'all' with overlap 'skip'"
-    assert detail.startswith("detail: Late fires are due together")
-    assert hint.startswith("hint: Use overlap 'allow'")
+    assert message == "error: schedule 'wrong': catch-up all with a window of 40 days"
+    assert detail == "detail: All late fires run only within a bound: 31 days at most."
+    assert hint == "hint: Give a shorter catchup_window."
     assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
 
 
@@ -193,7 +194,7 @@ def test_what_is_exported_is_applied_without_a_change(
 ) -> None:
     cli("schedules", "put", "no", "@hourly\nnot * * * * sun", "shell:tidy", "--paused")
     cli("schedules", "put", "b", "0 3 * * *", "py:x", "--args", '{"a": null, "on": "no"}',
-        "--tz", "Europe/Berlin", "--start-deadline", "90m", "--requires", "gpu=a100",
+        "--tz", "Europe/Berlin", "--start-deadline", "36h", "--requires", "gpu=a100",
         "--retry", '{"backoff": ["5s", "1m"]}', "--lane", "007", "--weight", "2")  # fmt: skip
     contents = (
         "SELECT to_jsonb(s) - '{version,updated_at,managed_by,source}'::text[]"

@@ -232,8 +232,8 @@ def test_the_jobs_of_pg_cron_are_carried_over() -> None:
     assert_usable(Imported(found.definitions, found.places, {"sql": {
         "clean-up": found.templates["sql"]["clean-up"]}}))  # fmt: skip
     assert found.definitions["clean-up"]["spec"] == "0 3 L * *"
-    assert found.definitions["job-2"] | {"overlap": ""} == {
-        "spec": "every 30s", "handler": "sql:job-2", "timezone": "UTC", "overlap": "",
+    assert found.definitions["job-2"] == {
+        "spec": "every 30s", "handler": "sql:job-2", "timezone": "UTC", "overlap": "queue",
         "catchup": "none", "timeout": "7d", "max_attempts": 1, "enabled": False,
     }  # fmt: skip
     assert found.templates["sql"]["clean-up"] == {

@@ -49,6 +49,7 @@ _rows = st.fixed_dictionaries(
     {
         "spec": st.sampled_from(["0 3 * * *", "every 90m", "@daily\nnot 2026-12-24", "@hourly"]),
         "handler": st.sampled_from(["py:x", "shell:tidy-up"]),
+        "overlap": st.sampled_from(["allow", "queue"]),
     },
     optional={
         "args": st.dictionaries(_text, _json, max_size=3).map(json.dumps),

@@ -2616,7 +2616,10 @@ BEGIN
     wanted := wanted - 'enabled';
   END IF;
   wanted := to_jsonb(jsonb_populate_record(existing, wanted));
-  SELECT string_agg(quote_ident(w.key), ', ') INTO columns FROM jsonb_each(wanted) w WHERE w.value IS DISTINCT FROM to_jsonb(existing) -> w.key;
+  SELECT string_agg(quote_ident(a.attname), ', ') INTO columns      -- a day is 24 hours, however it is written
+    FROM pg_attribute a, to_jsonb(existing) e
+   WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND wanted ? a.attname AND wanted -> a.attname IS DISTINCT FROM e -> a.attname
+     AND NOT coalesce(CASE WHEN a.atttypid = 'interval'::regtype THEN (wanted ->> a.attname)::interval = (e ->> a.attname)::interval END, false);
   IF columns IS NOT NULL THEN
     EXECUTE format('UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2', columns)
       USING wanted, existing.id;
