@@ -78,7 +78,7 @@ BEGIN
   ELSIF instant > cursor_now.watermark THEN
     decision := 'not yet';
     IF NOT definition.enabled THEN
-      code := 'is_paused'; actor := definition.paused_by; note := definition.paused_note; until := (to_jsonb(definition) ->> 'paused_until')::timestamptz;
+      code := 'is_paused'; actor := definition.paused_by; note := definition.paused_note; until := definition.paused_until;
       reason := concat_ws(': ', 'paused', cursor_now.pause_note);
     ELSIF cursor_now.status = 'invalid' THEN
       code := 'is_invalid'; reason := 'the schedule is invalid: ' || (cursor_now.error ->> 'message');

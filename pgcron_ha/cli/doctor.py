@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import click
 
 from pgcron_ha.cli.doctor_checks import CHECKS, Diagnosis, Finding
 from pgcron_ha.cli.output import json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.client.verifying import prove
 from pgcron_ha.db import health, overview
 from pgcron_ha.db.revision import require_revision
 from pgcron_ha.errors import SchemaError
+
+# A look, not a proof: `schedules verify` looks at all of it.
+LEDGER_WINDOW: Final = timedelta(hours=1)
+LEDGER_SCHEDULES: Final = 200
+LEDGER_INSTANTS: Final = 2000
+LEDGER_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -66,5 +74,13 @@ async def examine(session: Session) -> Examination:
         parked=await overview.parked(connection, schema=schema),
         invalid=await overview.invalid_schedules(connection, schema=schema),
         unaccounted=await health.unaccounted(connection, schema=schema),
+        ledger=await prove(
+            connection,
+            server["now"] - LEDGER_WINDOW,
+            schedules=LEDGER_SCHEDULES,
+            instants=LEDGER_INSTANTS,
+            seconds=LEDGER_SECONDS,
+            schema=schema,
+        ),
     )
     return Examination(tuple(finding for check in CHECKS for finding in check(diagnosis)))

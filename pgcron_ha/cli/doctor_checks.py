@@ -8,12 +8,14 @@ from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from pgcron_ha.cli.output import shown
+from pgcron_ha.client.verifying import Proof
 from pgcron_ha.config import Settings
 
 SHORTEST_ADVISED_LEASE: Final = 5.0
 MOST_CLOCK_DIFFERENCE: Final = 1.0
 FREE_CONNECTIONS: Final = 10
 PARTITIONS_AHEAD: Final = timedelta(days=1)
+MOST_BREAKS: Final = 20
 
 Level = Literal["ok", "advice", "problem"]
 
@@ -40,6 +42,7 @@ class Diagnosis:
     parked: list[dict[str, Any]]
     invalid: list[dict[str, Any]]
     unaccounted: list[dict[str, Any]]
+    ledger: Proof
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
@@ -171,6 +174,27 @@ def check_work(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
+def check_ledger(found: Diagnosis) -> Iterator[Finding]:
+    """Whether the instants of the last hour have one answer each."""
+    proof = found.ledger
+    for row in proof.breaks[:MOST_BREAKS]:
+        at = "" if row["fire_at"] is None else f" at {shown(row['fire_at'])}"
+        yield Finding(
+            "ledger",
+            "problem",
+            f"{row['rule']}: schedule '{row['schedule']}'{at}, {row['detail']}",
+            "This must not happen: keep the database's log and tell the project.",
+        )
+    if not proof.breaks:
+        some = " (not all of them: `pgcron-ha schedules verify` looks at more)"
+        yield Finding(
+            "ledger",
+            "ok",
+            f"{proof.instants} instants of {proof.schedules} schedules in the last hour have one "
+            f"answer each{some if proof.is_cut else ''}",
+        )
+
+
 CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_server,
     check_schema,
@@ -180,4 +204,5 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_lease,
     check_delivery,
     check_work,
+    check_ledger,
 )

@@ -22,6 +22,7 @@ from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_import import import_group
 from pgcron_ha.cli.schedule_options import policies_of, policy_options
+from pgcron_ha.cli.schedule_verify import verify_command
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.schedule_why import why_command
 from pgcron_ha.cli.session import Session, on_database
@@ -54,6 +55,7 @@ def schedules_group() -> None:
 
 schedules_group.add_command(versions_command)
 schedules_group.add_command(why_command)
+schedules_group.add_command(verify_command)
 schedules_group.add_command(diff_command)
 schedules_group.add_command(restore_command)
 schedules_group.add_command(apply_command)

@@ -167,7 +167,7 @@ def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:
     assert answer.code == 1
     found = {row["check"]: row for row in answer.rows if row["level"] != "ok"}
     problems = {check for check, row in found.items() if row["level"] == "problem"}
-    assert problems == {"autovacuum", "partitions", "unaccounted"}
+    assert problems == {"autovacuum", "partitions", "unaccounted", "ledger"}
     assert "4711" in found["unaccounted"]["message"]
     assert "2 s" in found["lease"]["message"]
     assert "at_most_once" in found["delivery"]["message"]

@@ -82,3 +82,37 @@ def test_who_edits_what_the_code_owns_is_warned_and_the_owner_stays(
     assert execute("SELECT managed_by FROM pgcron.schedule") == [("cli",)]
     wrong = cli("schedules", "put", "s", "0 5 * * *", "py:x", "--managed-by", "me")
     assert wrong.err.startswith("error: managed_by 'me' is not known")
+
+
+def test_a_ledger_is_verified_and_what_breaks_it_listed(cli: Cli, execute: Execute) -> None:
+    put(cli, "* * * * *", "py:x")
+    unseen = cli("schedules", "verify", "s")
+    assert (unseen.code, unseen.err) == (0, "")
+    assert unseen.out.startswith("0 schedules, 0 instants since ")  # no node has seen it
+    execute(
+        "UPDATE pgcron.cursor SET status = 'valid', since = now() - interval '10 minutes',"
+        " watermark = date_trunc('minute', now()), next_fire = now() + interval '1 minute'"
+    )
+    execute("UPDATE pgcron.schedule_version SET since = now() - interval '10 minutes'")
+
+    broken = cli("schedules", "verify", "--since", "8m")
+    assert broken.code == 1
+    assert broken.out.splitlines()[0].split("  ")[0] == "SCHEDULE"
+    assert broken.out.count("an instant has no answer") == 8
+    assert "8 break a rule" in broken.out.splitlines()[-1]
+    *rows, summary = cli("schedules", "verify", "s", "--since", "2020-01-01T00:00Z", "--json").rows
+    assert {row["rule"] for row in rows} == {"an instant has no answer"}
+    assert summary["breaks"] == summary["instants"] == len(rows) == 10
+    told = [row for row in cli("doctor", "--json").rows if row["check"] == "ledger"]
+    assert "an instant has no answer: schedule 's' at 20" in told[0]["message"]
+
+    execute(
+        "INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason)"
+        " SELECT id, now() - interval '1 hour', now(), 'paused' FROM pgcron.schedule"
+    )
+    execute("UPDATE pgcron.cursor SET watermark = now() + interval '1 second'")
+    assert "each has its one answer" in cli("schedules", "verify").out
+    well = [row for row in cli("doctor", "--json").rows if row["check"] == "ledger"]
+    assert [row["level"] for row in well] == ["ok"]
+    assert cli("schedules", "verify", "nobody").code == 1
+    assert cli("schedules", "verify", "--since", "yesterday").code == 1

@@ -222,9 +222,10 @@ def test_why_tells_what_was_decided_in_the_schedules_own_time(cli: Cli, execute:
         "not_an_instant",
         "The schedule does not name this instant.",
     )
-    cli("schedules", "pause", "s", "--note", "holiday")
+    cli("schedules", "pause", "s", "--note", "holiday", "--until", "2091-01-01T00:00Z")
     paused = cli("schedules", "why", "s", "2090-01-10T03:00", "--json").rows[0]
-    assert (paused["code"], paused["note"], paused["until"]) == ("is_paused", "holiday", None)
+    until = "2091-01-01T00:00:00Z"
+    assert (paused["code"], paused["note"], paused["until"]) == ("is_paused", "holiday", until)
     cli("schedules", "delete", "s")
     gone = cli("schedules", "why", "s", "2090-01-10T03:00", "--json").rows[0]
     assert gone["code"] == "is_deleted"

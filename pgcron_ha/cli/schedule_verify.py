@@ -1,0 +1,73 @@
+"""``schedules verify``: whether each instant of a schedule has its one answer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import Column, json_option, print_json, print_rows, shown
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.client.verifying import Proof, prove
+from pgcron_ha.db import health
+
+COLUMNS = (
+    Column("SCHEDULE", "schedule", 30),
+    Column("FIRE TIME", "fire_at"),
+    Column("RUN", "run_id"),
+    Column("RULE", "rule", 60),
+    Column("DETAIL", "detail", 100),
+)
+
+
+@click.command("verify")
+@click.argument("name", required=False)
+@click.option("--since", default="1d", metavar="WHEN", help="An instant, or how long ago.")
+@json_option
+def verify_command(name: str | None, since: str, as_json: bool) -> int:
+    """Prove that nothing is missing and nothing double: of NAME, or of all schedules.
+
+    The instants of each version's spec are compared with the ledger, and its rows with each other.
+    Exit code 1 if something breaks the rule; it is listed.
+    """
+
+    async def look(session: Session) -> tuple[datetime, Proof]:
+        server = await health.server(session.connection, schema=session.schema)
+        after = _instant(since, server["now"])
+        return after, await prove(session.connection, after, name=name, schema=session.schema)
+
+    after, proof = on_database(look)
+    if as_json or proof.breaks:
+        print_rows(proof.breaks, COLUMNS, as_json, "")
+    summary = {
+        "since": after,
+        "schedules": proof.schedules,
+        "instants": proof.instants,
+        "breaks": len(proof.breaks),
+        "is_cut": proof.is_cut,
+    }
+    if as_json:
+        print_json(summary)
+    else:
+        click.echo(_sentence(proof, after))
+    return 1 if proof.breaks else 0
+
+
+def _sentence(proof: Proof, after: datetime) -> str:
+    schedules = "1 schedule" if proof.schedules == 1 else f"{proof.schedules} schedules"
+    looked = f"{schedules}, {proof.instants} instants since {shown(after)}"
+    cut = " (there are more: name one schedule, or a later --since)" if proof.is_cut else ""
+    if proof.breaks:
+        return f"{looked}{cut}: {len(proof.breaks)} break a rule; keep the database's log and tell"
+    return f"{looked}{cut}: each has its one answer"
+
+
+def _instant(text: str, now: datetime) -> datetime:
+    if text[:1].isdigit() and text[-1:].isalpha() and "T" not in text and " " not in text:
+        ago = arguments.duration("--since", text)
+        assert ago is not None
+        return now - ago
+    found = arguments.instant("--since", text)
+    assert found is not None
+    return found.astimezone(UTC)

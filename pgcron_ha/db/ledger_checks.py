@@ -1,0 +1,78 @@
+"""What proves the ledger: rows that contradict each other, and what to compare with the specs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pgcron_ha.db.overview import Row, fetch_rows
+from pgcron_ha.db.statements import DEFAULT_SCHEMA
+
+MOST_BROKEN: Final = 100
+"""Of each rule."""
+
+MOST_SCHEDULES: Final = 1000
+
+
+@dataclass(frozen=True)
+class LedgerOf:
+    """A schedule's ledger after an instant, and its versions that held then."""
+
+    versions: list[Row]
+    entries: list[Row]
+    ranges: list[Row]
+    watermark: datetime
+    complete_until: datetime
+    """Later rows were too many to be read."""
+
+
+async def broken_rows(
+    connection: Any,
+    name: str | None = None,
+    *,
+    since: datetime | None = None,
+    at_most: int = MOST_BROKEN,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """Rows that break a rule of the ledger: see ``pgcron.check_ledger``. NotFound."""
+    return await fetch_rows(
+        connection, "check_ledger", schema, schedule=name, since=since, at_most=at_most
+    )
+
+
+async def verifiable_schedules(
+    connection: Any, name: str | None, *, at_most: int, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Valid schedules (id, name, watermark); those that fire next come first."""
+    return await fetch_rows(
+        connection, "verifiable_schedules", schema, schedule=name, at_most=at_most
+    )
+
+
+async def ledger_of(
+    connection: Any,
+    schedule_id: int,
+    after: datetime,
+    *,
+    most: int,
+    schema: str = DEFAULT_SCHEMA,
+) -> LedgerOf | None:
+    """What is decided of a schedule after an instant; None: it was deleted meanwhile.
+
+    Call it in a transaction of one snapshot.
+    """
+    found = await fetch_rows(connection, "watermark_of", schema, schedule_id=schedule_id)
+    if not found:
+        return None
+    watermark: datetime = found[0]["watermark"]
+    given = {"schedule_id": schedule_id, "after": after}
+    versions = await fetch_rows(connection, "timings_of_schedule", schema, **given)
+    window = {**given, "until": watermark, "at_most": most + 1}
+    entries = await fetch_rows(connection, "entries_of_schedule", schema, **window)
+    ranges = await fetch_rows(connection, "ranges_of_schedule", schema, **window)
+    complete = watermark
+    for rows, key in ((entries, "fire_at"), (ranges, "first_at")):
+        if len(rows) > most:
+            complete = min(complete, rows[most - 1][key])
+    return LedgerOf(versions, entries, ranges, watermark, complete)

@@ -1,0 +1,34 @@
+-- name: check_ledger
+SELECT c.rule, c.schedule_id, coalesce(s.name, (SELECT v.content ->> 'name' FROM pgcron.schedule_version v WHERE v.schedule_id = c.schedule_id ORDER BY v.version DESC LIMIT 1)) AS schedule,
+       c.fire_at, c.run_id, c.detail
+FROM pgcron.check_ledger(:schedule::text, :at_most::int, :since::timestamptz) c LEFT JOIN pgcron.schedule s ON s.id = c.schedule_id;
+
+-- name: verifiable_schedules
+-- Those with fires of late first: what was materialized a moment ago is what a fault would have touched.
+SELECT s.id, s.name, c.watermark FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
+WHERE (:schedule::text IS NULL OR s.name = :schedule::text) AND c.status = 'valid' AND NOT c.edit_is_pending
+ORDER BY c.next_fire, s.id LIMIT :at_most::int;
+
+-- name: timings_of_schedule
+-- The versions that held at some time after an instant, oldest first, each with when it began; NULL: a node has still to apply it.
+SELECT v.version, v.since, v.content FROM pgcron.schedule_version v
+WHERE v.schedule_id = :schedule_id::bigint AND v.operation <> 'delete'
+  AND v.version >= coalesce((SELECT max(e.version) FROM pgcron.schedule_version e WHERE e.schedule_id = :schedule_id::bigint AND e.since <= :after::timestamptz), 0)
+ORDER BY v.version;
+
+-- name: entries_of_schedule
+-- Single fires of the ledger; whether a backfill or a person's override put them there, and not the spec.
+SELECT o.fire_at, o.decision,
+       coalesce((SELECT r.origin FROM pgcron.run r WHERE r.id = o.run_id), (SELECT h.origin FROM pgcron.history h WHERE h.id = o.run_id LIMIT 1)) IS NOT DISTINCT FROM 'backfill'
+       OR EXISTS (SELECT FROM pgcron.occurrence_override e WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at) AS is_by_hand
+FROM pgcron.occurrence o
+WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at > :after::timestamptz AND o.fire_at <= :until::timestamptz
+ORDER BY o.fire_at LIMIT :at_most::int;
+
+-- name: ranges_of_schedule
+SELECT m.first_at, m.last_at, m.reason FROM pgcron.missed m
+WHERE m.schedule_id = :schedule_id::bigint AND m.last_at > :after::timestamptz AND m.first_at <= :until::timestamptz
+ORDER BY m.first_at LIMIT :at_most::int;
+
+-- name: watermark_of
+SELECT c.watermark FROM pgcron.cursor c WHERE c.schedule_id = :schedule_id::bigint;
