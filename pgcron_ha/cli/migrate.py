@@ -8,20 +8,44 @@ import click
 
 from pgcron_ha.cli.context import pass_settings
 from pgcron_ha.config import Settings
-from pgcron_ha.errors import SchemaError
+from pgcron_ha.errors import Refused, SchemaError
 
 
 @click.command("migrate")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the statements instead; for a DBA.")
 @click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is not there.")
+@click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")
+@click.option("--yes", "is_sure", is_flag=True, help="With --uninstall: do it.")
+@click.option(
+    "--force",
+    "by_force",
+    is_flag=True,
+    help="With --uninstall: though nodes are alive, and with what others have built on it.",
+)
 @pass_settings
-def migrate_command(settings: Settings, as_sql: bool, only_check: bool) -> None:
-    """Bring the schema up to this version. Safe to repeat and to run at once from many places."""
+def migrate_command(
+    settings: Settings,
+    as_sql: bool,
+    only_check: bool,
+    is_removal: bool,
+    is_sure: bool,
+    by_force: bool,
+) -> None:
+    """Bring the schema up to this version. Safe to repeat and to run at once from many places.
+
+    With --uninstall remove everything of it from the database instead: schedules, runs, history.
+    Roles stay, and so does a schema that was there before.
+    """
     # Alembic takes a quarter of a second to import, and only this command needs it.
     from pgcron_ha.db import schema
 
-    if as_sql and only_check:
-        raise click.UsageError("--sql and --check exclude each other")
+    if as_sql + only_check + is_removal > 1:
+        raise click.UsageError("--sql, --check and --uninstall exclude each other")
+    if (is_sure or by_force) and not is_removal:
+        raise click.UsageError("--yes and --force belong to --uninstall")
+    if is_removal:
+        _uninstall(settings, is_sure, by_force)
+        return
     if as_sql:
         click.echo(schema.as_sql(settings.schema))
         return
@@ -32,6 +56,21 @@ def migrate_command(settings: Settings, as_sql: bool, only_check: bool) -> None:
     else:
         asyncio.run(schema.migrate(dsn, settings.schema))
     click.echo(f"schema '{settings.schema}' is at revision {schema.head()}")
+
+
+def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
+    from pgcron_ha.db.uninstall import uninstall
+
+    if not is_sure:
+        raise Refused(
+            f"schema '{settings.schema}' is to be removed, with all schedules, runs and history",
+            "Only a copy of the database brings them back.",
+            "Say --yes to do it; pg_dump --schema makes a copy.",
+        )
+    removed = asyncio.run(uninstall(settings.required_dsn(), settings.schema, by_force=by_force))
+    click.echo(
+        f"schema '{settings.schema}' " + ("is removed" if removed else "is not in this database")
+    )
 
 
 def _require(name: str, found: str | None, head: str) -> None:

@@ -29,10 +29,9 @@ from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.revision import read_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
+from pgcron_ha.db.uninstall import MIGRATION_KEY
 from pgcron_ha.errors import PgcronError, SchemaError
 
-# Migrations of one database wait for each other on this key, whatever the schema is called.
-_ADVISORY_KEY = 0x706763726F6E
 _TURN = threading.Lock()
 
 
@@ -110,7 +109,7 @@ def run_environment(context: EnvironmentContext) -> None:
             dialect_name="postgresql", version_table_schema=schema, literal_binds=True
         )
         with context.begin_transaction():
-            context.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            context.execute(_making(schema))
             context.run_migrations()
         return
     connection = context.config.attributes.get("connection")
@@ -171,15 +170,19 @@ def _migrate_on(connection: Connection, schema: str, revision: str) -> None:
 
 def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:
     # Nodes start together: the lock comes before alembic reads its version table.
-    connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_KEY})"))
-    exists = connection.execute(
-        text("SELECT 1 FROM pg_namespace WHERE nspname = :name"), {"name": schema}
-    ).first()
-    if exists is None:
-        connection.execute(text(f"CREATE SCHEMA {schema}"))
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
+    connection.execute(text(_making(schema)))
     context.configure(connection=connection, version_table_schema=schema)
     with context.begin_transaction():
         context.run_migrations()
+
+
+def _making(schema: str) -> str:
+    """A DBA may have made the schema; one that we make says so, and may be dropped again."""
+    return (
+        f"DO $$ BEGIN IF to_regnamespace('{schema}') IS NULL THEN CREATE SCHEMA {schema}; "
+        f"COMMENT ON SCHEMA {schema} IS 'pgcron_ha: cron and background jobs'; END IF; END $$"
+    )
 
 
 def _explained(error: Exception) -> Exception:

@@ -2,6 +2,8 @@
 
 CREATE SCHEMA pgcron;
 
+COMMENT ON SCHEMA pgcron IS 'pgcron_ha: cron and background jobs';
+
 CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
     LANGUAGE sql
     AS $$

@@ -1,0 +1,92 @@
+"""Taking everything of ours out of a database, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import asyncpg
+
+from pgcron_ha.assets import MIGRATIONS
+from pgcron_ha.db.answers import answers
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.revision import read_revision
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
+from pgcron_ha.errors import Conflict
+
+# Migrations of one database wait for each other on this key, whatever the schema is called.
+MIGRATION_KEY: Final = 0x706763726F6E
+
+_MADE: Final = re.compile(
+    r"^\s*CREATE (?:OR REPLACE )?(?:UNLOGGED )?"
+    r"(?:TABLE|VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE|DOMAIN|AGGREGATE)\s+(?:IF NOT EXISTS\s+)?"
+    r"pgcron\.(\w+)",
+    re.MULTILINE,
+)
+
+
+async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = False) -> bool:
+    """Removes all objects of ours in one transaction; False when there are none in `schema`.
+
+    The schema goes, too, if a migration made it; roles stay. Raises Conflict for a schema in which
+    something stands that no migration made, and, unless `by_force`, while nodes are alive or when
+    objects of others (views, foreign keys, triggers…) use ours: they would go with them.
+    """
+    connection = await connect(dsn, timeout=10, is_control=False)
+    try:
+        with answers():
+            async with connection.transaction():
+                return await _uninstall(connection, schema, by_force)
+    finally:
+        await connection.close(timeout=5)
+
+
+async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool) -> bool:
+    statements = load(schema)
+    await connection.execute(statements["take_migration_turn"].sql, MIGRATION_KEY)
+    if await read_revision(connection, schema) is None:
+        return False
+    strangers = await _names(
+        connection, statements["strangers_in_schema"].sql, schema, sorted(known_names())
+    )
+    if strangers:
+        raise Conflict(
+            f"the schema '{schema}' has more than what migrations made: {', '.join(strangers)}",
+            "All that stands in the schema would be removed.",
+            "Move or drop these first.",
+        )
+    if not by_force:
+        await _require_quiet(connection, schema)
+    for name in ("0001_drop", "uninstall"):
+        script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+        await connection.execute(in_schema(script, schema))
+    return True
+
+
+async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
+    statements = load(schema)
+    nodes = await _names(connection, statements["nodes_with_lease"].sql)
+    if nodes:
+        raise Conflict(
+            f"nodes are alive: {', '.join(nodes)}",
+            "What they execute would be left without a record.",
+            "Stop them first; or --force, and they stop by themselves.",
+        )
+    built = await _names(connection, statements["dependents_of_schema"].sql, schema)
+    if built:
+        raise Conflict(
+            f"objects of others use what is to be removed: {', '.join(built)}",
+            "They would be removed with it.",
+            "Drop or change them first; or --force, and they go, too.",
+        )
+
+
+async def _names(connection: asyncpg.Connection, sql: str, *values: object) -> list[str]:
+    return [row["name"] for row in await connection.fetch(sql, *values)]
+
+
+def known_names() -> set[str]:
+    """The names of all tables, views, functions, … that migrations make."""
+    scripts = (MIGRATIONS / "sql").glob("*.sql")
+    made = {name for path in scripts for name in _MADE.findall(path.read_text(encoding="utf-8"))}
+    return made | {"alembic_version"}
