@@ -34,7 +34,8 @@ _VIEWS = (
 )
 _READABLE = (
     "cluster, node, cordon, offer, queue, lane_limit, timezone, schedule, cursor, "
-    "schedule_version, run, progress, occurrence, missed, occurrence_override, history, "
+    "schedule_version, schedule_preview, run, progress, occurrence, missed, occurrence_override, "
+    "history, "
     "history_overflow, attempt, dead_letter, log, retention, reason, breaker, "
     "breaker_handler, diversion"
 )

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Busy, Link
 from pgcron_ha.db.statements import in_schema
+from pgcron_ha.engine.previews import write_previews
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
@@ -48,6 +49,7 @@ class Janitor(Service):
         if unparked:
             await self._link.rows("wake_idle_nodes")
         await self._expire()
+        await write_previews(self._link)
         if self._is_due("nets", NETS_EVERY):
             await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
             if await self._link.rows("unpark_mended", at_most=BATCH):

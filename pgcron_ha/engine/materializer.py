@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.control import end_pauses
 from pgcron_ha.engine.counting import count_decided
+from pgcron_ha.engine.previews import AT_ONCE, write_previews
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.plan import Plan, plan
@@ -67,6 +68,9 @@ class Materializer(Service):
         counts = (await self._link.rows("materialize", **columns))[0]
         self.materialized += counts["runs"]
         count_decided(counts)
+        new = [row["schedule_id"] for row, _, _ in decisions if row["status"] == "unchecked"]
+        if counts["schedules"] and 0 < len(new) <= AT_ONCE:
+            await write_previews(self._link, new)
         # Nothing moved: other nodes are at it, and looking again at once would only repeat their
         # work.
         return 0 if (len(rows) == BATCH or is_short) and counts["schedules"] else None

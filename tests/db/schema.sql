@@ -411,6 +411,16 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.apply_schedules(definitions jsonb, source text, prune boolean, take_over boolean, actor text) IS 'Makes the schedules of a source what its files say, in one transaction.';
 
+CREATE FUNCTION pgcron.ask_preview(asked bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  IF current_setting('transaction_read_only')::boolean THEN RETURN; END IF;      -- a standby, or a reader: others ask
+  INSERT INTO pgcron.schedule_preview AS p (schedule_id, asked_at) VALUES (asked, now())
+  ON CONFLICT (schedule_id) DO UPDATE SET asked_at = EXCLUDED.asked_at WHERE p.asked_at IS NULL;
+END $$;
+
 CREATE FUNCTION pgcron.assert_token(run bigint, token uuid) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2664,6 +2674,38 @@ BEGIN
   END CASE;
 END $$;
 
+CREATE FUNCTION pgcron.preview(schedule text, count integer DEFAULT 5) RETURNS TABLE(fire_at timestamp with time zone, local text, note text, sentence text)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  state pgcron.cursor;
+  found pgcron.schedule_preview;
+  wrong jsonb;
+  shown int;
+BEGIN
+  IF count IS NULL OR count NOT BETWEEN 1 AND 20 THEN
+    PERFORM pgcron.refuse('PC001', format('count %s is out of range', count), 'Nodes keep the next 20 fires of a schedule.', 'Ask for 1 to 20; `pgcron-ha next` computes more.');
+  END IF;
+  SELECT * INTO state FROM pgcron.cursor c WHERE c.schedule_id = pgcron.schedule_id(preview.schedule);
+  SELECT * INTO found FROM pgcron.schedule_preview p WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation AND NOT state.edit_is_pending;
+  wrong := coalesce(state.error, found.error);
+  IF wrong IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC002', format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'), wrong ->> 'detail', wrong ->> 'hint');
+  END IF;
+  RETURN QUERY
+    SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local', f.fire ->> 'note', found.sentence
+      FROM jsonb_array_elements(found.fires) WITH ORDINALITY f(fire, place) WHERE (f.fire ->> 'at')::timestamptz > now() ORDER BY f.place LIMIT count;
+  GET DIAGNOSTICS shown = ROW_COUNT;
+  IF shown < count AND found.is_over IS DISTINCT FROM true THEN
+    PERFORM pgcron.ask_preview(state.schedule_id);
+  END IF;
+  IF shown = 0 THEN
+    RETURN QUERY SELECT NULL::timestamptz, NULL::text, CASE WHEN found.is_over THEN 'it never fires again' ELSE 'no node has judged it yet: ask again in some seconds' END, found.sentence;
+  END IF;
+END $$;
+
+COMMENT ON FUNCTION pgcron.preview(schedule text, count integer) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them.';
+
 CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule, source text) RETURNS void
     LANGUAGE plpgsql
     AS $_$
@@ -4662,6 +4704,21 @@ ALTER TABLE pgcron.schedule ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE pgcron.schedule_preview (
+    schedule_id bigint NOT NULL,
+    generation bigint,
+    sentence text,
+    fires jsonb,
+    is_over boolean,
+    error jsonb,
+    asked_at timestamp with time zone
+)
+WITH (fillfactor='80');
+
+COMMENT ON TABLE pgcron.schedule_preview IS 'The next fires of schedules, and schedules in English: written when a new generation is judged, and for those that were asked for.';
+
+COMMENT ON COLUMN pgcron.schedule_preview.asked_at IS 'Somebody asked for more than there is: a node computes it anew.';
+
 CREATE TABLE pgcron.schedule_version (
     schedule_id bigint NOT NULL,
     version integer NOT NULL,
@@ -4841,6 +4898,9 @@ ALTER TABLE ONLY pgcron.schedule
 ALTER TABLE ONLY pgcron.schedule
     ADD CONSTRAINT schedule_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY pgcron.schedule_preview
+    ADD CONSTRAINT schedule_preview_pkey PRIMARY KEY (schedule_id);
+
 ALTER TABLE ONLY pgcron.schedule
     ADD CONSTRAINT schedule_uuid_key UNIQUE (uuid);
 
@@ -4923,6 +4983,8 @@ CREATE INDEX schedule_of_source ON pgcron.schedule USING btree (source) WHERE (s
 
 CREATE INDEX schedule_paused_until ON pgcron.schedule USING btree (paused_until) WHERE (paused_until IS NOT NULL);
 
+CREATE INDEX schedule_preview_asked ON pgcron.schedule_preview USING btree (asked_at) WHERE (asked_at IS NOT NULL);
+
 CREATE INDEX schedule_version_deleted ON pgcron.schedule_version USING btree (((content ->> 'name'::text)), at) WHERE (operation = 'delete'::text);
 
 CREATE INDEX schedule_version_outlived ON pgcron.schedule_version USING btree (at) WHERE (operation = 'delete'::text);
@@ -4955,4 +5017,7 @@ ALTER TABLE ONLY pgcron.occurrence_override
 
 ALTER TABLE ONLY pgcron.offer
     ADD CONSTRAINT offer_incarnation_fkey FOREIGN KEY (incarnation) REFERENCES pgcron.node(incarnation) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.schedule_preview
+    ADD CONSTRAINT schedule_preview_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.cursor(schedule_id) ON DELETE CASCADE;
 

@@ -120,6 +120,13 @@ class ScheduleStatements(EndingStatements):
             cursor.status, cursor.error, cursor.next_fire = "unchecked", None, None
         return [Row(schedule_id=cursor.schedule_id) for cursor in found]
 
+    def schedules_to_preview(self, *, at_most: int, schedule_ids: list[int]) -> list[Row]:
+        """What nodes compute for readers decides nothing, and nobody reads it here."""
+        return []
+
+    def put_previews(self, **parameters: Any) -> list[Row]:
+        return []
+
     def pending_edits(self, *, at_most: int) -> list[Row]:
         pending = sorted(c.schedule_id for c in self.cursors.values() if c.edit_is_pending)
         return [Row(schedule_id=schedule) for schedule in pending[:at_most]]

@@ -1,0 +1,141 @@
+"""``pgcron.preview`` reads what nodes computed."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pgcron_ha.db.link import Link
+from pgcron_ha.engine.janitor import Janitor
+from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.engine.previews import AT_ONCE, FIRES, write_previews
+from tests.db.control import Connection, put_schedule
+
+UNJUDGED = "no node has judged it yet: ask again in some seconds"
+
+
+@pytest.fixture
+def materializer(link: Link) -> Materializer:
+    return Materializer(link, 600.0)
+
+
+async def preview(connection: Connection, name: str = "job", count: int = 5) -> list[Any]:
+    return [tuple(row) for row in await connection.fetch(
+        "SELECT * FROM pgcron.preview($1, $2)", name, count)]  # fmt: skip
+
+
+async def test_a_judged_schedule_has_its_fires_and_a_sentence(
+    materializer: Materializer, connection: Connection
+) -> None:
+    await put_schedule(connection, spec="30 2 * * *", timezone="Europe/Berlin")
+    assert await preview(connection) == [(None, None, UNJUDGED, None)]
+
+    await materializer.run_once()
+
+    rows = await preview(connection, count=FIRES)
+    assert len(rows) == FIRES
+    fire_at, local, _, sentence = rows[0]
+    assert datetime.strptime(local, "%a %Y-%m-%d %H:%M:%S %z") == fire_at
+    assert sentence.startswith("At 02:30 every day, in Europe/Berlin; if the last run is not over")
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+
+
+async def test_an_edit_makes_the_preview_new(
+    materializer: Materializer, connection: Connection
+) -> None:
+    await put_schedule(connection, spec="30 2 * * *")
+    await materializer.run_once()
+    await connection.execute("UPDATE pgcron.schedule SET spec = 'at 2020-01-01T00:00'")
+    assert await preview(connection) == [(None, None, UNJUDGED, None)]
+
+    await materializer.run_once()
+
+    ((fire, local, note, sentence),) = await preview(connection)
+    assert (fire, local, note) == (None, None, "it never fires again")
+    assert sentence.startswith("Once at 2020-01-01 00:00, in UTC;")
+
+
+async def test_what_runs_low_and_what_is_paused_is_computed_when_it_is_asked_for(
+    link: Link, connection: Connection
+) -> None:
+    schedule = await put_schedule(connection, spec="* * * * *")
+    await connection.execute("UPDATE pgcron.schedule SET enabled = false")
+    janitor = Janitor(link, "pgcron")
+    await janitor.run_once()
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.schedule_preview") == 0
+
+    await preview(connection)
+    await janitor.run_once()
+    rows = await preview(connection)
+    assert len(rows) == 5
+    assert "; it is paused; " in rows[0][3]
+    assert await write_previews(link) == 0
+
+    old = json.dumps([{"at": "2020-01-01T00:00:00Z", "local": "", "note": None}])
+    await connection.execute("UPDATE pgcron.schedule_preview SET fires = $1::text::jsonb", old)
+    assert (await preview(connection))[0][2] == UNJUDGED
+    assert await write_previews(link) == 1
+    assert len(await preview(connection, count=FIRES)) == FIRES
+    await connection.execute("DELETE FROM pgcron.schedule WHERE id = $1", schedule)
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.schedule_preview") == 0
+
+
+async def test_many_that_are_made_at_once_wait_until_they_are_asked_for(
+    materializer: Materializer, link: Link, connection: Connection
+) -> None:
+    for number in range(AT_ONCE + 1):
+        await put_schedule(connection, name=f"job-{number}", spec="@daily")
+    await materializer.run_once()
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.schedule_preview") == 0
+
+    await preview(connection, "job-7")
+    assert await write_previews(link) == 1
+    assert len(await preview(connection, "job-7")) == 5
+
+
+async def test_an_edit_meanwhile_is_not_overwritten(link: Link, connection: Connection) -> None:
+    schedule = await put_schedule(connection, spec="@daily")
+    parameters: dict[str, Any] = {
+        "schedule_ids": [schedule],
+        "generations": [1],
+        "sentences": ["old"],
+        "fires": ["[]"],
+        "are_over": [True],
+        "errors": [None],
+    }
+    await connection.execute("UPDATE pgcron.schedule SET spec = '@hourly'")
+
+    assert await link.rows("put_previews", **parameters) == []
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.schedule_preview") == 0
+
+
+async def test_a_schedule_that_no_node_can_read_says_why(
+    materializer: Materializer, connection: Connection
+) -> None:
+    await connection.execute("INSERT INTO pgcron.timezone (name) VALUES ('Mars/Olympus')")
+    await put_schedule(connection, spec="@daily", timezone="Mars/Olympus")
+    await materializer.run_once()
+
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await preview(connection)
+    assert refused.value.sqlstate == "PC002"
+    assert str(refused.value).startswith("schedule 'job': \"Mars/Olympus\" is not a time zone")
+    with pytest.raises(asyncpg.PostgresError, match="count 21 is out of range"):
+        await preview(connection, count=21)
+    with pytest.raises(asyncpg.PostgresError, match="does not exist"):
+        await preview(connection, "none")
+
+
+async def test_a_reader_that_may_not_write_is_answered(
+    materializer: Materializer, connection: Connection
+) -> None:
+    await put_schedule(connection, spec="@daily")
+    async with connection.transaction(readonly=True):
+        assert (await preview(connection))[0][2] == UNJUDGED
+    await materializer.run_once()
+    async with connection.transaction(readonly=True):
+        assert len(await preview(connection)) == 5
