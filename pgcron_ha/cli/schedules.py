@@ -21,6 +21,8 @@ from pgcron_ha.cli.previews import fire_json, print_preview
 from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_import import import_group
+from pgcron_ha.cli.schedule_occurrences import COMMANDS as OCCURRENCE_COMMANDS
+from pgcron_ha.cli.schedule_occurrences import changed_lines
 from pgcron_ha.cli.schedule_options import policies_of, policy_options
 from pgcron_ha.cli.schedule_verify import verify_command
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
@@ -32,6 +34,7 @@ from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db import doors, overview
 from pgcron_ha.db.clients import tried
+from pgcron_ha.db.occurrences import changed_occurrences
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.preview import Preview
 
@@ -54,6 +57,8 @@ def schedules_group() -> None:
 
 
 schedules_group.add_command(versions_command)
+for _command in OCCURRENCE_COMMANDS:
+    schedules_group.add_command(_command)
 schedules_group.add_command(why_command)
 schedules_group.add_command(verify_command)
 schedules_group.add_command(diff_command)
@@ -105,20 +110,25 @@ def list_command(
 def show_command(name: str, as_json: bool) -> None:
     """Show one schedule, its next fires and its last runs."""
 
-    async def read(session: Session) -> tuple[overview.Row, list[overview.Row]]:
+    async def read(
+        session: Session,
+    ) -> tuple[overview.Row, list[overview.Row], list[overview.Row]]:
         found = await overview.schedule(session.connection, name, schema=session.schema)
+        changed = await changed_occurrences(session.connection, found["id"], schema=session.schema)
         runs = await overview.runs(
             session.connection, schedule_name=name, limit=_LAST_RUNS, schema=session.schema
         )
-        return found, runs
+        return found, changed, runs
 
-    found, runs = on_database(read)
+    found, changed, runs = on_database(read)
     ahead = _preview(found)
     if as_json:
-        print_json({**found, **_preview_json(found, ahead), "runs": runs})
+        print_json({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
         return
     print_fields(found, as_json=False)
     click.echo()
+    for line in changed_lines(found, changed):
+        click.echo(line)
     if ahead is not None:
         print_preview(ahead)
         if not found["enabled"]:
@@ -152,7 +162,7 @@ def put_command(
     """
     policies = check_schedule(name, spec, handler, policies_of(options))
 
-    async def put(session: Session) -> overview.Row:
+    async def put(session: Session) -> tuple[overview.Row, list[overview.Row]]:
         async with tried(session.connection, keep=not dry_run):
             await doors.put_schedule(
                 session.connection,
@@ -165,9 +175,13 @@ def put_command(
                 expected_version=expect_version,
                 **policies,
             )
-            return await overview.schedule(session.connection, name, schema=session.schema)
+            row = await overview.schedule(session.connection, name, schema=session.schema)
+            changed = await changed_occurrences(
+                session.connection, row["id"], schema=session.schema
+            )
+            return row, changed
 
-    found = on_database(put)
+    found, changed = on_database(put)
     ahead = _preview(found)
     if as_json:
         print_json({**found, **_preview_json(found, ahead)})
@@ -178,6 +192,8 @@ def put_command(
         return
     for note in ahead.notes if ahead is not None else ():
         click.echo(f"note: {note}", err=True)
+    for line in changed_lines(found, changed):
+        click.echo(f"note: {line}", err=True)
     fires = _next_fires(found, ahead)
     if fires:
         when = f"fires next at {shown(fires[0])}"

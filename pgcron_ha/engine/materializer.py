@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
-from pgcron_ha.engine.control import end_pauses
+from pgcron_ha.engine.control import early_fires, end_pauses, one_fire
 from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.previews import AT_ONCE, write_previews
 from pgcron_ha.engine.service import Service
@@ -58,6 +58,7 @@ class Materializer(Service):
         """
         await self._finish_edits()
         await end_pauses(self._link)
+        await self._make_early_fires()
         rows = await self._link.rows("due_cursors", refill=self._horizon / 2, at_most=BATCH)
         if not rows:
             return None
@@ -66,8 +67,7 @@ class Materializer(Service):
             return 0
         columns, is_short = _columns(decisions)
         counts = (await self._link.rows("materialize", **columns))[0]
-        self.materialized += counts["runs"]
-        count_decided(counts)
+        self._count(counts)
         new = [row["schedule_id"] for row, _, _ in decisions if row["status"] == "unchecked"]
         if counts["schedules"] and 0 < len(new) <= AT_ONCE:
             await write_previews(self._link, new)
@@ -79,6 +79,15 @@ class Materializer(Service):
         """Edits made under another isolation level than READ COMMITTED are made true here."""
         for row in await self._link.rows("pending_edits", at_most=BATCH):
             await self._link.rows("apply_edit", schedule_id=row[0])
+
+    async def _make_early_fires(self) -> None:
+        for row in await early_fires(self._link, self._horizon):
+            columns = one_fire(row, row["fire_at"], spec_of(row).canonical)
+            self._count((await self._link.rows("materialize", **columns))[0])
+
+    def _count(self, counts: Row) -> None:
+        self.materialized += counts["runs"]
+        count_decided(counts)
 
     async def _decide(self, rows: Sequence[Row]) -> list[tuple[Row, Plan, str]]:
         decided: list[tuple[Row, Plan, str]] = []

@@ -183,6 +183,8 @@ class FutureFireLine:
     utc: str
     note: str | None
     """What a gap or fold of the zone's clock does to it."""
+    change: str | None = None
+    """What somebody did to this one fire."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,8 @@ class ScheduleView:
     """The definition: a row of `pgcron_ha.db.pages.schedules.schedule`."""
     health: Health
     fires: tuple[FutureFireLine, ...]
+    changed: Sequence[tuple[datetime, str]]
+    """Fires that somebody changed and that are not among these: later ones, or none any more."""
     fires_note: str | None
     """Why there are none, or what the spec's notes say."""
     sentence: str | None

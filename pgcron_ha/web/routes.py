@@ -18,6 +18,7 @@ from pgcron_ha.web.pages import (
     dead_letters,
     ledger,
     nodes,
+    occurrence_verbs,
     overview,
     queues,
     run,
@@ -82,6 +83,34 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     ),
     WebRoute(
         "GET", "/schedules/{name}/occurrences", "occurrences", "schedules:read", ledger.show_ledger
+    ),
+    WebRoute(
+        "POST",
+        "/schedules/{name}/occurrences/skip",
+        "skip_fire",
+        "schedules:pause",
+        occurrence_verbs.skip,
+    ),
+    WebRoute(
+        "POST",
+        "/schedules/{name}/occurrences/move",
+        "move_fire",
+        "schedules:pause",
+        occurrence_verbs.move,
+    ),
+    WebRoute(
+        "POST",
+        "/schedules/{name}/occurrences/edit",
+        "edit_fire",
+        "schedules:run",
+        occurrence_verbs.edit,
+    ),
+    WebRoute(
+        "POST",
+        "/schedules/{name}/occurrences/restore",
+        "restore_fire",
+        "schedules:pause",
+        occurrence_verbs.restore,
     ),
     WebRoute("GET", "/dead", "dead", "dead:read", dead_letters.show_dead_letters),
     WebRoute("POST", "/dead/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),

@@ -1399,6 +1399,17 @@ BEGIN
   slots := ceil((light.runs + placed.runs + keyed.slots) * least(1, coalesce(limits.room::numeric / nullif(begin_now, 0), 1)));
 END $$;
 
+CREATE FUNCTION pgcron.edit_occurrence(name text, instant timestamp with time zone, args jsonb, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF edit_occurrence.args IS NULL THEN PERFORM pgcron.refuse_args('null'); END IF;
+  PERFORM pgcron.override_occurrence(edit_occurrence.name, edit_occurrence.instant,
+    ROW(NULL, NULL, 'edit', NULL, edit_occurrence.args, edit_occurrence.note, coalesce(edit_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
+END $$;
+
+COMMENT ON FUNCTION pgcron.edit_occurrence(name text, instant timestamp with time zone, args jsonb, note text, actor text) IS 'One fire to come gets other args.';
+
 CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[], retry_afters double precision[], error_classes text[], errors text[], tracebacks text[], causes text[], fingerprints text[], node_names text[]) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
     AS $$
@@ -2402,6 +2413,42 @@ CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own bool
          LATERAL (SELECT (r.xmin::text::bigint - newest.xid % 4294967296 + 6442450944) % 4294967296 - 2147483648 AS away) nearest
    WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by) $$;
 
+CREATE FUNCTION pgcron.lock_occurrence(name text, instant timestamp with time zone, OUT schedule bigint, OUT run bigint, OUT is_decided boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+DECLARE
+  fires pgcron.cursor;
+  decided pgcron.occurrence;
+  waiting pgcron.run;
+BEGIN
+  PERFORM pgcron.require_read_committed('changes of one fire');
+  schedule := pgcron.schedule_id(name);
+  PERFORM FROM pgcron.schedule s WHERE s.id = schedule FOR KEY SHARE;
+  SELECT * INTO fires FROM pgcron.cursor c WHERE c.schedule_id = schedule FOR UPDATE;
+  IF fires.schedule_id IS NULL THEN PERFORM pgcron.schedule_id(name); END IF;      -- deleted meanwhile
+  SELECT * INTO decided FROM pgcron.occurrence o WHERE o.schedule_id = schedule AND o.fire_at = instant;
+  SELECT * INTO waiting FROM pgcron.run r WHERE r.id = decided.run_id FOR UPDATE;
+  is_decided := decided.schedule_id IS NOT NULL;
+  IF is_decided AND decided.run_id IS NULL AND decided.decision = 'skipped' AND instant > clock_timestamp() THEN
+    RETURN;
+  ELSIF waiting.state <> 'running' AND waiting.attempt = 0 THEN
+    run := waiting.id;
+  ELSIF is_decided THEN
+    PERFORM pgcron.refuse('PC011', format('the fire of schedule %L at %s %s', left(name, 200), instant,
+        CASE WHEN waiting.state = 'running' THEN format('is executed as run %s', waiting.id) WHEN waiting.id IS NOT NULL THEN format('has begun as run %s', waiting.id)
+             WHEN decided.decision = 'run' THEN format('has ended as run %s', decided.run_id) ELSE 'was decided: ' || decided.decision END),
+      'Only a fire that has not begun can be changed.', 'Cancel its run, or run the schedule again: pgcron.run_now.');
+  ELSIF instant <= clock_timestamp() THEN
+    PERFORM pgcron.refuse('PC011', format('%s is over', instant), 'Only a fire to come can be changed.', 'pgcron.run_now runs the schedule for any fire time.');
+  ELSIF instant <= fires.watermark THEN
+    PERFORM pgcron.refuse('PC001', format('schedule %L does not fire at %s', left(name, 200), instant), format('Its fires are decided up to %s, and this is none of them.', fires.watermark),
+                          '`pgcron-ha schedules show` lists the next ones.');
+  ELSIF instant > '9998-12-31 00:00Z' THEN
+    PERFORM pgcron.refuse('PC001', format('%s is outside of the calendar', instant), 'Schedules fire in the years 1900 to 9998.', 'Name a fire of the schedule.');
+  END IF;
+END $$;
+
 CREATE FUNCTION pgcron.look_at_breakers() RETURNS TABLE(name text, state text, handlers text[], fallback_queue text, is_probe_due boolean, seconds double precision, reason text, last_error text)
     LANGUAGE plpgsql
     AS $$
@@ -2468,6 +2515,20 @@ BEGIN
     format('The line is written `%s INSTANT`; the instant is ISO 8601, with its offset or as wall time of the schedule''s zone.', lower(word[1])),
     format('Write for example ''%s 2026-12-24T18:00''.', lower(word[1])));
 END $$;
+
+CREATE FUNCTION pgcron.move_occurrence(name text, instant timestamp with time zone, "to" timestamp with time zone, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF ("to" > clock_timestamp() AND "to" <= '9998-12-31 00:00Z' AND "to" <> instant) IS NOT TRUE THEN
+    PERFORM pgcron.refuse('PC001', format('a fire can''t be moved from %s to %s', instant, coalesce("to"::text, 'NULL')), 'It is moved to another instant to come.',
+                          'Skip it, and run the schedule for it now: pgcron.run_now(name, fire_time => …).');
+  END IF;
+  PERFORM pgcron.override_occurrence(move_occurrence.name, move_occurrence.instant,
+    ROW(NULL, NULL, 'move', "to", NULL, move_occurrence.note, coalesce(move_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
+END $$;
+
+COMMENT ON FUNCTION pgcron.move_occurrence(name text, instant timestamp with time zone, "to" timestamp with time zone, note text, actor text) IS 'One fire to come is due at another instant; it stays the fire of its own.';
 
 CREATE FUNCTION pgcron.next_waiting_queue(beyond text) RETURNS text
     LANGUAGE sql STABLE
@@ -2569,6 +2630,72 @@ CREATE FUNCTION pgcron.overlap_room(schedule_id bigint, overlap text, most integ
      SELECT CASE WHEN overlap_room.overlap IN ('skip', 'replace', 'terminate') THEN (held.runs = 0)::int
                  WHEN overlap_room.overlap = 'allow' THEN coalesce(s.max_running, 32767) - held.runs
                  ELSE coalesce(s.max_running, 1) - held.runs END AS room) r $$;
+
+CREATE TABLE pgcron.occurrence_override (
+    schedule_id bigint NOT NULL,
+    fire_at timestamp with time zone NOT NULL,
+    action text NOT NULL,
+    due_at timestamp with time zone,
+    args jsonb,
+    note text,
+    actor text DEFAULT SESSION_USER NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
+    CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
+    CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
+    CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args)))
+);
+
+COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
+
+CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamp with time zone, wanted pgcron.occurrence_override) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+DECLARE
+  held record := pgcron.lock_occurrence(name, instant);
+  known pgcron.occurrence_override;
+  made_due timestamptz;
+BEGIN
+  SELECT * INTO known FROM pgcron.occurrence_override o WHERE o.schedule_id = held.schedule AND o.fire_at = instant FOR UPDATE;
+  IF wanted.action IS NULL THEN
+    IF known.action IS NULL THEN
+      PERFORM pgcron.refuse('PC010', format('nobody has changed the fire of schedule %L at %s', left(name, 200), instant), 'Only a fire that was skipped, moved or given other args is restored.',
+                            'SELECT * FROM pgcron.occurrence_override lists them.');
+    END IF;
+    DELETE FROM pgcron.occurrence_override o WHERE o.schedule_id = held.schedule AND o.fire_at = instant;
+  ELSE
+    IF known.action = 'skip' AND wanted.action <> 'skip' THEN
+      PERFORM pgcron.refuse('PC011', format('the fire of schedule %L at %s is skipped', left(name, 200), instant), format('%s skipped it.', known.actor), 'Restore it first: pgcron.restore_occurrence.');
+    ELSIF wanted.action = 'edit' AND known.action = 'move' THEN
+      wanted.action := 'move'; wanted.due_at := known.due_at;
+    ELSIF wanted.action = 'move' THEN
+      wanted.args := known.args;
+    END IF;
+    INSERT INTO pgcron.occurrence_override AS o (schedule_id, fire_at, action, due_at, args, note, actor)
+    VALUES (held.schedule, instant, wanted.action, wanted.due_at, wanted.args, left(wanted.note, 500), wanted.actor)
+    ON CONFLICT (schedule_id, fire_at) DO UPDATE SET action = EXCLUDED.action, due_at = EXCLUDED.due_at, args = EXCLUDED.args, note = EXCLUDED.note, actor = EXCLUDED.actor, at = now();
+  END IF;
+  IF held.is_decided AND instant > clock_timestamp() AND (held.run IS NULL OR (SELECT r.due_at > clock_timestamp() FROM pgcron.run r WHERE r.id = held.run)) THEN
+    PERFORM pgcron.apply_edit(held.schedule);      -- it becomes a run, or none, as every fire after an edit
+    PERFORM pg_notify(pgcron.channel(), 'schedule');
+  ELSIF held.run IS NOT NULL AND wanted.action = 'skip' THEN
+    PERFORM pgcron.end_waiting_runs(ARRAY[held.run], 'skipped', pgcron.override_words('skip', NULL, wanted.actor, wanted.note));
+  ELSIF held.run IS NOT NULL THEN      -- its fire time is over, and it waits to be due, or for a node
+    made_due := CASE WHEN wanted.due_at IS NOT NULL THEN wanted.due_at WHEN wanted.action IS NULL THEN now() ELSE (SELECT r.due_at FROM pgcron.run r WHERE r.id = held.run) END;
+    UPDATE pgcron.run r SET due_at = made_due, expire_at = r.expire_at + (made_due - r.due_at), time_limits = pgcron.time_limits_from(r.time_limits, made_due),
+           args = coalesce(wanted.args, (SELECT s.args FROM pgcron.schedule s WHERE s.id = held.schedule))
+     WHERE r.id = held.run;
+    UPDATE pgcron.occurrence o SET reason = CASE WHEN wanted.action IS NOT NULL THEN pgcron.override_words(wanted.action, wanted.due_at, wanted.actor, wanted.note) END
+     WHERE o.schedule_id = held.schedule AND o.fire_at = instant;
+  END IF;
+END $$;
+
+CREATE FUNCTION pgcron.override_words(action text, due_at timestamp with time zone, actor text, note text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT concat_ws(': ', CASE action WHEN 'skip' THEN 'skipped by ' || actor WHEN 'edit' THEN 'other args by ' || actor
+                                     ELSE format('moved to %s by %s', to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), actor) END, note) $$;
 
 CREATE FUNCTION pgcron.owner_of(door text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -3190,6 +3317,12 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.reset_breaker(name text, by text) IS 'Closes a breaker by hand; the runs that wait for it go at once.';
 
+CREATE FUNCTION pgcron.restore_occurrence(name text, instant timestamp with time zone) RETURNS void
+    LANGUAGE sql
+    AS $$ SELECT pgcron.override_occurrence(restore_occurrence.name, restore_occurrence.instant, NULL::pgcron.occurrence_override) $$;
+
+COMMENT ON FUNCTION pgcron.restore_occurrence(name text, instant timestamp with time zone) IS 'A fire to come that was skipped, moved or given other args is as the schedule says again.';
+
 CREATE FUNCTION pgcron.restore_schedule(name text, version integer, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, expected_version integer DEFAULT NULL::integer, OUT schedule_id bigint, OUT new_version integer, OUT note text) RETURNS record
     LANGUAGE plpgsql
     AS $_$
@@ -3720,6 +3853,14 @@ BEGIN
     END IF;
   END LOOP;
 END $$;
+
+CREATE FUNCTION pgcron.skip_occurrence(name text, instant timestamp with time zone, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.override_occurrence(skip_occurrence.name, skip_occurrence.instant,
+    ROW(NULL, NULL, 'skip', NULL, NULL, skip_occurrence.note, coalesce(skip_occurrence.actor, session_user), NULL)::pgcron.occurrence_override) $$;
+
+COMMENT ON FUNCTION pgcron.skip_occurrence(name text, instant timestamp with time zone, note text, actor text) IS 'One fire to come does not run. Nobody but a node can tell beyond the horizon whether an instant is one: the other doors ask first.';
 
 CREATE FUNCTION pgcron.snoozes_are_fine(naps jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -4431,23 +4572,6 @@ PARTITION BY RANGE (fire_at);
 
 COMMENT ON TABLE pgcron.occurrence IS 'The ledger and the permanent fence: one row for each fire time that was decided singly.';
 
-CREATE TABLE pgcron.occurrence_override (
-    schedule_id bigint NOT NULL,
-    fire_at timestamp with time zone NOT NULL,
-    action text NOT NULL,
-    due_at timestamp with time zone,
-    args jsonb,
-    note text,
-    actor text DEFAULT SESSION_USER NOT NULL,
-    at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
-    CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
-    CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
-    CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args)))
-);
-
-COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
-
 CREATE VIEW pgcron.occurrences AS
  SELECT s.name AS schedule,
     o.schedule_id,
@@ -4946,6 +5070,10 @@ CREATE INDEX lane_limit_pattern ON pgcron.lane_limit USING btree (lane) WHERE ("
 CREATE INDEX log_run ON ONLY pgcron.log USING btree (run_id, attempt, sequence);
 
 CREATE INDEX node_living ON pgcron.node USING btree (incarnation) WHERE (state <> 'dead'::text);
+
+CREATE INDEX occurrence_override_early ON pgcron.occurrence_override USING btree (due_at) WHERE ((action = 'move'::text) AND (due_at < fire_at));
+
+COMMENT ON INDEX pgcron.occurrence_override_early IS 'Fires that were moved ahead of their time: they become runs before the cursor comes to them.';
 
 CREATE INDEX offer_handler ON pgcron.offer USING btree (handler);
 

@@ -45,7 +45,7 @@ dropped AS (
 ledger AS (
   INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)
   SELECT f.schedule_id, f.fire_at, CASE WHEN o.action = 'skip' THEN 'skipped' ELSE 'run' END,
-         CASE WHEN o.action = 'skip' THEN concat_ws(': ', 'skipped by ' || o.actor, o.note) END,
+         CASE WHEN o.action IS NOT NULL THEN pgcron.override_words(o.action, o.due_at, o.actor, o.note) END,
          CASE WHEN o.action IS DISTINCT FROM 'skip' THEN nextval(pg_get_serial_sequence('pgcron.run', 'id')) END
   FROM unnest(:fire_ids::bigint[], :fires::timestamptz[]) f(schedule_id, fire_at)
   JOIN moved ON moved.schedule_id = f.schedule_id

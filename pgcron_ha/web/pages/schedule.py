@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median, quantiles
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire
 from pgcron_ha.client.previews import policies_in, schedule_preview
+from pgcron_ha.db.occurrences import changed_occurrences
 from pgcron_ha.db.pages import schedules as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound, PgcronError
@@ -83,7 +85,7 @@ async def read_schedule(
     id_ = definition["id"]
     facts = await ask.schedules(connection, ids=[id_], limit=1, schema=schema)
     return Found(
-        definition,
+        {**definition, "changed": await changed_occurrences(connection, id_, schema=schema)},
         facts[0] if facts else None,
         await ask.ledger(connection, id_, before=before, limit=LEDGER_ROWS + 1, schema=schema),
         await ask.schedule_runs(connection, id_, limit=RUN_ROWS, schema=schema),
@@ -104,7 +106,11 @@ def future_fire_lines(
     note = "; ".join(ahead.notes) or None
     if not row["enabled"]:
         note = "It is paused; these fires would be, if it were resumed."
-    lines = tuple(_fire_line(fire, row["timezone"]) for fire in ahead.fires)
+    changes = {one["fire_at"]: changed_words(one) for one in row.get("changed", ())}
+    lines = tuple(
+        replace(_fire_line(fire, row["timezone"]), change=changes.get(fire.fire_at))
+        for fire in ahead.fires
+    )
     return lines, note if lines else "It never fires again."
 
 
@@ -141,6 +147,7 @@ def _view(
         row=row,
         health=health,
         fires=fires,
+        changed=_other_changes(row, {fire.at for fire in fires}),
         fires_note=note,
         sentence=schedule_sentence(row),
         shows_viewer_zone=visit.zone.key not in ("UTC", row["timezone"]),
@@ -164,6 +171,14 @@ def _view(
         slowest=slowest,
         settings=_settings(row),
     )
+
+
+def _other_changes(row: dict[str, Any], shown: set[datetime]) -> list[tuple[datetime, str]]:
+    others = [one for one in row["changed"] if one["fire_at"] not in shown]
+    return [
+        (one["fire_at"], changed_words(one) + ("" if is_fire(row, one["fire_at"]) else NO_FIRE))
+        for one in others
+    ]
 
 
 def _ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:

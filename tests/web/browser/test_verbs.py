@@ -149,6 +149,36 @@ async def test_a_pause_has_an_end_and_a_run_its_fire_time_and_a_schedule_another
     )
 
 
+async def test_one_fire_is_skipped_moved_changed_and_restored(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    id_ = await schedule(cluster, name)
+    page = f"/schedules/{quote(name, safe='')}"
+    changes = "SELECT action, due_at::text, args, note, actor FROM pgcron.occurrence_override"
+
+    async def changed() -> list[tuple[object, ...]]:
+        rows = await cluster.execute(f"{changes} WHERE schedule_id = $1", id_)
+        return [tuple(row) for row in rows]
+
+    fire = {"instant": "2090-01-01 00:00"}
+    await hands.open(page)
+    await hands.press("Skip")
+    assert [row[::4] for row in await changed()] == [("skip", ACTOR)]
+    assert f"skipped by {ACTOR}" in await hands.text()
+    await hands.press("Restore")
+    assert await changed() == []
+    await hands.press("Skip it", **fire, note="a <b>fair</b>")
+    assert await changed() == [("skip", None, None, "a <b>fair</b>", ACTOR)]
+    assert "a <b>fair</b>" in await hands.text()
+    await hands.press("Restore")
+    await hands.press("Move it", **fire, to="2090-01-03 09:00")
+    await hands.press("Change args", **fire, args='{"day": 2}')
+    [row] = await changed()
+    assert row[:3] == ("move", "2090-01-03 09:00:00+00", '{"day": 2}')
+    await hands.press("Restore")
+    assert await changed() == []
+
+
 async def test_a_running_run_is_stopped_and_runs_again(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
@@ -334,5 +364,6 @@ async def test_no_verb_is_left_out() -> None:
 
     assert verbs == {
         *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
+        *("skip_fire", "move_fire", "edit_fire", "restore_fire"),
         *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),
     }

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Cli, Execute
+
+FIRE = "2090-01-10T03:00"
+
+
+def test_a_fire_far_ahead_is_skipped_moved_edited_and_restored(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x", "--tz", "Europe/Berlin")
+    changes = "SELECT action, due_at::text, args, note FROM pgcron.occurrence_override"
+
+    skipped = cli("schedules", "skip", "s", FIRE, "--note", "a fair")
+    assert skipped.out == "the fire of schedule 's' at 2090-01-10T02:00:00Z is skipped\n"
+    assert execute(changes) == [("skip", None, None, "a fair")]
+    (told,) = cli("schedules", "why", "s", FIRE, "--json").rows
+    assert (told["reason"], told["note"]) == ("it is to be skipped", "a fair")
+    refused = cli("schedules", "move", "s", FIRE, "2090-01-10T05:00")
+    assert refused.err.startswith("error: the fire of schedule 's'")
+    restored = cli("schedules", "restore-occurrence", "s", FIRE, "--json").rows
+    assert restored == [{"schedule": "s", "instant": "2090-01-10T02:00:00Z", "done": "is restored"}]
+
+    moved = cli("schedules", "move", "s", FIRE, "2090-01-10T05:00")
+    assert moved.out.endswith(" runs at 2090-01-10T04:00:00Z\n"), moved.err
+    cli("schedules", "edit-occurrence", "s", FIRE, "--args", '{"day": 2}')
+    assert execute(changes) == [("move", "2090-01-10 04:00:00+00", {"day": 2}, None)]
+    shown = cli("schedules", "show", "s").out
+    assert "changed 2090-01-10T02:00:00Z  moved to 2090-01-10T04:00:00Z, other args by " in shown
+
+
+@pytest.mark.parametrize("verb", ["skip", "move", "edit-occurrence"])
+def test_an_instant_that_is_no_fire_is_refused_with_its_neighbours(
+    verb: str, cli: Cli, execute: Execute
+) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x", "--tz", "Europe/Berlin")
+    words = {"move": ["2090-01-10T05:00"], "edit-occurrence": ["--args", "{}"]}.get(verb, [])
+    answer = cli("schedules", verb, "s", "2090-01-10T03:01", *words)
+
+    assert answer.code == 1
+    message, rule, *_ = answer.err.splitlines()
+    assert message == "error: schedule 's' does not fire at 2090-01-10T02:01:00Z"
+    assert "before at 2090-01-10T02:00:00Z and after at 2090-01-11T02:00:00Z" in rule
+    assert execute("SELECT count(*) FROM pgcron.occurrence_override") == [(0,)]
+
+
+def test_a_change_of_what_is_no_fire_any_more_is_shown_and_can_be_taken_back(
+    cli: Cli, execute: Execute
+) -> None:
+    cli("schedules", "put", "s", "0 3 * * *", "py:x")
+    cli("schedules", "skip", "s", f"{FIRE}Z", "--note", "a fair")
+    put = cli("schedules", "put", "s", "0 4 * * *", "py:x")
+
+    gone = "changed 2090-01-10T03:00:00Z  skipped by "
+    assert gone in put.err
+    assert "the schedule does not fire then any more" in put.err
+    assert gone in cli("schedules", "show", "s").out
+    assert cli("schedules", "restore-occurrence", "s", f"{FIRE}Z").code == 0
+    assert execute("SELECT count(*) FROM pgcron.occurrence_override") == [(0,)]
