@@ -23,6 +23,7 @@ test: ## all tests, against real PostgreSQL servers, processes and a browser; fa
 	@.ci/environment dev
 	@.ci/browser
 	@.ci/model-checker
+	@.ci/node
 	@$(BIN)/python -m pytest -p tests.house.no_skips -n auto --maxprocesses 4 $(ARGS)
 
 check: ## format, lint, strict types, import contracts

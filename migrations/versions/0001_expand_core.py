@@ -42,6 +42,7 @@ SCRIPTS = (
     "0001_27_schedule_files",
     "0001_26_why",
     "0001_29_waiting",
+    "0001_99_comments",
     "0001_26_check_ledger",
     "0001_30_preview",
 )

@@ -16,6 +16,7 @@ from typing import Final
 
 from pgcron_ha.db.schema import migrate
 from pgcron_ha.embedded import find_binaries
+from tests.db import sql_reference
 from tests.servers import ThrowAwayServer
 
 REVIEWED: Final = Path(__file__).parent / "schema.sql"
@@ -64,11 +65,12 @@ def _is_noise(line: str, title: str) -> bool:
 
 
 def main() -> None:
-    """Print the schema of a fresh database."""
+    """Print the schema of a fresh database, and bring the tables of migrations/SQL.md up to it."""
     with ThrowAwayServer() as server:
         dsn = server.create_database("to_dump")
         asyncio.run(migrate(dsn))
         sys.stdout.write(dump(dsn))
+        sql_reference.PAGE.write_text(sql_reference.page(dsn), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -565,6 +565,8 @@ BEGIN
   RETURN 'cancelled';
 END $$;
 
+COMMENT ON FUNCTION pgcron.cancel_run(run bigint, reason text, actor text) IS 'Ends a run: cancelled (had not begun), requested (its node stops it) or finished.';
+
 CREATE FUNCTION pgcron.causes_are_fine(causes jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
@@ -1305,6 +1307,8 @@ BEGIN
   DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.name);
 END $$;
 
+COMMENT ON FUNCTION pgcron.delete_schedule(name text, actor text, door text) IS 'Ends what has not started and removes the schedule; its history stays, and its name can be used again.';
+
 CREATE FUNCTION pgcron.divert_runs(at_most integer) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
@@ -1924,6 +1928,8 @@ BEGIN
   DELETE FROM pgcron.breaker b WHERE b.name = forget_breaker.name;
   PERFORM pg_notify(pgcron.channel(), 'breaker');
 END $$;
+
+COMMENT ON FUNCTION pgcron.forget_breaker(name text) IS 'Removes a breaker that nobody declares any more.';
 
 CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
     LANGUAGE sql
@@ -2760,6 +2766,8 @@ CREATE FUNCTION pgcron.pause_queue(name text, note text DEFAULT NULL::text, acto
   INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note) VALUES (pause_queue.name, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
   ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at), paused_by = EXCLUDED.paused_by, paused_note = EXCLUDED.paused_note $$;
 
+COMMENT ON FUNCTION pgcron.pause_queue(name text, note text, actor text) IS 'Nobody claims from the queue until it is resumed; what runs goes on.';
+
 CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, until timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -2767,6 +2775,8 @@ BEGIN
   PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.door);
   UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until WHERE id = pgcron.schedule_id(pause_schedule.name);
 END $$;
+
+COMMENT ON FUNCTION pgcron.pause_schedule(name text, note text, actor text, door text, until timestamp with time zone) IS 'No fires from now on; those that pass meanwhile are one missed range with the note.';
 
 CREATE FUNCTION pgcron.pause_was_changed(paused pgcron.schedule) RETURNS void
     LANGUAGE sql
@@ -2905,6 +2915,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     after_pause = coalesce(put_schedule.after_pause, existing.after_pause)
   RETURNING id $$;
 
+COMMENT ON FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb, timezone text, dst text, queue text, priority integer, enabled boolean, overlap text, catchup text, catchup_window interval, start_deadline interval, timeout interval, max_attempts integer, retry_base interval, retry_cap interval, retry jsonb, delivery text, managed_by text, actor text, door text, lane text, requires text[], give_up_after interval, silence_timeout interval, weight integer, expected_version integer, max_running integer, max_queued integer, queue_drops text, after_pause text) IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
+
 CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -2991,6 +3003,8 @@ BEGIN
   END IF;
   RETURN new_id;
 END $$;
+
+COMMENT ON FUNCTION pgcron.redrive(run bigint, actor text, args jsonb) IS 'Sends a dead letter again, once; args NULL means its own. Returns the id of the new run.';
 
 CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL::text, handler text DEFAULT NULL::text, queue text DEFAULT NULL::text, error_class text DEFAULT NULL::text, schedule text DEFAULT NULL::text, since timestamp with time zone DEFAULT NULL::timestamp with time zone, until timestamp with time zone DEFAULT NULL::timestamp with time zone, also_lost boolean DEFAULT false, args jsonb DEFAULT NULL::jsonb, rate integer DEFAULT NULL::integer, per interval DEFAULT '00:01:00'::interval, starting timestamp with time zone DEFAULT NULL::timestamp with time zone, at_most integer DEFAULT 1000, actor text DEFAULT NULL::text) RETURNS TABLE(dead_letter bigint, run bigint, due_at timestamp with time zone)
     LANGUAGE plpgsql
@@ -3372,6 +3386,8 @@ CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL::text) RE
   UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.name;
   SELECT pg_notify(pgcron.channel(), 'run') $$;
 
+COMMENT ON FUNCTION pgcron.resume_queue(name text, actor text) IS 'The queue is claimed from again.';
+
 CREATE FUNCTION pgcron.resume_schedule(name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -3379,6 +3395,8 @@ BEGIN
   PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.door);
   UPDATE pgcron.schedule SET enabled = true WHERE id = pgcron.schedule_id(resume_schedule.name);
 END $$;
+
+COMMENT ON FUNCTION pgcron.resume_schedule(name text, actor text, door text) IS 'Fires again from now on.';
 
 CREATE FUNCTION pgcron.retry_delay(attempt integer, base interval, cap interval) RETURNS interval
     LANGUAGE sql
@@ -3414,6 +3432,8 @@ BEGIN
   END IF;
   RETURN new_id;
 END $$;
+
+COMMENT ON FUNCTION pgcron.retry_run(run bigint, actor text) IS 'A waiting run is due now (same id); an ended one runs again as a new run, whose id is returned.';
 
 CREATE FUNCTION pgcron.rrule_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -3495,6 +3515,8 @@ BEGIN
   END IF;
   RETURN new_id;
 END $$;
+
+COMMENT ON FUNCTION pgcron.run_now(name text, args jsonb, actor text, overlap text, fire_time timestamp with time zone) IS 'A run beside the schedule''s fires; args NULL means the schedule''s. Returns the id of the run.';
 
 CREATE TABLE pgcron.dead_letter (
     run_id bigint NOT NULL,
@@ -4343,6 +4365,8 @@ CREATE VIEW pgcron.dead_letters AS
     requeued_by
    FROM pgcron.dead_letter d;
 
+COMMENT ON VIEW pgcron.dead_letters IS 'Runs that ended dead or lost, and whether they were sent again.';
+
 CREATE TABLE pgcron.diversion (
     run_id bigint NOT NULL,
     at timestamp with time zone DEFAULT now() NOT NULL,
@@ -4557,6 +4581,8 @@ CREATE VIEW pgcron.nodes AS
           ORDER BY e.set_at
          LIMIT 1) c ON ((n.state <> 'dead'::text)));
 
+COMMENT ON VIEW pgcron.nodes IS 'Processes that work, or have worked: what they offer, and whether they hold their lease.';
+
 CREATE TABLE pgcron.occurrence (
     schedule_id bigint NOT NULL,
     fire_at timestamp with time zone NOT NULL,
@@ -4660,6 +4686,8 @@ CREATE VIEW pgcron.queues AS
             min(r.due_at) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS oldest_due
            FROM pgcron.run r
           GROUP BY r.queue) w ON ((w.queue = q.name)));
+
+COMMENT ON VIEW pgcron.queues IS 'Queues with what waits in them, is due, runs and is held.';
 
 CREATE TABLE pgcron.rate_window (
     kind text NOT NULL,
@@ -4928,6 +4956,8 @@ CREATE VIEW pgcron.schedules AS
         END) AS next_fire
    FROM (pgcron.schedule s
      JOIN pgcron.cursor c ON ((c.schedule_id = s.id)));
+
+COMMENT ON VIEW pgcron.schedules IS 'Schedules with their status, watermark and next fire.';
 
 CREATE TABLE pgcron.timezone (
     name text NOT NULL
