@@ -130,15 +130,53 @@ def _place(policies: Mapping[str, Any]) -> str:
     return f"it runs {listed(texts)}" if texts else ""
 
 
+def _pauses(policies: Mapping[str, Any]) -> str:
+    texts = []
+    if policies.get("after_pause") == "catchup":
+        texts.append("what fires in a pause is late")
+    failures, probe = policies.get("pause_after_failures"), policies.get("probe_after")
+    if failures:
+        text = f"it pauses after {failures} failure{'s in a row' if failures > 1 else ''}"
+        texts.append(text if probe is None else f"{text}, for {duration_words(probe)} at first")
+    return "; ".join(texts)
+
+
+def _due(policies: Mapping[str, Any]) -> str:
+    texts = []
+    if policies.get("jitter"):
+        texts.append(f"each fire is due up to {duration_words(policies['jitter'])} later")
+    if policies.get("spread_window"):
+        window = duration_words(policies["spread_window"])
+        texts.append(f"all are due by the same part of {window} later")
+    return listed(texts)
+
+
+def _end(policies: Mapping[str, Any]) -> str:
+    most = policies.get("max_runs")
+    return f"it ends after {most} run{'s' if most > 1 else ''}" if most else ""
+
+
+def _previous(policies: Mapping[str, Any]) -> str:
+    is_so = policies.get("depends_on_previous")
+    return "a fire does not run while the one before it has failed" if is_so else ""
+
+
 def _nothing(policies: Mapping[str, Any]) -> str:
     return ""
 
 
 _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "enabled": _enabled,
+    "jitter": _due,
+    "spread_window": _nothing,
+    "max_runs": _end,
     "overlap": _overlap,
     "max_running": _nothing,
+    "depends_on_previous": _previous,
     "catchup": _catchup,
+    "after_pause": _pauses,
+    "pause_after_failures": _nothing,
+    "probe_after": _nothing,
     "start_deadline": _start_deadline,
     "timeout": _limits,
     "silence_timeout": _nothing,

@@ -139,6 +139,30 @@ def test_policies_are_clauses() -> None:
         ({"catchup": "latest 3"}, ["of late fires the newest 3 run"]),
         ({"delivery": "at_most_once"}, ["it is executed at most once"]),
         ({"max_attempts": 1}, ["it is tried up to 1 time"]),
+        ({"after_pause": "drop"}, []),
+        ({"after_pause": "catchup"}, ["what fires in a pause is late"]),
+        (
+            {"pause_after_failures": 5, "probe_after": timedelta(minutes=10)},
+            ["it pauses after 5 failures in a row, for 10m at first"],
+        ),
+        (
+            {"jitter": timedelta(minutes=5), "spread_window": 60},
+            ["each fire is due up to 5m later and all are due by the same part of 1m later"],
+        ),
+        ({"max_runs": 3}, ["it ends after 3 runs"]),
+        (
+            {"depends_on_previous": True},
+            ["a fire does not run while the one before it has failed"],
+        ),
+        ({"overlap": "skip", "max_running": 3}, ["if 3 runs are not over, the fire is skipped"]),
+        ({"overlap": "allow", "max_running": 3}, ["up to 3 of its runs overlap"]),
+        (
+            {"overlap": "queue", "max_queued": 2, "queue_drops": "oldest"},
+            [
+                "if the last run is not over, the fire waits for its end (at most 2 do; the oldest"
+                " is dropped)"
+            ],
+        ),
         ({"zeal": timedelta(seconds=90), "apathy": None, "rush": True}, ["rush", "zeal 1m30s"]),
         ({"timeout": 0.5}, ["a run is stopped after 500ms"]),
     ],
