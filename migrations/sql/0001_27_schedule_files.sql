@@ -20,10 +20,10 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.schedule_defaults() IS 'What a schedule is where a file says nothing, by column.';
 
-CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule, source text) RETURNS void
+CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule, defaults jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  wanted jsonb := pgcron.schedule_defaults() || definition || jsonb_build_object('managed_by', 'file', 'source', source);
+  wanted jsonb := defaults || definition;
   columns text;
   refusal text;
   rule text;
@@ -51,6 +51,15 @@ EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
   RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
 END $$;
 
+-- Deletes what the source owns and these names are not.
+CREATE FUNCTION pgcron.prune_schedules(source text, kept text[], actor text DEFAULT NULL) RETURNS TABLE (name text, previous pgcron.schedule)
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.act_as(prune_schedules.actor, 'file');
+  RETURN QUERY DELETE FROM pgcron.schedule s WHERE s.source = prune_schedules.source AND s.name <> ALL(kept) RETURNING s.name, s;
+END $$;
+COMMENT ON FUNCTION pgcron.prune_schedules(text, text[], text) IS 'Deletes the schedules that a source owns, but for those of these names.';
+
 -- Makes the schedules of a source so: definitions is an array of objects (name, spec, handler, and any other column); what they leave out
 -- is its default, but for enabled. With prune, what the source owns and no longer defines is deleted. A schedule of another
 -- source is refused (PC011), unless taken over. Returns what there was and what there is, by name.
@@ -60,10 +69,12 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   definition jsonb;
+  defaults jsonb := pgcron.schedule_defaults() || jsonb_build_object('managed_by', 'file', 'source', apply_schedules.source);
   foreign_one pgcron.schedule;
   names text[] := ARRAY(SELECT d ->> 'name' FROM jsonb_array_elements(apply_schedules.definitions) d);
 BEGIN
   PERFORM pgcron.act_as(apply_schedules.actor, 'file');
+  PERFORM pg_advisory_xact_lock(hashtextextended(pgcron.channel() || '/apply', 0));      -- one after the other: two may make the same name
   PERFORM FROM pgcron.schedule s WHERE s.name = ANY(names) OR s.source = apply_schedules.source ORDER BY s.id FOR UPDATE;
   SELECT s.* INTO foreign_one FROM pgcron.schedule s WHERE s.name = ANY(names) AND s.source <> apply_schedules.source ORDER BY s.name LIMIT 1;
   IF foreign_one.id IS NOT NULL AND NOT take_over THEN
@@ -74,18 +85,13 @@ BEGIN
     name := definition ->> 'name';
     previous := NULL;
     SELECT s.* INTO previous FROM pgcron.schedule s WHERE s.name = definition ->> 'name';
-    PERFORM pgcron.put_defined_schedule(definition, previous, apply_schedules.source);
+    PERFORM pgcron.put_defined_schedule(definition, previous, defaults);
     SELECT s.* INTO content FROM pgcron.schedule s WHERE s.name = definition ->> 'name';
     change := CASE WHEN previous.id IS NULL THEN 'added' WHEN previous.version = content.version THEN 'unchanged' ELSE 'changed' END;
     RETURN NEXT;
   END LOOP;
   IF prune THEN
-    content := NULL;
-    FOR previous IN DELETE FROM pgcron.schedule s WHERE s.source = apply_schedules.source AND s.name <> ALL(names) RETURNING s.* LOOP
-      name := previous.name;
-      change := 'pruned';
-      RETURN NEXT;
-    END LOOP;
+    RETURN QUERY SELECT p.name, 'pruned', p.previous, NULL::pgcron.schedule FROM pgcron.prune_schedules(apply_schedules.source, names, apply_schedules.actor) p;
   END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.apply_schedules(jsonb, text, boolean, boolean, text) IS 'Makes the schedules of a source what its files say, in one transaction.';

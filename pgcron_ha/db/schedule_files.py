@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
+from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import Connection
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 
@@ -17,6 +18,10 @@ Row = dict[str, Any]
 
 # As many as one transaction may change, and one answer hold.
 MOST_SCHEDULES: Final = 100_000
+
+
+# Some seconds for each statement, however many a folder has.
+AT_ONCE: Final = 1000
 
 
 class AppliedSchedule(NamedTuple):
@@ -43,23 +48,20 @@ async def apply_schedules(
     Definitions have ``name``, ``spec``, ``handler`` and policies as `doors.put_schedule` takes
     them. Raises Conflict for the schedule of another source, and what SQL refuses.
     """
-    rows = await connection.fetch(
-        load(schema)["apply_schedules"].sql,
-        json.dumps([_as_json(definition) for definition in definitions]),
-        source,
-        prune,
-        take_over,
-        actor,
-    )
-    return [
-        AppliedSchedule(
-            row["name"],
-            cast(Any, row["change"]),
-            _row(row["previous"]),
-            _row(row["content"]),
-        )
-        for row in rows
-    ]
+    statements = load(schema)
+    applied: list[AppliedSchedule] = []
+    with answers():
+        for start in range(0, len(definitions), AT_ONCE):
+            batch = [_as_json(definition) for definition in definitions[start : start + AT_ONCE]]
+            rows = await connection.fetch(
+                statements["apply_schedules"].sql, json.dumps(batch), source, take_over, actor
+            )
+            applied += [_applied(row, row["change"], row["content"]) for row in rows]
+        if prune:
+            names = [definition["name"] for definition in definitions]
+            rows = await connection.fetch(statements["prune_schedules"].sql, source, names, actor)
+            applied += [_applied(row, "pruned", None) for row in rows]
+    return applied
 
 
 async def schedules_to_export(
@@ -82,6 +84,10 @@ async def default_schedule(connection: Connection, *, schema: str = DEFAULT_SCHE
     row = await connection.fetchrow(load(schema)["default_schedule"].sql)
     assert row is not None
     return dict(row["content"])
+
+
+def _applied(row: Any, change: Any, content: Any) -> AppliedSchedule:
+    return AppliedSchedule(row["name"], change, _row(row["previous"]), _row(content))
 
 
 def _row(record: Any) -> Row | None:

@@ -1,6 +1,8 @@
 -- name: apply_schedules
-SELECT name, change, previous, content FROM pgcron.apply_schedules(definitions => :definitions::text::jsonb, source => :source::text, prune => :prune::boolean,
-                                                                   take_over => :take_over::boolean, actor => :actor::text);
+SELECT name, change, previous, content FROM pgcron.apply_schedules(definitions => :definitions::text::jsonb, source => :source::text, take_over => :take_over::boolean, actor => :actor::text);
+
+-- name: prune_schedules
+SELECT name, previous FROM pgcron.prune_schedules(source => :source::text, kept => :kept::text[], actor => :actor::text) ORDER BY name;
 
 -- name: schedules_to_export
 -- All of them, or those of these names, or of one source.

@@ -1,0 +1,134 @@
+"""``pgcron.apply_schedules``: what files say, in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pgcron_ha.db import doors
+from pgcron_ha.db.schedule_files import (
+    apply_schedules,
+    default_schedule,
+    schedules_to_export,
+)
+from pgcron_ha.errors import Conflict, InvalidInput
+from tests.db.control import Connect, Connection, waits_for_lock
+
+NIGHTLY: dict[str, Any] = {"name": "nightly", "spec": "0 3 * * *", "handler": "py:x"}
+
+
+async def changed(connection: Connection, *definitions: Any, **options: Any) -> dict[str, str]:
+    applied = await apply_schedules(
+        connection, definitions, options.pop("source", "files"), **options
+    )
+    return {one.name: one.change for one in applied}
+
+
+async def test_what_a_file_does_not_say_is_what_a_new_schedule_has(
+    connection: Connection,
+) -> None:
+    await doors.put_schedule(connection, "plain", "0 3 * * *", "py:x")
+    assert await changed(connection, NIGHTLY) == {"nightly": "added"}
+    plain, nightly = sorted(
+        await schedules_to_export(connection), key=lambda row: row["name"], reverse=True
+    )
+    default = await default_schedule(connection)
+
+    own = {"id", "uuid", "name", "created_at", "updated_at", "managed_by", "source"}
+    assert {k: v for k, v in plain.items() if k not in own} == {
+        k: v for k, v in nightly.items() if k not in own
+    }
+    said = own | {"spec", "handler", "version"}
+    assert {k: v for k, v in nightly.items() if k not in said} == {
+        k: v for k, v in default.items() if k not in said
+    }
+    assert (nightly["managed_by"], nightly["source"]) == ("file", "files")
+
+
+async def test_every_policy_is_kept_changed_and_taken_back(connection: Connection) -> None:
+    policies: dict[str, Any] = {
+        "args": '{"a": 1}',
+        "timezone": "Europe/Berlin",
+        "overlap": "queue",
+        "max_queued": 3,
+        "start_deadline": timedelta(minutes=90, milliseconds=5),
+        "catchup_window": timedelta(days=2),
+        "requires": ("gpu=a100",),
+        "retry": '{"backoff": "linear"}',
+        "lane": "tenant",
+    }
+    await changed(connection, {**NIGHTLY, **policies})
+    (row,) = await schedules_to_export(connection, ["nightly"])
+    assert {name: row[name] for name in policies} == {**policies, "requires": ["gpu=a100"]}
+    assert await changed(connection, {**NIGHTLY, **policies}) == {"nightly": "unchanged"}
+    assert await changed(connection, NIGHTLY) == {"nightly": "changed"}
+    (row,) = await schedules_to_export(connection, source="files")
+    default = await default_schedule(connection)
+    assert {name: row[name] for name in policies} == {name: default[name] for name in policies}
+
+
+async def test_a_day_is_24_hours_however_it_is_written(connection: Connection) -> None:
+    await changed(connection, {**NIGHTLY, "catchup_window": timedelta(days=1)})
+    await connection.execute("UPDATE pgcron.schedule SET catchup_window = '24:00'")
+    version = await connection.fetchval("SELECT version FROM pgcron.schedule")
+    again = {**NIGHTLY, "catchup_window": timedelta(hours=24)}
+    assert await changed(connection, again) == {"nightly": "unchanged"}
+    assert await connection.fetchval("SELECT version FROM pgcron.schedule") == version
+
+
+async def test_an_edit_of_timing_starts_a_new_generation_and_one_of_the_owner_does_not(
+    connection: Connection,
+) -> None:
+    await doors.put_schedule(connection, "nightly", "0 3 * * *", "py:x", managed_by="cli")
+    assert await changed(connection, NIGHTLY) == {"nightly": "changed"}
+    assert await connection.fetchval("SELECT generation FROM pgcron.cursor") == 1
+    await changed(connection, {**NIGHTLY, "spec": "@hourly"})
+    assert await connection.fetchval("SELECT generation FROM pgcron.cursor") == 2
+
+
+async def test_one_at_fault_undoes_all(connection: Connection) -> None:
+    wrong = {**NIGHTLY, "name": "wrong", "priority": 12}
+    with pytest.raises(InvalidInput, match="schedule 'wrong': priority 12 is out of range"):
+        await changed(connection, NIGHTLY, wrong)
+    assert await schedules_to_export(connection) == []
+
+
+async def test_of_two_sources_at_once_the_second_is_refused(
+    connection: Connection, another: Connect
+) -> None:
+    first, second = await another(), await another()
+    async with first.transaction():
+        await changed(first, NIGHTLY, source="one")
+        applying = asyncio.create_task(changed(second, NIGHTLY, source="two"))
+        await waits_for_lock(connection, second)
+        assert not applying.done()
+    with pytest.raises(Conflict, match="by the files of 'one' and of 'two'"):
+        await applying
+    assert await changed(second, NIGHTLY, source="two", take_over=True) == {"nightly": "changed"}
+
+
+async def test_pruning_deletes_what_the_source_owns_and_nothing_else(
+    connection: Connection,
+) -> None:
+    other = {**NIGHTLY, "name": "other"}
+    await changed(connection, NIGHTLY, other)
+    await changed(connection, {**NIGHTLY, "name": "foreign"}, source="elsewhere")
+    await doors.put_schedule(connection, "by hand", "@daily", "py:x")
+    assert await changed(connection, NIGHTLY, prune=True) == {
+        "nightly": "unchanged",
+        "other": "pruned",
+    }
+    names = [row["name"] for row in await schedules_to_export(connection)]
+    assert names == ["by hand", "foreign", "nightly"]
+
+
+async def test_sql_applies_and_prunes_by_one_call(connection: Connection) -> None:
+    await changed(connection, NIGHTLY)
+    rows = await connection.fetch(
+        "SELECT name, change FROM pgcron.apply_schedules("
+        '\'[{"name": "b", "spec": "@daily", "handler": "py:x"}]\', \'files\', prune => true)'
+    )
+    assert [tuple(row) for row in rows] == [("b", "added"), ("nightly", "pruned")]
