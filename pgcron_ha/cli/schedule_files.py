@@ -24,7 +24,7 @@ _MOST_CHARACTERS = 200
 _TOLD = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
-@click.command("apply")
+@click.command("apply", short_help="Make schedules what a file or a folder says.")
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
 @click.option("--source", metavar="NAME", help="Who owns them; without it PATH's own name.")
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
@@ -101,7 +101,7 @@ def apply_definitions(
         click.echo("nothing is changed: this was a dry run")
 
 
-@click.command("export")
+@click.command("export", short_help='Print schedules as a file for "apply".')
 @click.argument("names", nargs=-1)
 @click.option("--source", metavar="NAME", help="Those of a source.")
 @click.option(
@@ -140,7 +140,7 @@ def export_command(
         write_file(output, text)
 
 
-@click.command("schema")
+@click.command("schema", short_help="Print the JSON Schema of a file of schedules.")
 def schema_command() -> None:
     """Print the JSON Schema of a file of schedules, for editors and checks."""
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))

@@ -41,7 +41,7 @@ def _outcome(command: Command) -> Command:
     return command
 
 
-@click.group("import")
+@click.group("import", short_help="Read the jobs of cron, Kubernetes and pg_cron.")
 def import_group() -> None:
     """Turn the jobs of other schedulers into a file of schedules.
 

@@ -39,7 +39,7 @@ def skip_command(name: str, instant: str, note: str | None, as_json: bool) -> No
     _say(name, _change(name, instant, skip), "is skipped", as_json)
 
 
-@click.command("move")
+@click.command("move", short_help="Let one fire run at another time.")
 @click.argument("name")
 @click.argument("instant")
 @click.argument("to")
@@ -62,7 +62,7 @@ def move_command(name: str, instant: str, to: str, note: str | None, as_json: bo
     _say(name, fire, f"runs at {instant_text(moved[0].astimezone(UTC))}", as_json)
 
 
-@click.command("edit-occurrence")
+@click.command("edit-occurrence", short_help="Give one fire other arguments.")
 @click.argument("name")
 @click.argument("instant")
 @arguments.args_option("Its arguments instead of the schedule's.")
@@ -83,7 +83,7 @@ def edit_occurrence_command(
     _say(name, _change(name, instant, edit), "has other args", as_json)
 
 
-@click.command("restore-occurrence")
+@click.command("restore-occurrence", short_help="Let one fire be as the schedule says.")
 @click.argument("name")
 @click.argument("instant")
 @json_option

@@ -21,7 +21,7 @@ COLUMNS = (
 )
 
 
-@click.command("verify")
+@click.command("verify", short_help="Prove that no fire is missing or double.")
 @click.argument("name", required=False)
 @click.option("--since", default="1d", metavar="WHEN", help="An instant, or how long ago.")
 @json_option

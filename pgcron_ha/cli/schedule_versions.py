@@ -24,7 +24,7 @@ COLUMNS = (
 )
 
 
-@click.command("versions")
+@click.command("versions", short_help="List the versions of a schedule, newest first.")
 @click.argument("name")
 @limit_option(20)
 @json_option
@@ -43,7 +43,7 @@ def versions_command(name: str, limit: int, as_json: bool) -> None:
     print_rows(rows, COLUMNS, as_json, "no versions")
 
 
-@click.command("diff")
+@click.command("diff", short_help="Show what changed between two versions.")
 @click.argument("name")
 @click.argument("first", required=False, type=click.IntRange(1), metavar="[A]")
 @click.argument("second", required=False, type=click.IntRange(1), metavar="[B]")
@@ -72,7 +72,7 @@ def diff_command(name: str, first: int | None, second: int | None, as_json: bool
         click.echo("nothing differs")
 
 
-@click.command("restore")
+@click.command("restore", short_help="Make an earlier version the next one.")
 @click.argument("name")
 @click.argument("version", type=click.IntRange(1))
 @click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")

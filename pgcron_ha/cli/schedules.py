@@ -137,7 +137,7 @@ def show_command(name: str, as_json: bool) -> None:
     print_runs(runs, as_json=False)
 
 
-@schedules_group.command("put")
+@schedules_group.command("put", short_help="Create a schedule, or change it.")
 @click.argument("name")
 @click.argument("spec")
 @click.argument("handler")
@@ -202,7 +202,7 @@ def put_command(
     click.echo(f"schedule '{name}' {when}")
 
 
-@schedules_group.command("pause")
+@schedules_group.command("pause", short_help="Let a schedule not fire until it is resumed.")
 @click.argument("name")
 @click.option("--note", help="Why; kept with every fire that is missed.")
 @click.option(
@@ -253,7 +253,7 @@ def resume_command(name: str, as_json: bool) -> None:
     _say(name, "resumed", as_json)
 
 
-@schedules_group.command("rename")
+@schedules_group.command("rename", short_help="Give a schedule another name.")
 @click.argument("name")
 @click.argument("new_name")
 @json_option
