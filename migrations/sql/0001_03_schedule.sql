@@ -53,6 +53,12 @@ CREATE TABLE pgcron.schedule (
     format('paused_until %s is no instant', paused_until), 'A pause ends at an instant, or when somebody resumes the schedule.', 'Leave it out to pause until somebody resumes it.')),
   after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known CHECK (after_pause IN ('drop', 'catchup') OR pgcron.refuse('PC001',
     format('after_pause %L is not known', left(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).', 'Leave it out for drop.')),
+  jitter interval CONSTRAINT a_jitter_is_at_most_a_day CHECK (jitter IS NULL OR (jitter > '0' AND jitter <= '1 day') OR pgcron.refuse('PC001',
+    format('jitter %s is out of range', jitter), 'Each fire is due so much later at most: more than nothing, up to 1 day.', 'Write for example ''10 minutes''; leave it out for none.')),
+  spread_window interval CONSTRAINT a_spread_window_is_at_most_a_day CHECK (spread_window IS NULL OR (spread_window > '0' AND spread_window <= '1 day') OR pgcron.refuse('PC001',
+    format('spread_window %s is out of range', spread_window), 'All fires are due later by one delay within it: more than nothing, up to 1 day.', 'Write for example ''30 minutes''; leave it out for none.')),
+  max_runs int CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (max_runs IS NULL OR max_runs BETWEEN 1 AND 1000000000 OR pgcron.refuse('PC001',
+    format('max_runs %s is out of range', max_runs), 'A schedule ends after 1 to 1000000000 runs.', 'Leave it out for a schedule that goes on.')),
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui') OR pgcron.refuse('PC001',
     format('managed_by %L is not known', left(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.', 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.')),
   source text CONSTRAINT a_source_has_a_name CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '') OR pgcron.refuse('PC001',
@@ -77,6 +83,8 @@ CREATE TABLE pgcron.schedule (
   CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (after_pause <> 'catchup' OR catchup <> 'none' OR pgcron.refuse('PC001',
     'after_pause ''catchup'' with catch-up policy ''none''', 'The catch-up policy decides about what a pause held back, and none runs nothing late.',
     'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.')),
+  CONSTRAINT a_fire_is_delayed_in_one_way CHECK (jitter IS NULL OR spread_window IS NULL OR pgcron.refuse('PC001',
+    format('jitter %s with spread_window %s', jitter, spread_window), 'A fire is delayed by another time each (jitter) or by the same at each (spread_window).', 'Choose one of them.')),
   CONSTRAINT at_most_once_means_one_attempt CHECK (delivery <> 'at_most_once' OR coalesce(max_attempts, 1) = 1 OR pgcron.refuse('PC001',
     format('max_attempts %s with at_most_once', max_attempts), 'A run that may be executed at most once can''t be tried again.', 'Leave max_attempts out, or use at_least_once.'))
 ) WITH (fillfactor = 90);
@@ -100,6 +108,7 @@ CREATE TABLE pgcron.cursor (
   resumed_at timestamptz,
   edit_is_pending boolean NOT NULL DEFAULT false,
   timing_is_new boolean NOT NULL DEFAULT false,
+  runs_made int NOT NULL DEFAULT 0,
   CONSTRAINT an_invalid_schedule_says_why CHECK ((status = 'invalid') = (error IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
@@ -110,6 +119,7 @@ COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transacti
 COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when the schedule fires, not only what and how.';
 COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends by itself: fires after it are not the pause''s, however late a node resumes the schedule.';
 COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
+COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less those that were taken back.';
 CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST) WHERE status <> 'invalid' AND NOT is_paused;
 CREATE INDEX cursor_edited ON pgcron.cursor (schedule_id) WHERE edit_is_pending;
 

@@ -30,6 +30,7 @@ INSERT INTO pgcron.reason (code, decision, matches, meaning) VALUES
   ('is_paused', 'not yet', NULL, 'The schedule is paused.'),
   ('is_invalid', 'not yet', NULL, 'No node can read the schedule as it stands.'),
   ('not_an_instant', 'not an instant', NULL, 'The schedule, as it stood, did not name this instant.'),
+  ('completed', 'not an instant', NULL, 'The schedule had made all its runs.'),
   ('not_created', 'not an instant', NULL, 'The schedule did not exist yet.'),
   ('is_deleted', 'not an instant', NULL, 'The schedule did not exist any more.'),
   ('not_kept', 'not known', NULL, 'What was decided so long ago is not kept.');

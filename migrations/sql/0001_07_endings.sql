@@ -46,6 +46,7 @@ BEGIN
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   END;
+  IF outcome IN ('skipped', 'superseded') AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN PERFORM pgcron.give_back_runs(ending); END IF;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
 END $$;

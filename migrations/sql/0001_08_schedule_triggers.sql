@@ -57,6 +57,7 @@ CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamptz) 
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN cursor_before.watermark >= instant THEN NULL
               WHEN cursor_before.is_paused THEN 'paused'
+              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity' AND cursor_before.runs_made > 0 THEN 'completed'
               WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
               ELSE 'edited' END $$;
 
@@ -65,6 +66,12 @@ LANGUAGE sql AS $$
   INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
   VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant, tell_missed.reason, cursor_before.pause_note)
   ON CONFLICT (schedule_id, first_at) DO NOTHING $$;
+
+-- Whether a run that is due after its fire is so by the schedule's jitter or window alone: such a fire is decided again after an edit.
+CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamptz, due_at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window)
+     AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
 
 -- Makes an edit true for what is already materialized. The order is the proof: (1) the cursor row, where an edit and a
 -- materializer's compare-and-set meet; (2) the rows nobody has started; (3) only now the clock: what was claimed before is due
@@ -80,6 +87,8 @@ DECLARE
   edit_time timestamptz;
   untold text;
   told_until timestamptz;
+  taken_back int;
+  first_delayed timestamptz;
 BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
@@ -88,9 +97,13 @@ BEGIN
   edit_time := clock_timestamp();
   WITH gone AS (
     DELETE FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
-                             AND scheduled_for > edit_time AND due_at > edit_time RETURNING scheduled_for)
-  DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited AND o.fire_at > edit_time
-    AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL);
+                             AND due_at > edit_time
+                             AND (scheduled_for > edit_time OR (NOT (timing_changes OR cursor_before.timing_is_new) AND pgcron.is_delayed(schedule_now, scheduled_for, due_at)))
+                           RETURNING scheduled_for),
+  forgotten AS (
+    DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited
+      AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR (o.fire_at > edit_time AND o.run_id IS NULL)))
+  SELECT count(*), min(scheduled_for) FILTER (WHERE scheduled_for <= edit_time) INTO taken_back, first_delayed FROM gone;
   untold := pgcron.untold(cursor_before, edit_time);
   told_until := edit_time;
   IF NOT (timing_changes OR cursor_before.timing_is_new) THEN
@@ -109,7 +122,9 @@ BEGIN
   UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
          canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false, timing_is_new = false,
          pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END, paused_until = schedule_now.paused_until,
-         watermark = CASE WHEN untold IS NOT NULL THEN told_until WHEN status = 'valid' AND next_fire > edit_time THEN edit_time ELSE least(watermark, edit_time) END
+         runs_made = CASE WHEN schedule_now.max_runs IS NULL THEN 0 ELSE greatest(runs_made - taken_back, 0) END,
+         watermark = least(first_delayed - interval '1 microsecond',
+                           CASE WHEN untold IS NOT NULL THEN told_until WHEN status = 'valid' AND next_fire > edit_time THEN edit_time ELSE least(watermark, edit_time) END)
    WHERE schedule_id = edited;
   UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
 END $$;
@@ -201,7 +216,7 @@ BEGIN
                                   'cancelled', 'schedule was deleted');
   untold := pgcron.untold(cursor_before, deletion_time);
   IF untold IS NOT NULL THEN
-    PERFORM pgcron.tell_missed(cursor_before, deletion_time, CASE untold WHEN 'paused' THEN 'paused' ELSE 'deleted' END);
+    PERFORM pgcron.tell_missed(cursor_before, deletion_time, CASE WHEN untold IN ('paused', 'completed') THEN untold ELSE 'deleted' END);
   END IF;
   OLD.version := OLD.version + 1;
   PERFORM pgcron.record_version(OLD, 'delete', deletion_time);

@@ -185,7 +185,7 @@ BEGIN
 END $$;
 
 -- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. An empty lane is none, and so are empty requirements,
--- a max_running or max_queued of 0 and an empty queue_drops.
+-- a max_running or max_queued of 0 and an empty queue_drops, no jitter, no window and 0 runs.
 -- A schedule that is new is managed by the door that made it, unless said.
 CREATE FUNCTION pgcron.put_schedule(
   name text, spec text, handler text, args jsonb DEFAULT NULL, timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
@@ -195,14 +195,16 @@ CREATE FUNCTION pgcron.put_schedule(
   lane text DEFAULT NULL, requires text[] DEFAULT NULL, give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL,
   expected_version int DEFAULT NULL,
   max_running int DEFAULT NULL, max_queued int DEFAULT NULL, queue_drops text DEFAULT NULL,
-  after_pause text DEFAULT NULL) RETURNS bigint
+  after_pause text DEFAULT NULL,
+  jitter interval DEFAULT NULL, spread_window interval DEFAULT NULL, max_runs int DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
                                            start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight,
                                            max_running, max_queued, queue_drops,
-                                           after_pause)
+                                           after_pause,
+                                           jitter, spread_window, max_runs)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -213,7 +215,8 @@ LANGUAGE sql AS $$
           put_schedule.give_up_after, put_schedule.silence_timeout,
           coalesce(put_schedule.weight, 1),
           nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
-          coalesce(put_schedule.after_pause, 'drop'))
+          coalesce(put_schedule.after_pause, 'drop'),
+          nullif(put_schedule.jitter, '0'), nullif(put_schedule.spread_window, '0'), nullif(put_schedule.max_runs, 0))
   ON CONFLICT (name) DO UPDATE SET
     name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
@@ -231,7 +234,9 @@ LANGUAGE sql AS $$
     max_running = nullif(coalesce(put_schedule.max_running, existing.max_running), 0),
     max_queued = nullif(coalesce(put_schedule.max_queued, existing.max_queued), 0),
     queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), ''),
-    after_pause = coalesce(put_schedule.after_pause, existing.after_pause)
+    after_pause = coalesce(put_schedule.after_pause, existing.after_pause),
+    jitter = nullif(coalesce(put_schedule.jitter, existing.jitter), '0'), spread_window = nullif(coalesce(put_schedule.spread_window, existing.spread_window), '0'),
+    max_runs = nullif(coalesce(put_schedule.max_runs, existing.max_runs), 0)
   RETURNING id $$;
 
 -- Until somebody resumes it, or until an instant: then a node resumes it.

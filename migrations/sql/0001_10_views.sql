@@ -22,6 +22,7 @@ CREATE VIEW pgcron.schedules AS
          s.catchup_window, s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version, s.created_at, s.updated_at, s.lane, s.requires, s.give_up_after, s.silence_timeout, s.weight,
          s.max_running, s.max_queued, s.queue_drops,
          s.paused_until, s.after_pause,
+         s.jitter, s.spread_window, s.max_runs, c.runs_made,
          c.status, c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
                   CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire

@@ -17,6 +17,11 @@ BEGIN
   IF decision IS NOT NULL THEN
     SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told;
     SELECT told.actor, told.note INTO actor, note FROM pgcron.told_by(reason) told;
+    IF due_at IS NULL THEN      -- it is due later by the schedule's jitter or window
+      SELECT v.due_at, CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - v.due_at, '0') WHEN now() > v.due_at THEN now() - v.due_at END INTO due_at, late_by
+        FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND coalesce(s.jitter, s.spread_window) IS NOT NULL WHERE v.id = run AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
+      IF NOT FOUND THEN SELECT told.due_at, told.late_by INTO due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told; END IF;
+    END IF;
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
       actor := changed.actor; note := changed.note;
     END IF;
@@ -71,7 +76,9 @@ BEGIN
   SELECT * INTO deletion FROM pgcron.schedule_version v WHERE v.schedule_id = known AND v.operation = 'delete' LIMIT 1;
   IF definition.id IS NULL AND deletion.schedule_id IS NULL THEN RETURN; END IF;
   created := coalesce(definition.created_at, (deletion.content ->> 'created_at')::timestamptz);
-  IF instant < created THEN
+  IF instant > cursor_now.watermark AND cursor_now.status = 'valid' AND cursor_now.runs_made >= definition.max_runs THEN
+    decision := 'not an instant'; code := 'completed'; reason := format('the schedule ended after %s runs', definition.max_runs);
+  ELSIF instant < created THEN
     decision := 'not an instant'; code := 'not_created'; reason := 'the schedule did not exist then; it was created at ' || date_trunc('second', created);
   ELSIF instant > coalesce(deletion.since, deletion.at) THEN
     decision := 'not an instant'; code := 'is_deleted'; actor := deletion.actor; reason := 'the schedule did not exist then; it was deleted at ' || date_trunc('second', deletion.at);

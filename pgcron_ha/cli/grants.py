@@ -27,7 +27,8 @@ _SCHEDULE = (
     "name, spec, timezone, dst, handler, args, queue, priority, enabled, paused_note, "
     "paused_until, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts, "
     "retry_base, retry_cap, retry, delivery, lane, requires, give_up_after, silence_timeout, "
-    "weight, managed_by, source, after_pause, max_running, max_queued, queue_drops"
+    "weight, managed_by, source, after_pause, max_running, max_queued, queue_drops, "
+    "jitter, spread_window, max_runs"
 )
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups"
@@ -74,6 +75,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "DELETE ON run TO",
         "GRANT UPDATE (decision, reason, decided_at) ON occurrence TO",
         "GRANT INSERT ON history, history_overflow TO",
+        "GRANT EXECUTE ON FUNCTION give_back_runs TO",
         "GRANT UPDATE (requeued_as, requeued_at, requeued_by) ON dead_letter TO",
         "GRANT INSERT, UPDATE ON queue TO",
         "GRANT INSERT, UPDATE ON cordon TO",

@@ -19,6 +19,8 @@ _DURATIONS = (
     "retry_cap",
     "give_up_after",
     "silence_timeout",
+    "jitter",
+    "spread_window",
 )
 
 _OPTIONS = (
@@ -43,6 +45,11 @@ _OPTIONS = (
     click.option("--delivery", metavar="HOW", help="at_least_once, at_most_once or transactional."),
     click.option("--lane", help="A key: so many runs with it execute at once; empty: none."),
     arguments.requires_option(),
+    click.option(
+        "--jitter", metavar="DURATION", help="Delay each fire by up to so long; 0s: none."
+    ),
+    click.option("--spread-window", metavar="DURATION", help="Delay all fires alike within it."),
+    click.option("--max-runs", type=int, help="End after so many runs; 0: never."),
     click.option("--weight", type=int, help="So many slots of its node a run takes."),
     click.option("--managed-by", metavar="DOOR", help="Whose it is: cli, code, file, sql or ui."),
     click.option("--max-running", type=int, help="So many runs at once; 0: as if unsaid."),

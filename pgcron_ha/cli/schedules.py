@@ -342,6 +342,8 @@ def run_now_command(
 
 
 def _status(row: overview.Row) -> str:
+    if row["max_runs"] is not None and row["runs_made"] >= row["max_runs"]:
+        return "completed"
     return str(row["status"]) if row["enabled"] else "paused"
 
 

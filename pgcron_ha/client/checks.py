@@ -27,6 +27,7 @@ LEAST_SILENCE: Final = timedelta(seconds=1)
 LONGEST_RETRY_BASE: Final = timedelta(days=1)
 MOST_ATTEMPTS: Final = 100
 MOST_WEIGHT: Final = 1000
+MOST_RUNS: Final = 1_000_000_000
 DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
 
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
@@ -146,6 +147,13 @@ def max_attempts(value: object, delivery_name: str | None = None) -> int | None:
     return count
 
 
+def max_runs(value: object) -> int | None:
+    """After so many runs a schedule ends; 0: it doesn't. None stays None."""
+    if value is None:
+        return None
+    return whole_number("max_runs", value, 0, MOST_RUNS, f"It is 1 to {MOST_RUNS}.")
+
+
 def choice(what: str, value: object, known: tuple[str, ...]) -> str:
     """One of the known words; `what` names it in the sentence."""
     if not isinstance(value, str) or value not in known:
@@ -179,6 +187,12 @@ def duration(what: str, value: object, most: timedelta | None = None) -> timedel
             _DURATION_HINT,
         )
     return found
+
+
+def seconds(what: str, value: object) -> float:
+    """What a duration is in seconds; nothing and less than nothing are told as they are."""
+    found = _read_duration(what, value)
+    return 0.0 if found is None else found.total_seconds()
 
 
 def _read_duration(what: str, value: object) -> timedelta | None:

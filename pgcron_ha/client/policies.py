@@ -40,3 +40,6 @@ class Policies(TypedDict, total=False):
     max_queued: int | None
     queue_drops: str | None
     after_pause: str
+    jitter: timedelta | float | str | None
+    spread_window: timedelta | float | str | None
+    max_runs: int | None

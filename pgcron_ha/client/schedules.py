@@ -15,6 +15,7 @@ from pgcron_ha.db import doors
 from pgcron_ha.db.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.delays import LONGEST
 from pgcron_ha.model.plan import CatchUp
 from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
@@ -57,6 +58,9 @@ class CodeSchedule:
     max_queued: int | None = None
     queue_drops: str | None = None
     after_pause: str = "drop"
+    jitter: timedelta | None = None
+    spread_window: timedelta | None = None
+    max_runs: int | None = None
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""
@@ -65,6 +69,9 @@ class CodeSchedule:
         policies["max_running"] = self.max_running or 0
         policies["max_queued"] = self.max_queued or 0
         policies["queue_drops"] = self.queue_drops or ""
+        policies["jitter"] = self.jitter or timedelta(0)
+        policies["spread_window"] = self.spread_window or timedelta(0)
+        policies["max_runs"] = self.max_runs or 0
         return await doors.put_schedule(
             connection, **policies, managed_by="code", actor=actor, door="code", schema=schema
         )
@@ -97,8 +104,26 @@ def check_schedule(
     checked = cast(SchedulePolicies, dict(policies))
     _check_choices(checked)
     _check_durations(checked)
+    _check_spread(checked)
+    checks.max_runs(checked.get("max_runs"))
     _check_spec(spec, checked)
     return checked
+
+
+def _check_spread(policies: SchedulePolicies) -> None:
+    """Durations of nothing are kept: they take away what a schedule has."""
+    for name in ("jitter", "spread_window"):
+        value = policies.get(name)
+        if value is not None and checks.seconds(name, value) != 0:
+            policies[name] = checks.duration(name, value, LONGEST)
+        elif value is not None:
+            policies[name] = timedelta(0)
+    if policies.get("jitter") and policies.get("spread_window"):
+        raise InvalidInput(
+            f"jitter {policies['jitter']} with spread_window {policies['spread_window']}",
+            "A fire is delayed by another time each (jitter) or by the same at each.",
+            "Choose one of them.",
+        )
 
 
 def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:

@@ -36,3 +36,6 @@ class SchedulePolicies(TypedDict, total=False):
     max_queued: int | None
     queue_drops: str | None
     after_pause: str | None
+    jitter: timedelta | None
+    spread_window: timedelta | None
+    max_runs: int | None

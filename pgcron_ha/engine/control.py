@@ -38,7 +38,7 @@ def is_fire(row: Row | dict[str, Any], instant: datetime) -> bool:
         return False
 
 
-def one_fire(row: Row | dict[str, Any], fire: datetime, canonical: str) -> dict[str, list[Any]]:
+def one_fire(row: Row | dict[str, Any], fire: datetime, canonical: str) -> dict[str, Any]:
     """The parameters of ``materialize`` for a fire ahead of the cursor, which stays where it is."""
     return {
         "schedule_ids": [row["schedule_id"]],
@@ -48,6 +48,10 @@ def one_fire(row: Row | dict[str, Any], fire: datetime, canonical: str) -> dict[
         "next_fires": [row["next_fire"]],
         "canonicals": [canonical],
         **{f"dropped_{column}": [] for column in ("ids", "firsts", "lasts", "counts", "reasons")},
+        "max_runs": [row["max_runs"]],
+        "counted_ids": [] if row["max_runs"] is None else [row["schedule_id"]],
+        "counted_fires": [] if row["max_runs"] is None else [fire],
+        "delays": "{}",  # who moves a fire says when it is due
         "fire_ids": [row["schedule_id"]],
         "fires": [fire],
     }

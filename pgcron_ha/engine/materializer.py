@@ -19,6 +19,7 @@ from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.previews import AT_ONCE, write_previews
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.delays import delay_of
 from pgcron_ha.model.plan import Plan, plan
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.telemetry.events import ScheduleIsInvalid
@@ -59,6 +60,7 @@ class Materializer(Service):
         await self._finish_edits()
         await end_pauses(self._link)
         await self._make_early_fires()
+        await self._link.rows("take_given_back", at_most=1000)
         rows = await self._link.rows("due_cursors", refill=self._horizon / 2, at_most=BATCH)
         if not rows:
             return None
@@ -116,6 +118,11 @@ def decide(row: Row | dict[str, Any], horizon: float) -> tuple[Plan, str]:
     """
     spec = spec_of(row)
     now: datetime = row["now"]
+    most = FIRES_PER_SCHEDULE
+    if row["max_runs"] is not None:
+        most = min(most, row["max_runs"] - row["runs_made"])
+        if most <= 0:
+            return Plan([], [], row["watermark"], None), spec.canonical
     decision = plan(
         spec,
         row["watermark"],
@@ -124,12 +131,23 @@ def decide(row: Row | dict[str, Any], horizon: float) -> tuple[Plan, str]:
         row["catchup"],
         timedelta(seconds=row["catchup_window"]),
         LATE_AFTER,
-        FIRES_PER_SCHEDULE,
+        most,
+        delay_of(row),
     )
     return decision, spec.canonical
 
 
-def _columns(decisions: Sequence[tuple[Row, Plan, str]]) -> tuple[dict[str, list[Any]], bool]:
+def _counted(taken: Sequence[tuple[Row, Plan, str]]) -> list[tuple[Row, datetime]]:
+    """The fires of schedules that end after so many."""
+    return [
+        (row, fire)
+        for row, planned, _ in taken
+        if row["max_runs"] is not None
+        for fire in planned.fires
+    ]
+
+
+def _columns(decisions: Sequence[tuple[Row, Plan, str]]) -> tuple[dict[str, Any], bool]:
     """The parameters of ``materialize``, and whether something had to be left for the next pass."""
     taken: list[tuple[Row, Plan, str]] = []
     fires = 0
@@ -148,6 +166,16 @@ def _columns(decisions: Sequence[tuple[Row, Plan, str]]) -> tuple[dict[str, list
         "new_watermarks": [planned.watermark for _, planned, _ in taken],
         "next_fires": [planned.next_fire or _NEVER for _, planned, _ in taken],
         "canonicals": [canonical for _, _, canonical in taken],
+        "max_runs": [row["max_runs"] for row, _, _ in taken],
+        "counted_ids": [row["schedule_id"] for row, fire in _counted(taken)],
+        "counted_fires": [fire for _, fire in _counted(taken)],
+        "delays": json.dumps(
+            {
+                f"{row['schedule_id']}/{fire.timestamp():.0f}": delay // timedelta(milliseconds=1)
+                for row, planned, _ in taken
+                for fire, delay in planned.delays.items()
+            }
+        ),
         "dropped_ids": [schedule for schedule, _ in missed],
         "dropped_firsts": [dropped.first for _, dropped in missed],
         "dropped_lasts": [dropped.last for _, dropped in missed],

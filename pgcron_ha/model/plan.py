@@ -5,12 +5,13 @@ Pure: the same arguments give the same plan on every node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import EARLIEST
+from pgcron_ha.model.delays import FireDelay
 from pgcron_ha.model.spec import Spec
 
 # A missed range is counted exactly up to here; an every-second schedule after a weekend must be
@@ -87,6 +88,8 @@ class Plan:
     missed: list[Missed]
     watermark: datetime
     next_fire: datetime | None
+    delays: dict[datetime, timedelta] = field(default_factory=dict)
+    """Of those fires that are due later than they fire."""
 
 
 def plan(
@@ -98,34 +101,38 @@ def plan(
     window: timedelta,
     grace: timedelta,
     limit: int,
+    delay: FireDelay | None = None,
 ) -> Plan:
     """Decide the fires in (watermark, horizon_end], at most ``limit`` (>= 1) of them as runs.
 
     A fire is late when it is not after ``now - grace``. Of the late ones that are not older than
     ``window``, ``catchup`` keeps the newest, some, all, or none (`CatchUp`). Beyond ``limit``
     fires the new watermark is the last planned one, else it is ``horizon_end`` (never earlier than
-    the old one). A long outage costs no more than a short one. Raises `InvalidInput` for a catch-up
-    policy that does not exist.
+    the old one). With ``delay`` the age of a fire counts from when it is due. A long outage costs
+    no more than a short one. Raises `InvalidInput` for a catch-up policy that does not exist.
     """
     if limit < 1:
         raise ValueError("a plan that may not plan a fire would never advance")
     end = max(watermark, horizon_end)
-    late_end = min(max(_before(now, grace), watermark), end)
-    kept, missed = _late(spec, watermark, now, late_end, CatchUp.parse(catchup), window, limit)
+    late_since, old_since = _before(now, grace), _before(now, window)
+    if delay is not None:
+        late_since, old_since = (delay.last_due(spec, bound) for bound in (late_since, old_since))
+    late_end = min(max(late_since, watermark), end)
+    kept, missed = _late(spec, watermark, old_since, late_end, CatchUp.parse(catchup), limit)
     planned = kept + spec.between(late_end, end, max(limit + 1 - len(kept), 0))
     if len(planned) > limit:
         end = planned[limit - 1]
     fires = planned[:limit]
-    return Plan(fires, missed, end, spec.next(end))
+    delays = {} if delay is None else {fire: delay.of(spec, fire) for fire in fires}
+    return Plan(fires, missed, end, spec.next(end), delays)
 
 
 def _late(
     spec: Spec,
     watermark: datetime,
-    now: datetime,
+    old_since: datetime,
     late_end: datetime,
     catchup: CatchUp,
-    window: timedelta,
     limit: int,
 ) -> tuple[list[datetime], list[Missed]]:
     """The late fires that are kept, no more than ``limit`` + 1, and the ranges of the others, of
@@ -139,7 +146,7 @@ def _late(
         return [], []
     if catchup.kept == 0:
         return [], _missed(spec, watermark, newest, MissedReason.NONE)
-    window_start = max(_before(now, window), watermark)
+    window_start = max(old_since, watermark)
     if newest < window_start:
         return [], _missed(spec, watermark, newest, MissedReason.WINDOW)
     too_old = spec.previous(window_start)

@@ -250,10 +250,19 @@ async def materialize(
     watermark: datetime | None = None,
     next_fire: datetime | None = None,
     dropped: Sequence[Dropped] = (),
+    max_runs: int | None = None,
+    delays: dict[str, int] | None = None,
 ) -> tuple[int, int]:
     """Decide these fires of one schedule; returns (schedules moved, runs made)."""
     return await materialize_many(
-        connection, [cursor], [fires], watermark=watermark, next_fire=next_fire, dropped=dropped
+        connection,
+        [cursor],
+        [fires],
+        watermark=watermark,
+        next_fire=next_fire,
+        dropped=dropped,
+        max_runs=max_runs,
+        delays=delays,
     )
 
 
@@ -265,9 +274,13 @@ async def materialize_many(
     watermark: datetime | None = None,
     next_fire: datetime | None = None,
     dropped: Sequence[Dropped] = (),
+    max_runs: int | None = None,
+    delays: dict[str, int] | None = None,
 ) -> tuple[int, int]:
     """One statement for many schedules; a missing watermark is the last fire of each."""
     ids = [cursor["schedule_id"] for cursor in cursors]
+    fire_ids = [ids[at] for at, planned in enumerate(fires) for _ in planned]
+    every_fire = [fire for planned in fires for fire in planned]
     rows = await call(
         connection,
         "materialize",
@@ -280,13 +293,17 @@ async def materialize_many(
         ],
         next_fires=[next_fire for _ in cursors],
         canonicals=["* * * * *" for _ in cursors],
+        max_runs=[max_runs for _ in cursors],
+        counted_ids=[] if max_runs is None else fire_ids,
+        counted_fires=[] if max_runs is None else every_fire,
+        delays=json.dumps(delays or {}),
         dropped_ids=[ids[0] for _ in dropped],
         dropped_firsts=[drop.first for drop in dropped],
         dropped_lasts=[drop.last for drop in dropped],
         dropped_counts=[drop.count for drop in dropped],
         dropped_reasons=[drop.reason for drop in dropped],
-        fire_ids=[ids[at] for at, planned in enumerate(fires) for _ in planned],
-        fires=[fire for planned in fires for fire in planned],
+        fire_ids=fire_ids,
+        fires=every_fire,
     )
     return rows[0]["schedules"], rows[0]["runs"]
 

@@ -85,6 +85,8 @@ DECLARE
   edit_time timestamptz;
   untold text;
   told_until timestamptz;
+  taken_back int;
+  first_delayed timestamptz;
 BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
@@ -93,9 +95,13 @@ BEGIN
   edit_time := clock_timestamp();
   WITH gone AS (
     DELETE FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
-                             AND scheduled_for > edit_time AND due_at > edit_time RETURNING scheduled_for)
-  DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited AND o.fire_at > edit_time
-    AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL);
+                             AND due_at > edit_time
+                             AND (scheduled_for > edit_time OR (NOT (timing_changes OR cursor_before.timing_is_new) AND pgcron.is_delayed(schedule_now, scheduled_for, due_at)))
+                           RETURNING scheduled_for),
+  forgotten AS (
+    DELETE FROM pgcron.occurrence o WHERE o.schedule_id = edited
+      AND (o.fire_at IN (SELECT scheduled_for FROM gone) OR (o.fire_at > edit_time AND o.run_id IS NULL)))
+  SELECT count(*), min(scheduled_for) FILTER (WHERE scheduled_for <= edit_time) INTO taken_back, first_delayed FROM gone;
   untold := pgcron.untold(cursor_before, edit_time);
   told_until := edit_time;
   IF NOT (timing_changes OR cursor_before.timing_is_new) THEN
@@ -114,7 +120,9 @@ BEGIN
   UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
          canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false, timing_is_new = false,
          pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END, paused_until = schedule_now.paused_until,
-         watermark = CASE WHEN untold IS NOT NULL THEN told_until WHEN status = 'valid' AND next_fire > edit_time THEN edit_time ELSE least(watermark, edit_time) END
+         runs_made = CASE WHEN schedule_now.max_runs IS NULL THEN 0 ELSE greatest(runs_made - taken_back, 0) END,
+         watermark = least(first_delayed - interval '1 microsecond',
+                           CASE WHEN untold IS NOT NULL THEN told_until WHEN status = 'valid' AND next_fire > edit_time THEN edit_time ELSE least(watermark, edit_time) END)
    WHERE schedule_id = edited;
   UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
 END $$;
@@ -323,6 +331,9 @@ CREATE TABLE pgcron.schedule (
     weight integer DEFAULT 1 NOT NULL,
     paused_until timestamp with time zone,
     after_pause text DEFAULT 'drop'::text NOT NULL,
+    jitter interval,
+    spread_window interval,
+    max_runs integer,
     managed_by text DEFAULT 'sql'::text NOT NULL,
     source text,
     version integer DEFAULT 1 NOT NULL,
@@ -331,12 +342,15 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_catchup_policy_is_known CHECK (((catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L is not known'::text, "left"(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.'::text, 'Leave it out for latest.'::text))),
     CONSTRAINT a_catchup_window_is_positive CHECK (((catchup_window > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is not positive'::text, catchup_window), 'It says how old a missed fire may be to be run late.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
     CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
+    CONSTRAINT a_fire_is_delayed_in_one_way CHECK (((jitter IS NULL) OR (spread_window IS NULL) OR pgcron.refuse('PC001'::text, format('jitter %s with spread_window %s'::text, jitter, spread_window), 'A fire is delayed by another time each (jitter) or by the same at each (spread_window).'::text, 'Choose one of them.'::text))),
     CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (((queue_drops IS NULL) OR (queue_drops = ANY (ARRAY['newest'::text, 'oldest'::text])) OR pgcron.refuse('PC001'::text, format('queue_drops %L is not known'::text, "left"(queue_drops, 100)), 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text))),
+    CONSTRAINT a_jitter_is_at_most_a_day CHECK (((jitter IS NULL) OR ((jitter > '00:00:00'::interval) AND (jitter <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('jitter %s is out of range'::text, jitter), 'Each fire is due so much later at most: more than nothing, up to 1 day.'::text, 'Write for example ''10 minutes''; leave it out for none.'::text))),
     CONSTRAINT a_pause_ends_at_an_instant CHECK (((paused_until IS NULL) OR isfinite(paused_until) OR pgcron.refuse('PC001'::text, format('paused_until %s is no instant'::text, paused_until), 'A pause ends at an instant, or when somebody resumes the schedule.'::text, 'Leave it out to pause until somebody resumes it.'::text))),
     CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
     CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
     CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
     CONSTRAINT a_schedule_delivery_is_known CHECK (((delivery = ANY (ARRAY['at_least_once'::text, 'at_most_once'::text, 'transactional'::text])) OR pgcron.refuse('PC001'::text, format('delivery %L is not known'::text, "left"(delivery, 100)), 'This version knows at_least_once, at_most_once and transactional.'::text, 'Leave it out for at_least_once.'::text))),
+    CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (((max_runs IS NULL) OR ((max_runs >= 1) AND (max_runs <= 1000000000)) OR pgcron.refuse('PC001'::text, format('max_runs %s is out of range'::text, max_runs), 'A schedule ends after 1 to 1000000000 runs.'::text, 'Leave it out for a schedule that goes on.'::text))),
     CONSTRAINT a_schedule_gives_up_in_reason CHECK (((give_up_after IS NULL) OR pgcron.time_limits_fit(give_up_after, NULL::interval))),
     CONSTRAINT a_schedule_is_managed_by_a_door CHECK (((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text])) OR pgcron.refuse('PC001'::text, format('managed_by %L is not known'::text, "left"(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.'::text))),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
@@ -350,6 +364,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK ((((weight >= 1) AND (weight <= 1000)) OR pgcron.refuse_weight(weight))),
     CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
     CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
+    CONSTRAINT a_spread_window_is_at_most_a_day CHECK (((spread_window IS NULL) OR ((spread_window > '00:00:00'::interval) AND (spread_window <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('spread_window %s is out of range'::text, spread_window), 'All fires are due later by one delay within it: more than nothing, up to 1 day.'::text, 'Write for example ''30 minutes''; leave it out for none.'::text))),
     CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
     CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, catchup_window), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
     CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'queue'::text, 'replace'::text, 'terminate'::text])) OR pgcron.refuse_overlap(overlap))),
@@ -1579,6 +1594,7 @@ BEGIN
            nullif(r.timeout, '1 hour'), nullif(r.retry_base, '2 seconds'), nullif(r.retry_cap, '1 hour'), r.retry, r.snoozes, r.time_limits, r.due_at, r.created_at, r.created_by, end_waiting_runs.reason
       FROM pgcron.run r WHERE r.id = ANY(ending);
   END;
+  IF outcome IN ('skipped', 'superseded') AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.origin = 'schedule') THEN PERFORM pgcron.give_back_runs(ending); END IF;
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
 END $$;
@@ -1936,6 +1952,14 @@ CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
 
 COMMENT ON FUNCTION pgcron.forget_lane(lane text) IS 'Removes what set_lane has said.';
 
+CREATE FUNCTION pgcron.give_back_runs(run_ids bigint[]) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  INSERT INTO pgcron.given_back (schedule_id, runs)
+  SELECT s.id, count(*) FROM pgcron.run r JOIN pgcron.schedule s ON s.id = r.schedule_id
+   WHERE r.id = ANY(run_ids) AND r.origin = 'schedule' AND r.attempt = 0 AND s.max_runs IS NOT NULL GROUP BY s.id $$;
+
 CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamp with time zone
     LANGUAGE sql STABLE
     AS $$ SELECT (limits ->> 'give_up_at')::timestamptz $$;
@@ -2009,6 +2033,12 @@ CREATE FUNCTION pgcron.is_broken(handler text, queue text) RETURNS boolean
     AS $$
   SELECT EXISTS (SELECT FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
                   WHERE m.handler = is_broken.handler AND b.state <> 'closed' AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;
+
+CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamp with time zone, due_at timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window)
+     AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
 
 CREATE FUNCTION pgcron.is_same_hash(one bytea, other bytea) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -2882,7 +2912,7 @@ EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
   RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
 END $_$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text, after_pause text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text, after_pause text DEFAULT NULL::text, jitter interval DEFAULT NULL::interval, spread_window interval DEFAULT NULL::interval, max_runs integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
@@ -2890,7 +2920,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
                                            start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight,
                                            max_running, max_queued, queue_drops,
-                                           after_pause)
+                                           after_pause,
+                                           jitter, spread_window, max_runs)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -2901,7 +2932,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
           put_schedule.give_up_after, put_schedule.silence_timeout,
           coalesce(put_schedule.weight, 1),
           nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
-          coalesce(put_schedule.after_pause, 'drop'))
+          coalesce(put_schedule.after_pause, 'drop'),
+          nullif(put_schedule.jitter, '0'), nullif(put_schedule.spread_window, '0'), nullif(put_schedule.max_runs, 0))
   ON CONFLICT (name) DO UPDATE SET
     name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
@@ -2919,10 +2951,12 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     max_running = nullif(coalesce(put_schedule.max_running, existing.max_running), 0),
     max_queued = nullif(coalesce(put_schedule.max_queued, existing.max_queued), 0),
     queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), ''),
-    after_pause = coalesce(put_schedule.after_pause, existing.after_pause)
+    after_pause = coalesce(put_schedule.after_pause, existing.after_pause),
+    jitter = nullif(coalesce(put_schedule.jitter, existing.jitter), '0'), spread_window = nullif(coalesce(put_schedule.spread_window, existing.spread_window), '0'),
+    max_runs = nullif(coalesce(put_schedule.max_runs, existing.max_runs), 0)
   RETURNING id $$;
 
-COMMENT ON FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb, timezone text, dst text, queue text, priority integer, enabled boolean, overlap text, catchup text, catchup_window interval, start_deadline interval, timeout interval, max_attempts integer, retry_base interval, retry_cap interval, retry jsonb, delivery text, managed_by text, actor text, door text, lane text, requires text[], give_up_after interval, silence_timeout interval, weight integer, expected_version integer, max_running integer, max_queued integer, queue_drops text, after_pause text) IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
+COMMENT ON FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb, timezone text, dst text, queue text, priority integer, enabled boolean, overlap text, catchup text, catchup_window interval, start_deadline interval, timeout interval, max_attempts integer, retry_base interval, retry_cap interval, retry jsonb, delivery text, managed_by text, actor text, door text, lane text, requires text[], give_up_after interval, silence_timeout interval, weight integer, expected_version integer, max_running integer, max_queued integer, queue_drops text, after_pause text, jitter interval, spread_window interval, max_runs integer) IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
 
 CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -3705,7 +3739,7 @@ BEGIN
                                   'cancelled', 'schedule was deleted');
   untold := pgcron.untold(cursor_before, deletion_time);
   IF untold IS NOT NULL THEN
-    PERFORM pgcron.tell_missed(cursor_before, deletion_time, CASE untold WHEN 'paused' THEN 'paused' ELSE 'deleted' END);
+    PERFORM pgcron.tell_missed(cursor_before, deletion_time, CASE WHEN untold IN ('paused', 'completed') THEN untold ELSE 'deleted' END);
   END IF;
   OLD.version := OLD.version + 1;
   PERFORM pgcron.record_version(OLD, 'delete', deletion_time);
@@ -3905,6 +3939,26 @@ CREATE FUNCTION pgcron.spread_or_cron_line_is_fine(line text) RETURNS boolean
     AS $_$
   SELECT CASE WHEN line ~* '^@(hourly|daily|weekly|monthly|yearly)~$' THEN true ELSE pgcron.cron_line_is_fine(line) END $_$;
 
+CREATE FUNCTION pgcron.take_given_back(at_most integer DEFAULT 1000) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  changed int;
+BEGIN
+  IF NOT EXISTS (SELECT FROM pgcron.given_back) THEN RETURN 0; END IF;
+  WITH taken AS (
+    DELETE FROM pgcron.given_back g WHERE g.id = ANY(ARRAY(SELECT b.id FROM pgcron.given_back b ORDER BY b.id LIMIT at_most FOR UPDATE SKIP LOCKED))
+    RETURNING g.schedule_id, g.runs),
+  totals AS (SELECT t.schedule_id, sum(t.runs)::int AS runs FROM taken t GROUP BY 1),
+  held AS MATERIALIZED (
+    SELECT c.schedule_id FROM pgcron.cursor c WHERE c.schedule_id IN (SELECT schedule_id FROM totals) ORDER BY c.schedule_id FOR UPDATE)
+  UPDATE pgcron.cursor c SET runs_made = greatest(c.runs_made - t.runs, 0), next_fire = nullif(c.next_fire, 'infinity')
+    FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id;
+  GET DIAGNOSTICS changed = ROW_COUNT;
+  RETURN changed;
+END $$;
+
 CREATE FUNCTION pgcron.take_period(unique_key text, handler text, met bigint, starting timestamp with time zone, unique_for interval) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -3935,6 +3989,7 @@ CREATE TABLE pgcron.cursor (
     resumed_at timestamp with time zone,
     edit_is_pending boolean DEFAULT false NOT NULL,
     timing_is_new boolean DEFAULT false NOT NULL,
+    runs_made integer DEFAULT 0 NOT NULL,
     CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
     CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL)))
 )
@@ -3955,6 +4010,8 @@ COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a perso
 COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
 
 COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when the schedule fires, not only what and how.';
+
+COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less those that were taken back.';
 
 CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestamp with time zone, reason text) RETURNS void
     LANGUAGE sql
@@ -4032,6 +4089,7 @@ CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamp wit
     AS $$
   SELECT CASE WHEN cursor_before.watermark >= instant THEN NULL
               WHEN cursor_before.is_paused THEN 'paused'
+              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity' AND cursor_before.runs_made > 0 THEN 'completed'
               WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
               ELSE 'edited' END $$;
 
@@ -4179,6 +4237,11 @@ BEGIN
   IF decision IS NOT NULL THEN
     SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told;
     SELECT told.actor, told.note INTO actor, note FROM pgcron.told_by(reason) told;
+    IF due_at IS NULL THEN      -- it is due later by the schedule's jitter or window
+      SELECT v.due_at, CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - v.due_at, '0') WHEN now() > v.due_at THEN now() - v.due_at END INTO due_at, late_by
+        FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND coalesce(s.jitter, s.spread_window) IS NOT NULL WHERE v.id = run AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
+      IF NOT FOUND THEN SELECT told.due_at, told.late_by INTO due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told; END IF;
+    END IF;
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
       actor := changed.actor; note := changed.note;
     END IF;
@@ -4233,7 +4296,9 @@ BEGIN
   SELECT * INTO deletion FROM pgcron.schedule_version v WHERE v.schedule_id = known AND v.operation = 'delete' LIMIT 1;
   IF definition.id IS NULL AND deletion.schedule_id IS NULL THEN RETURN; END IF;
   created := coalesce(definition.created_at, (deletion.content ->> 'created_at')::timestamptz);
-  IF instant < created THEN
+  IF instant > cursor_now.watermark AND cursor_now.status = 'valid' AND cursor_now.runs_made >= definition.max_runs THEN
+    decision := 'not an instant'; code := 'completed'; reason := format('the schedule ended after %s runs', definition.max_runs);
+  ELSIF instant < created THEN
     decision := 'not an instant'; code := 'not_created'; reason := 'the schedule did not exist then; it was created at ' || date_trunc('second', created);
   ELSIF instant > coalesce(deletion.since, deletion.at) THEN
     decision := 'not an instant'; code := 'is_deleted'; actor := deletion.actor; reason := 'the schedule did not exist then; it was deleted at ' || date_trunc('second', deletion.at);
@@ -4412,6 +4477,23 @@ CREATE SEQUENCE pgcron.fence
     CACHE 1;
 
 COMMENT ON SEQUENCE pgcron.fence IS 'Monotonic number of claims, for outside stores that must order them.';
+
+CREATE TABLE pgcron.given_back (
+    id bigint NOT NULL,
+    schedule_id bigint NOT NULL,
+    runs integer NOT NULL
+);
+
+COMMENT ON TABLE pgcron.given_back IS 'Taken by the next materializer, who holds the cursor when it counts: whoever ends runs may not lock it any more.';
+
+ALTER TABLE pgcron.given_back ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME pgcron.given_back_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE pgcron.history_overflow (
     id bigint CONSTRAINT history_id_not_null NOT NULL,
@@ -4950,6 +5032,10 @@ CREATE VIEW pgcron.schedules AS
     s.queue_drops,
     s.paused_until,
     s.after_pause,
+    s.jitter,
+    s.spread_window,
+    s.max_runs,
+    c.runs_made,
     c.status,
     c.error,
     c.canonical,
@@ -5013,6 +5099,9 @@ ALTER TABLE ONLY pgcron.dead_letter
 
 ALTER TABLE ONLY pgcron.diversion
     ADD CONSTRAINT diversion_pkey PRIMARY KEY (run_id);
+
+ALTER TABLE ONLY pgcron.given_back
+    ADD CONSTRAINT given_back_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY pgcron.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);

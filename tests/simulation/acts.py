@@ -85,6 +85,9 @@ def put(**given: Any) -> Statement:
             "max_queued": None,
             "queue_drops": None,
             "after_pause": None,
+            "jitter": None,
+            "spread_window": None,
+            "max_runs": None,
         },
     }
     return "put_schedule", columns | given

@@ -58,6 +58,10 @@ class ScheduleStatements(EndingStatements):
         new_watermarks: Sequence[datetime],
         next_fires: Sequence[datetime | None],
         canonicals: Sequence[str],
+        max_runs: Sequence[int | None],
+        counted_ids: Sequence[int],
+        counted_fires: Sequence[datetime],
+        delays: str,
         dropped_ids: Sequence[int],
         dropped_firsts: Sequence[datetime],
         dropped_lasts: Sequence[datetime],
@@ -126,6 +130,9 @@ class ScheduleStatements(EndingStatements):
 
     def put_previews(self, **parameters: Any) -> list[Row]:
         return []
+
+    def take_given_back(self, *, at_most: int) -> list[Row]:
+        return [Row(schedules=0)]
 
     def pending_edits(self, *, at_most: int) -> list[Row]:
         pending = sorted(c.schedule_id for c in self.cursors.values() if c.edit_is_pending)
@@ -372,6 +379,10 @@ class ScheduleStatements(EndingStatements):
             dst=schedule.dst,
             catchup=schedule.catchup,
             catchup_window=schedule.catchup_window,
+            jitter=None,
+            spread_window=None,
+            max_runs=None,
+            runs_made=0,
             now=self.now(),
         )
 

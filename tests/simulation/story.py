@@ -104,6 +104,9 @@ class Story:
             delivery="at_most_once" if is_once else "at_least_once",
             managed_by=None,
             expected_version=None,
+            jitter=None,
+            spread_window=None,
+            max_runs=None,
             actor="me",
             door="sql",
         )

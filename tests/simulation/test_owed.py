@@ -317,8 +317,8 @@ def test_each_owed_fire_has_one_answer_after_each_step(real: RealStore) -> None:
     "guard",
     [
         "untold := pgcron.untold(cursor_before, edit_time);",
-        "AND scheduled_for > edit_time AND due_at > edit_time",
-        "watermark = CASE WHEN untold IS NOT NULL",
+        "AND due_at > edit_time",
+        "CASE WHEN untold IS NOT NULL THEN told_until",
     ],
     ids=["what nobody had decided", "what lies ahead", "the watermark"],
 )
@@ -326,7 +326,7 @@ def test_an_edit_without_one_of_its_guards_is_found(real: RealStore, guard: str)
     otherwise = {
         "untold": "untold := NULL;",
         "AND": "AND false",
-        "watermark": "watermark = CASE WHEN true",
+        "CASE": "CASE WHEN true THEN told_until",
     }[guard.split()[0]]
     _replace(real, "apply_edit", guard, otherwise)
 

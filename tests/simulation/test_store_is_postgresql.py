@@ -253,6 +253,9 @@ class Calls(RuleBasedStateMachine):
             retry=retry,
             managed_by=None,
             expected_version=None,
+            jitter=None,
+            spread_window=None,
+            max_runs=None,
             actor="me",
             door="sql",
         )

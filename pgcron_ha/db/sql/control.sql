@@ -7,10 +7,10 @@ SELECT pgcron.resume_overdue(:schedule_id) AS is_resumed;
 
 -- name: early_fires
 -- Fires that were moved to before their time and are due within :horizon: they are decided ahead of the cursor, which comes to them later.
-SELECT o.schedule_id, o.fire_at, c.generation, c.watermark, c.next_fire, s.uuid, s.spec, s.timezone, s.dst
+SELECT o.schedule_id, o.fire_at, c.generation, c.watermark, c.next_fire, s.uuid, s.spec, s.timezone, s.dst, s.max_runs
 FROM pgcron.occurrence_override o JOIN pgcron.cursor c ON c.schedule_id = o.schedule_id JOIN pgcron.schedule s ON s.id = o.schedule_id
 WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > greatest(c.watermark, now())
-  AND s.enabled AND c.status = 'valid' AND NOT c.edit_is_pending
+  AND s.enabled AND c.status = 'valid' AND NOT c.edit_is_pending AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
   AND NOT EXISTS (SELECT FROM pgcron.occurrence e WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)
 ORDER BY o.due_at LIMIT :at_most;
 

@@ -4,6 +4,7 @@
 -- index: where many are new, a planner that expects to find some soon would walk the table from its beginning in every pass.
 -- The two take turns, so that a million new schedules don't delay those that are due, nor the other way round.
 SELECT c.schedule_id, c.generation, c.watermark, c.status, s.uuid, s.spec, s.timezone, s.dst, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
+       extract(epoch FROM s.jitter)::float8 AS jitter, extract(epoch FROM s.spread_window)::float8 AS spread_window, s.max_runs, c.runs_made,
        now() AS now
 FROM (
   (SELECT n.* FROM pgcron.cursor n
@@ -20,16 +21,24 @@ ORDER BY row_number() OVER (PARTITION BY c.next_fire IS NULL ORDER BY c.next_fir
 -- name: materialize
 -- One statement for many schedules. A schedule whose generation or watermark has moved (an edit, another node) decides nothing
 -- here; a row that somebody has locked is left to them. The ledger's primary key makes each fire one row for ever, and only
--- rows that are new there get a run.
+-- rows that are new there get a run. Runs of schedules with max_runs are counted with the watermark, so that no two nodes make one
+-- too many; fires that are due later than they fire have their milliseconds in :delays, by schedule and second.
 WITH planned AS (
-  SELECT * FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :watermarks::timestamptz[], :new_watermarks::timestamptz[], :next_fires::timestamptz[], :canonicals::text[])
-                p(schedule_id, generation, watermark, new_watermark, next_fire, canonical)),
+  SELECT * FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :watermarks::timestamptz[], :new_watermarks::timestamptz[], :next_fires::timestamptz[], :canonicals::text[], :max_runs::int[])
+                p(schedule_id, generation, watermark, new_watermark, next_fire, canonical, max_runs)),
 held AS MATERIALIZED (
   SELECT c.schedule_id FROM pgcron.cursor c JOIN planned p ON p.schedule_id = c.schedule_id
   WHERE c.schedule_id = ANY(:schedule_ids) AND c.generation = p.generation AND c.watermark = p.watermark AND NOT c.edit_is_pending
   ORDER BY c.schedule_id FOR UPDATE OF c SKIP LOCKED),
+counted AS (
+  SELECT f.schedule_id, count(*)::int AS runs FROM unnest(:counted_ids::bigint[], :counted_fires::timestamptz[]) f(schedule_id, fire_at)
+  WHERE NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at AND o.action = 'skip')
+    AND NOT EXISTS (SELECT FROM pgcron.occurrence e WHERE e.schedule_id = f.schedule_id AND e.fire_at = f.fire_at)
+  GROUP BY f.schedule_id),
 moved AS (
-  UPDATE pgcron.cursor c SET watermark = p.new_watermark, next_fire = p.next_fire, status = 'valid', error = NULL, canonical = p.canonical
+  UPDATE pgcron.cursor c SET watermark = p.new_watermark, runs_made = c.runs_made + coalesce((SELECT n.runs FROM counted n WHERE n.schedule_id = p.schedule_id), 0),
+         next_fire = CASE WHEN c.runs_made + coalesce((SELECT n.runs FROM counted n WHERE n.schedule_id = p.schedule_id), 0) >= p.max_runs THEN 'infinity' ELSE p.next_fire END,
+         status = 'valid', error = NULL, canonical = p.canonical
   FROM planned p
   WHERE c.schedule_id = ANY(:schedule_ids) AND p.schedule_id = c.schedule_id AND c.schedule_id IN (SELECT schedule_id FROM held)
     AND c.generation = p.generation AND c.watermark = p.watermark AND p.new_watermark >= p.watermark
@@ -57,16 +66,21 @@ fresh AS (
                           overlap, lane, requires, weight, due_at, expire_at, time_limits, created_by)
   SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid, 'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
          coalesce(o.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(s.overlap, s.max_running), pgcron.lane_of(s.lane, s.weight), s.requires, nullif(s.weight, 1),
-         greatest(coalesce(o.due_at, l.fire_at), now()), least(coalesce(o.due_at, l.fire_at) + s.start_deadline, greatest(coalesce(o.due_at, l.fire_at), now()) + s.give_up_after),
-         CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, greatest(coalesce(o.due_at, l.fire_at), now())) END,
+         greatest(due.at, now()), least(due.at + s.start_deadline, greatest(due.at, now()) + s.give_up_after),
+         CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, greatest(due.at, now())) END,
          'schedule'
   FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id
   LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = l.schedule_id AND o.fire_at = l.fire_at
+  CROSS JOIN LATERAL (SELECT coalesce(o.due_at, CASE WHEN coalesce(s.jitter, s.spread_window) IS NULL THEN l.fire_at
+    ELSE l.fire_at + coalesce((:delays::jsonb ->> (s.id || '/' || extract(epoch FROM l.fire_at)::bigint))::int, 0) * interval '1 millisecond' END) AS at) due
   WHERE l.run_id IS NOT NULL
   ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING
   RETURNING id)
 SELECT (SELECT count(*) FROM moved) AS schedules, (SELECT count(*) FROM fresh) AS runs, (SELECT count(*) FROM ledger WHERE run_id IS NULL) AS skipped,
        (SELECT coalesce(sum(coalesce(fires, 1000)), 0) FROM dropped)::bigint AS missed;
+
+-- name: take_given_back
+SELECT pgcron.take_given_back(:at_most::int) AS schedules;
 
 -- name: mark_invalid
 -- A schedule that this node can't read (another version wrote it, a zone vanished) is marked and shown; it stops no other.

@@ -1,6 +1,6 @@
 -- name: list_schedules
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup, s.managed_by,
-       s.status, s.error, s.next_fire, last.outcome AS last_outcome, last.finished_at AS last_finished_at
+       s.max_runs, s.runs_made, s.status, s.error, s.next_fire, last.outcome AS last_outcome, last.finished_at AS last_finished_at
 FROM (SELECT v.* FROM pgcron.schedules v
       WHERE (:name::text IS NULL OR position(lower(:name::text) IN lower(v.name)) > 0) AND (:handler::text IS NULL OR v.handler = :handler::text)
         AND (:queue::text IS NULL OR v.queue = :queue::text) AND (:status::text IS NULL OR v.status = :status::text)

@@ -1,6 +1,6 @@
 -- name: schedules_to_preview
 -- Those that somebody asked for, and these.
-SELECT c.schedule_id, c.generation, now() AS now, s.*
+SELECT c.schedule_id, c.generation, c.watermark, c.runs_made, now() AS now, s.*
 FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.schedule_id = ANY(ARRAY(SELECT p.schedule_id FROM pgcron.schedule_preview p WHERE p.asked_at IS NOT NULL ORDER BY p.asked_at LIMIT :at_most) || :schedule_ids::bigint[])
   AND NOT c.edit_is_pending;

@@ -111,6 +111,8 @@ def future_fire_lines(
         replace(_fire_line(fire, row["timezone"]), change=changes.get(fire.fire_at))
         for fire in ahead.fires
     )
+    if not lines and row.get("max_runs"):
+        return lines, f"It is completed: its {row['max_runs']} runs are made."
     return lines, note if lines else "It never fires again."
 
 
@@ -203,6 +205,17 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
         ("Catch-up", "none" if row["catchup"] == "none" else catchup),
         *([("After a pause", "catch up")] if row["after_pause"] == "catchup" else []),
         ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
+        *(
+            [("Jitter", f"each fire up to {duration(row['jitter'])} later")]
+            if row["jitter"]
+            else []
+        ),
+        *(
+            [("Spread window", f"all fires alike, within {duration(row['spread_window'])}")]
+            if row["spread_window"]
+            else []
+        ),
+        *([("Most runs", _runs_made(row))] if row["max_runs"] else []),
         ("Timeout", duration(row["timeout"])),
         ("Attempts", waits if policy is None else str(attempts)),
         *([("Retries", policy)] if policy is not None else []),
@@ -221,6 +234,11 @@ def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
         dropped = row["queue_drops"] or "newest"
         found.append(("Waiting", f"{row['max_queued'] or 1000} at most, then the {dropped} goes"))
     return found
+
+
+def _runs_made(row: dict[str, Any]) -> str:
+    made, most = row["runs_made"], row["max_runs"]
+    return f"{made} of {most}" + (": completed" if made >= most else "")
 
 
 def _instant(text: str | None) -> datetime | None:
