@@ -20,6 +20,7 @@ COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or 
 CREATE VIEW pgcron.schedules AS
   SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup,
          s.catchup_window, s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version, s.created_at, s.updated_at, s.lane, s.requires, s.give_up_after, s.silence_timeout, s.weight,
+         s.source,
          s.max_running, s.max_queued, s.queue_drops,
          s.paused_until, s.after_pause,
          s.jitter, s.spread_window, s.max_runs, c.runs_made,

@@ -65,6 +65,7 @@ def test_files_of_a_folder_are_applied_with_a_diff(
         ("nightly", "file", "jobs"),
     ]
     assert execute("SELECT DISTINCT door FROM pgcron.schedule_version") == [("file",)]
+    assert cli("schedules", "show", "nightly", "--json").rows[0]["source"] == "jobs"
     assert cli("schedules", "apply", tmp_path / "jobs").out == "2 unchanged\n"
 
     write(tmp_path / "jobs" / "a.yaml", NIGHTLY.replace("30m", "45m").replace("full", "brief"))

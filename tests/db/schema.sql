@@ -5027,6 +5027,7 @@ CREATE VIEW pgcron.schedules AS
     s.give_up_after,
     s.silence_timeout,
     s.weight,
+    s.source,
     s.max_running,
     s.max_queued,
     s.queue_drops,

@@ -58,7 +58,7 @@ SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.after_pause, s.overlap,
        s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window, extract(epoch FROM s.start_deadline)::float8 AS start_deadline,
        extract(epoch FROM s.timeout)::float8 AS timeout, s.max_attempts, extract(epoch FROM s.retry_base)::float8 AS retry_base,
-       extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.version, s.created_at, s.updated_at,
+       extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.source, s.version, s.created_at, s.updated_at,
        s.lane, s.retry::text AS retry,
        s.max_running, s.max_queued, s.queue_drops,
        extract(epoch FROM s.jitter)::float8 AS jitter, extract(epoch FROM s.spread_window)::float8 AS spread_window, s.max_runs, c.runs_made,

@@ -221,7 +221,7 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
         *([("Retries", policy)] if policy is not None else []),
         ("Delivery", row["delivery"].replace("_", " ")),
         ("DST policy", row["dst"]),
-        ("Managed by", row["managed_by"]),
+        ("Managed by", " ".join(filter(None, (row["managed_by"], row["source"])))),
         ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
     ]
 
