@@ -91,6 +91,12 @@ def apply_definitions(
             for column, (before, after) in _columns(one, default).items():
                 was = "" if one.previous is None else f"{_short(before)} → "
                 click.echo(f"    {column}: {was}{_short(after)}")
+        if one.previous is not None and one.previous["managed_by"] == "code":
+            click.echo(
+                f"warning: schedule '{one.name}' was managed by the code of an application\n"
+                "  The next start of a node with that application takes it back.",
+                err=True,
+            )
     counts = {
         word: sum(one.change == word for one in applied)
         for word in ("added", "changed", "unchanged", "pruned")

@@ -32,6 +32,7 @@ _OPTIONS = (
     ),
     click.option("--apply", "apply_now", is_flag=True, help="Also make them schedules now."),
     click.option("--source", metavar="NAME", help="Who owns them then."),
+    click.option("--dry-run", is_flag=True, help="With --apply: show what would change."),
 )
 
 
@@ -108,6 +109,7 @@ def _tell(
     templates: Path | None,
     apply_now: bool,
     source: str | None,
+    dry_run: bool,
 ) -> None:
     text, fragment = found.schedules_text(), found.templates_text()
     if output is not None:
@@ -125,7 +127,7 @@ def _tell(
     count = len(found.definitions)
     click.echo(f"{count} schedule{'' if count == 1 else 's'} carried over", err=True)
     if apply_now:
-        apply_definitions(found.judged(), source or default_source)
+        apply_definitions(found.judged(), source or default_source, dry_run=dry_run)
 
 
 def _text(file: Path) -> str:

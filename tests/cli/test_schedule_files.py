@@ -224,3 +224,11 @@ def test_what_is_exported_is_applied_without_a_change(
 def test_the_published_form_is_printed(cli: Cli) -> None:
     schema = json.loads(cli("schedules", "schema").out)
     assert "timezone" in schema["$defs"]["schedule"]["properties"]
+
+
+def test_who_takes_a_schedule_from_its_code_is_warned(cli: Cli, tmp_path: Path) -> None:
+    cli("schedules", "put", "nightly", "@daily", "py:x", "--managed-by", "code")
+    taken = cli("schedules", "apply", write(tmp_path / "a.yaml", NIGHTLY))
+    assert "    managed_by: code → file\n" in taken.out
+    assert taken.err.startswith("warning: schedule 'nightly' was managed by the code of an app")
+    assert cli("schedules", "apply", tmp_path / "a.yaml").err == ""

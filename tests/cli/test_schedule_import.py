@@ -30,6 +30,8 @@ def test_files_are_written_and_applied(cli: Cli, execute: Execute, tmp_path: Pat
     (tmp_path / "crontab").write_text(CRONTAB)
     files = ("--output", "jobs.yaml", "--templates", "part.toml")
 
+    tried = cli("schedules", "import", "crontab", "crontab", *files, "--apply", "--dry-run")
+    assert tried.out.endswith("1 added\nnothing is changed: this was a dry run\n")
     done = cli("schedules", "import", "crontab", "crontab", *files, "--apply", "--source", "host-1")
     assert done.out.endswith("1 added\n")
     assert tomllib.loads((tmp_path / "part.toml").read_text())["shell"]["tidy"]["timeout"] == "7d"
