@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import tomli_w
 
-from pgcron_ha.config.capabilities import PLACEHOLDER
+from pgcron_ha.config.capabilities import PLACEHOLDER, read_shell_templates
+from pgcron_ha.config.sql_profiles import read_sql_profiles
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.schedule_files.definitions import Definition, judge
 from pgcron_ha.schedule_files.writing import as_yaml
@@ -23,6 +24,10 @@ from pgcron_ha.schedule_files.writing import as_yaml
 MOST_JOBS: Final = 10_000
 # No scheduler that is imported stops a run; a template's longest time limit is this.
 LONGEST: Final = "7d"
+_READERS: Final[Mapping[str, Callable[[Mapping[str, object]], tuple[object, list[str]]]]] = {
+    "shell": read_shell_templates,
+    "sql": read_sql_profiles,
+}
 _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _MOST_NAME: Final = 60
 # They begin command lines whose work is done by others.
@@ -76,7 +81,11 @@ class Imported:
         self.definitions[unique] = values
         self.places[unique] = where
         if template is not None:
-            self.templates.setdefault(kind, {})[unique] = dict(template)
+            problems = _READERS[kind]({unique: template})[1]
+            if problems:
+                self.lose(where, f"its template is not carried over: {problems[0][:300]}")
+            else:
+                self.templates.setdefault(kind, {})[unique] = dict(template)
 
     def schedules_text(self) -> str:
         """A file of schedules."""

@@ -7,7 +7,7 @@ images. What only a cluster has (volumes, service accounts, resources) is told a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pgcron_ha.config import format_duration
@@ -124,7 +124,7 @@ def _attempts(found: Imported, where: str, limit: object) -> int:
 
 def _template(found: Imported, where: str, pod: Mapping[str, Any]) -> dict[str, Any] | None:
     containers = pod.get("containers")
-    if not isinstance(containers, Sequence) or not containers:
+    if not isinstance(containers, list) or not containers:
         found.lose(where, "there is no container: write the shell template yourself")
         return None
     if len(containers) > 1:
@@ -155,7 +155,8 @@ def _template(found: Imported, where: str, pod: Mapping[str, Any]) -> dict[str, 
 
 def _variables(found: Imported, where: str, container: Mapping[str, Any]) -> dict[str, str]:
     variables: dict[str, str] = {}
-    for item in container.get("env") or ():
+    listed = container.get("env")
+    for item in listed if isinstance(listed, list) else ():
         entry = _mapping(item)
         name = str(entry.get("name"))
         if "valueFrom" in entry:
@@ -168,7 +169,7 @@ def _variables(found: Imported, where: str, container: Mapping[str, Any]) -> dic
 def _lose_others(
     found: Imported, where: str, what: str, given: Mapping[str, Any], known: frozenset[str]
 ) -> None:
-    others = sorted(set(given) - known)
+    others = sorted(str(key)[:60] for key in given if key not in known)
     if others:
         found.lose(where, f"{what}: {', '.join(others)[:300]} not carried over")
 

@@ -15,7 +15,7 @@ from pgcron_ha.config.capabilities import read_shell_templates
 from pgcron_ha.config.sql_profiles import read_sql_profiles
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.schedule_files.crontab import import_crontab
-from pgcron_ha.schedule_files.documents import read_yaml
+from pgcron_ha.schedule_files.documents import Document, read_yaml
 from pgcron_ha.schedule_files.imported import Imported, as_argv
 from pgcron_ha.schedule_files.kubernetes import import_kubernetes
 from pgcron_ha.schedule_files.pg_cron import import_pg_cron, read_jobs
@@ -229,8 +229,7 @@ ROWS = [
 
 def test_the_jobs_of_pg_cron_are_carried_over() -> None:
     found = import_pg_cron(ROWS, "cron.job", timezone="UTC", server="db.internal")
-    assert_usable(Imported(found.definitions, found.places, {"sql": {
-        "clean-up": found.templates["sql"]["clean-up"]}}))  # fmt: skip
+    assert_usable(found)
     assert found.definitions["clean-up"]["spec"] == "0 3 L * *"
     assert found.definitions["job-2"] == {
         "spec": "every 30s", "handler": "sql:job-2", "timezone": "UTC", "overlap": "queue",
@@ -259,3 +258,82 @@ def test_dumps_of_pg_cron_are_json_or_csv() -> None:
     for wrong in ("[", "a,b\n1,2\n", '{"schedule": 1}', "[1]", '"unclosed\n'):
         with pytest.raises(InvalidInput, match="is no dump"):
             read_jobs(wrong, "x")
+
+
+_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-5, 10**7), st.text("ab {}$\x00é", max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(
+                ["name", "image", "command", "args", "env", "value", "containers", "spec", "items"]
+            ),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+def _some(**keys: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(st.fixed_dictionaries({}, optional=keys), _values)
+
+
+_pods = _some(
+    containers=st.lists(
+        _some(name=_values, image=_values, command=st.lists(_values), args=_values, env=_values),
+        max_size=2,
+    )
+)
+_cron_jobs = st.fixed_dictionaries(
+    {"kind": st.sampled_from(["CronJob", 5])},
+    optional={
+        "metadata": _some(name=st.text(max_size=5)),
+        "spec": _some(
+            schedule=st.sampled_from(
+                ["@daily", "*/2 * */2 * */3", "@every 1h", 5, "TZ=UTC @daily"]
+            ),
+            timeZone=_values,
+            concurrencyPolicy=_values,
+            startingDeadlineSeconds=_values,
+            suspend=_values,
+            jobTemplate=_some(
+                spec=_some(
+                    backoffLimit=_values,
+                    activeDeadlineSeconds=_values,
+                    template=_some(spec=_pods),
+                )
+            ),
+        ),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(st.lists(_cron_jobs, max_size=3))
+def test_any_manifest_is_imported_or_told(manifests: list[Any]) -> None:
+    documents = [Document("k.yaml", {"items": manifests})]
+    found = import_kubernetes(documents, timezone="UTC")
+    assert_usable(found)
+    jobs = sum(isinstance(manifest, dict) for manifest in manifests)
+    assert len(found.definitions) + len({loss.where for loss in found.losses}) >= min(jobs, 1)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "schedule": st.sampled_from(["@daily", "5 seconds", "0 0 $ * *", "x", ""]),
+                "command": st.text("select 1;'\"$:ab\x00", max_size=12),
+            },
+            optional=dict.fromkeys(
+                ("jobname", "jobid", "nodename", "nodeport", "database", "active"), _values
+            ),
+        ),
+        max_size=3,
+    )
+)
+def test_any_row_of_pg_cron_is_imported_or_told(rows: list[Any]) -> None:
+    assert_usable(import_pg_cron(rows, "cron.job", timezone="UTC", server="db"))
