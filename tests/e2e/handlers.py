@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import time
 from pathlib import Path
 
@@ -21,6 +22,15 @@ async def work(context: Context, seconds: float = 0.0, then: float | None = None
     """Takes so long; `then` is for later attempts."""
     with evidence.executing(context):
         await asyncio.sleep(seconds if context.attempt == 1 or then is None else then)
+
+
+@app.handler("random_work")
+async def random_work(context: Context, most: float, fails: float = 0.0) -> None:
+    """Takes up to so many seconds, and fails with so much probability."""
+    with evidence.executing(context):
+        await asyncio.sleep(random.uniform(0, most))
+        if random.random() < fails:
+            raise RuntimeError("as it was asked to")
 
 
 @app.handler("wait_for_file")
