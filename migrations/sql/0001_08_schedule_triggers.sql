@@ -141,7 +141,7 @@ LANGUAGE sql AS $$
 
 -- What an edit may change without a word to the runs that are made already.
 CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
-LANGUAGE sql IMMUTABLE AS $$ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,managed_by,source}'::text[] $$;
+LANGUAGE sql IMMUTABLE AS $$ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}'::text[] $$;
 
 -- Another note, author or end of a pause under way.
 CREATE FUNCTION pgcron.pause_was_changed(paused pgcron.schedule) RETURNS void
@@ -171,8 +171,15 @@ BEGIN
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
     IF NEW.enabled AND NOT OLD.enabled THEN
       UPDATE pgcron.cursor SET resumed_by = pgcron.actor(), resumed_at = clock_timestamp() WHERE schedule_id = NEW.id;
+      PERFORM pgcron.forget_failures(NEW.id);
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
       PERFORM pgcron.pause_was_changed(NEW);
+      IF pgcron.actor() <> 'pgcron_ha' AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
+        PERFORM pgcron.forget_failures(NEW.id);
+      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.probe_after) THEN
+        UPDATE pgcron.failure_pause SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END, probe_fire = NULL,
+               look_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END WHERE schedule_id = NEW.id AND probe_run IS NULL;
+      END IF;
     END IF;
     IF NEW.name <> OLD.name AND current_setting('transaction_isolation') = 'read committed' THEN
       PERFORM pgcron.schedule_was_renamed(NEW.id, NEW.name);

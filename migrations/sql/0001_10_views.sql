@@ -23,7 +23,7 @@ CREATE VIEW pgcron.schedules AS
          s.source,
          s.max_running, s.max_queued, s.queue_drops,
          s.paused_until, s.after_pause,
-         s.jitter, s.spread_window, s.max_runs, c.runs_made,
+         s.jitter, s.spread_window, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after,
          c.status, c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
                   CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire

@@ -45,7 +45,8 @@ LANGUAGE sql STABLE AS $$
   (SELECT 'a fire lies beyond what is decided', d.schedule_id, d.fire_at, d.run_id, format('all fires up to %s are decided, and none after', c.watermark)
      FROM decided d JOIN pgcron.cursor c ON c.schedule_id = d.schedule_id
     WHERE d.fire_at > c.watermark AND NOT c.edit_is_pending AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
-      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at) LIMIT at_most)
+      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
+      AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id) LIMIT at_most)      -- its probes
   UNION ALL
   (SELECT 'ranges overlap', m.schedule_id, m.first_at, NULL, format('the range up to %s goes on when the next begins at %s', m.last_at, m.next_at)
      FROM (SELECT e.*, lead(e.first_at) OVER (PARTITION BY e.schedule_id ORDER BY e.first_at) AS next_at

@@ -28,7 +28,7 @@ _SCHEDULE = (
     "paused_until, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts, "
     "retry_base, retry_cap, retry, delivery, lane, requires, give_up_after, silence_timeout, "
     "weight, managed_by, source, after_pause, max_running, max_queued, queue_drops, "
-    "jitter, spread_window, max_runs"
+    "jitter, spread_window, max_runs, pause_after_failures, probe_after"
 )
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups"
@@ -38,7 +38,7 @@ _READABLE = (
     "schedule_version, schedule_preview, run, progress, occurrence, missed, occurrence_override, "
     "history, "
     "history_overflow, attempt, dead_letter, log, retention, reason, breaker, "
-    "breaker_handler, diversion"
+    "breaker_handler, diversion, fire_failure, failure_pause"
 )
 
 _READ = (

@@ -14,6 +14,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _DURATIONS = (
     "catchup_window",
     "start_deadline",
+    "probe_after",
     "timeout",
     "retry_base",
     "retry_cap",
@@ -34,6 +35,8 @@ _OPTIONS = (
     click.option("--catchup", metavar="POLICY", help="latest, latest N, all or none."),
     click.option("--catchup-window", metavar="DURATION", help="How old a late fire may be."),
     click.option("--after-pause", metavar="WHAT", help="drop what a pause held back, or catchup."),
+    click.option("--pause-after-failures", type=int, help="Pause it after so many; 0: never."),
+    click.option("--probe-after", metavar="DURATION", help="Then let a fire through as a probe."),
     click.option("--start-deadline", metavar="DURATION", help="Expire what has not begun then."),
     click.option("--timeout", metavar="DURATION", help="Stop a run after so long."),
     click.option("--give-up-after", metavar="DURATION", help="Give a run up, retries and all."),

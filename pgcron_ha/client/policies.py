@@ -43,3 +43,5 @@ class Policies(TypedDict, total=False):
     jitter: timedelta | float | str | None
     spread_window: timedelta | float | str | None
     max_runs: int | None
+    pause_after_failures: int | None
+    probe_after: timedelta | float | str | None

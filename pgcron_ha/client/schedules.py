@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.overlap import check_overlap
+from pgcron_ha.client.pauses import check_pauses
 from pgcron_ha.client.requirements import requirement_words
 from pgcron_ha.client.retry_policy import retry_text
 from pgcron_ha.db import doors
@@ -21,7 +22,6 @@ from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
 
 DOORS: Final = ("cli", "code", "file", "sql", "ui")
-AFTER_PAUSE: Final = ("drop", "catchup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +61,16 @@ class CodeSchedule:
     jitter: timedelta | None = None
     spread_window: timedelta | None = None
     max_runs: int | None = None
+    pause_after_failures: int | None = None
+    probe_after: timedelta | None = None
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""
         policies = {field.name: getattr(self, field.name) for field in fields(self)}
         policies["lane"] = self.lane or ""  # the code decides that there is none, too
         policies["max_running"] = self.max_running or 0
+        policies["pause_after_failures"] = self.pause_after_failures or 0
+        policies["probe_after"] = self.probe_after or timedelta(0)
         policies["max_queued"] = self.max_queued or 0
         policies["queue_drops"] = self.queue_drops or ""
         policies["jitter"] = self.jitter or timedelta(0)
@@ -159,14 +163,7 @@ def _check_choices(policies: SchedulePolicies) -> None:
     if policies.get("catchup") is not None:
         policies["catchup"] = CatchUp.parse(str(policies["catchup"])).text
     check_overlap(policies)
-    if policies.get("after_pause") is not None:
-        checks.choice("after_pause", policies["after_pause"], AFTER_PAUSE)
-        if (policies["after_pause"], policies.get("catchup")) == ("catchup", "none"):
-            raise InvalidInput(
-                "after_pause 'catchup' with catch-up policy 'none'",
-                "The catch-up policy decides what a pause held back; none runs nothing late.",
-                "Use after_pause 'drop', or catch-up 'latest'.",
-            )
+    check_pauses(policies)
     if policies.get("delivery") is not None:
         checks.choice("delivery", policies["delivery"], checks.DELIVERIES)
     if policies.get("managed_by") is not None:

@@ -39,3 +39,5 @@ class SchedulePolicies(TypedDict, total=False):
     jitter: timedelta | None
     spread_window: timedelta | None
     max_runs: int | None
+    pause_after_failures: int | None
+    probe_after: timedelta | None

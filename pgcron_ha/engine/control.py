@@ -8,9 +8,14 @@ from typing import Any, Final
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.telemetry.control_events import ProbeSucceeded, SchedulePausedItself
+from pgcron_ha.telemetry.log import emit
 
 MOST: Final = 200
 """Schedules of one pass; the rest in the next."""
+
+LATE_AFTER: Final = timedelta(seconds=2)
+"""A fire that is older is late, and its schedule's catch-up policy decides."""
 
 
 async def end_pauses(link: Link) -> int:
@@ -20,6 +25,39 @@ async def end_pauses(link: Link) -> int:
         answer = await link.rows("resume_overdue", schedule_id=row["schedule_id"])
         resumed += bool(answer[0]["is_resumed"])
     return resumed
+
+
+async def judge_failures(link: Link) -> None:
+    """Pauses schedules that have failed too often, and resumes those whose probe succeeded."""
+    for row in await link.rows("failing_schedules", at_most=MOST):
+        schedule = row["schedule_id"]
+        verdict = (await link.rows("judge_failures", schedule_id=schedule))[0]["verdict"]
+        if verdict == "resumed":
+            emit(ProbeSucceeded(schedule))
+        elif verdict is not None:
+            emit(SchedulePausedItself(schedule, verdict))
+
+
+async def chosen_probes(link: Link, horizon: float) -> list[dict[str, Any]]:
+    """Schedules paused by failures, each with the fire that probes it and is due within `horizon`;
+    after it is made, it is to be marked.
+    """
+    chosen = []
+    for found in await link.rows("due_probes", at_most=MOST):
+        row = dict(found)
+        if row["probe_fire"] is None:
+            try:
+                after = max(row["probe_at"], row["now"] - LATE_AFTER)
+                fire = spec_of(row).next(after)
+            except PgcronError:  # another version wrote it
+                continue
+            given = {"schedule_id": row["schedule_id"], "probe_at": row["probe_at"]}
+            answer = await link.rows("choose_probe", fire=fire, horizon=horizon, **given)
+            if not answer or answer[0]["probe_fire"] is None:
+                continue  # another node was faster, or it lies too far ahead
+            row["probe_fire"] = answer[0]["probe_fire"]
+        chosen.append(row)
+    return chosen
 
 
 async def early_fires(link: Link, horizon: float) -> list[Row]:

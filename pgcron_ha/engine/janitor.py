@@ -86,6 +86,7 @@ class Janitor(Service):
         await self._link.rows("forget_nodes")
         await self._link.rows("forget_missed")
         await self._link.rows("forget_overrides")
+        await self._link.rows("forget_fire_failures", at_most=BATCH)
         await self._link.rows("forget_versions", at_most=BATCH)
         try:
             await self._link.rows("drain_overflow", at_most=BATCH)

@@ -14,7 +14,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
-from pgcron_ha.engine.control import early_fires, end_pauses, one_fire
+from pgcron_ha.engine.control import (
+    LATE_AFTER,
+    chosen_probes,
+    early_fires,
+    end_pauses,
+    judge_failures,
+    one_fire,
+)
 from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.previews import AT_ONCE, write_previews
 from pgcron_ha.engine.service import Service
@@ -32,9 +39,6 @@ FIRES_PER_SCHEDULE: Final = 1000
 """Fires that one schedule gets in one statement; the rest in the next pass."""
 
 FIRES_PER_BATCH: Final = 5000
-
-LATE_AFTER: Final = timedelta(seconds=2)
-"""A fire that is older is late, and its schedule's catch-up policy decides."""
 
 INTERVAL_SECONDS: Final = 5.0
 
@@ -59,7 +63,8 @@ class Materializer(Service):
         """
         await self._finish_edits()
         await end_pauses(self._link)
-        await self._make_early_fires()
+        await judge_failures(self._link)
+        await self._make_single_fires()
         await self._link.rows("take_given_back", at_most=1000)
         rows = await self._link.rows("due_cursors", refill=self._horizon / 2, at_most=BATCH)
         if not rows:
@@ -82,10 +87,17 @@ class Materializer(Service):
         for row in await self._link.rows("pending_edits", at_most=BATCH):
             await self._link.rows("apply_edit", schedule_id=row[0])
 
-    async def _make_early_fires(self) -> None:
+    async def _make_single_fires(self) -> None:
+        """Those ahead of the cursor: moved to before their time, or the probe of a pause."""
         for row in await early_fires(self._link, self._horizon):
-            columns = one_fire(row, row["fire_at"], spec_of(row).canonical)
-            self._count((await self._link.rows("materialize", **columns))[0])
+            await self._make_fire(row, row["fire_at"])
+        for probed in await chosen_probes(self._link, self._horizon):
+            await self._make_fire(probed, probed["probe_fire"])
+            await self._link.rows("mark_probe", schedule_id=probed["schedule_id"])
+
+    async def _make_fire(self, row: Row | dict[str, Any], fire: datetime) -> None:
+        columns = one_fire(row, fire, spec_of(row).canonical)
+        self._count((await self._link.rows("materialize", **columns))[0])
 
     def _count(self, counts: Row) -> None:
         self.materialized += counts["runs"]

@@ -334,6 +334,8 @@ CREATE TABLE pgcron.schedule (
     jitter interval,
     spread_window interval,
     max_runs integer,
+    pause_after_failures integer,
+    probe_after interval,
     managed_by text DEFAULT 'sql'::text NOT NULL,
     source text,
     version integer DEFAULT 1 NOT NULL,
@@ -346,6 +348,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (((queue_drops IS NULL) OR (queue_drops = ANY (ARRAY['newest'::text, 'oldest'::text])) OR pgcron.refuse('PC001'::text, format('queue_drops %L is not known'::text, "left"(queue_drops, 100)), 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text))),
     CONSTRAINT a_jitter_is_at_most_a_day CHECK (((jitter IS NULL) OR ((jitter > '00:00:00'::interval) AND (jitter <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('jitter %s is out of range'::text, jitter), 'Each fire is due so much later at most: more than nothing, up to 1 day.'::text, 'Write for example ''10 minutes''; leave it out for none.'::text))),
     CONSTRAINT a_pause_ends_at_an_instant CHECK (((paused_until IS NULL) OR isfinite(paused_until) OR pgcron.refuse('PC001'::text, format('paused_until %s is no instant'::text, paused_until), 'A pause ends at an instant, or when somebody resumes the schedule.'::text, 'Leave it out to pause until somebody resumes it.'::text))),
+    CONSTRAINT a_probe_comes_after_1_second_to_1_day CHECK (((probe_after IS NULL) OR ((probe_after >= '00:00:01'::interval) AND (probe_after <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('probe_after %s is out of range'::text, probe_after), 'A schedule that failures have paused is probed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes it.'::text))),
     CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
     CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
     CONSTRAINT a_retry_policy_is_readable CHECK (((retry IS NULL) OR pgcron.retry_policy_is_fine(retry))),
@@ -357,6 +360,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
     CONSTRAINT a_schedule_names_a_lane CHECK (((lane IS NULL) OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane))),
     CONSTRAINT a_schedule_names_a_queue CHECK ((((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_schedule_pauses_after_1_to_1000_failures CHECK (((pause_after_failures IS NULL) OR ((pause_after_failures >= 1) AND (pause_after_failures <= 1000)) OR pgcron.refuse('PC001'::text, format('pause_after_failures %s is out of range'::text, pause_after_failures), 'A schedule pauses itself after 1 to 1000 failures in a row.'::text, 'Leave it out to go on whatever fails.'::text))),
     CONSTRAINT a_schedule_priority_is_0_to_9 CHECK ((((priority >= 0) AND (priority <= 9)) OR pgcron.refuse('PC001'::text, format('priority %s is out of range'::text, priority), 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text))),
     CONSTRAINT a_schedule_requires_labels CHECK (((requires IS NULL) OR pgcron.requires_is_fine(requires) OR pgcron.refuse_requires(requires))),
     CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (((silence_timeout IS NULL) OR pgcron.time_limits_fit(NULL::interval, silence_timeout))),
@@ -378,6 +382,7 @@ CASE
     ELSE 'max_queued'::text
 END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.'::text))),
     CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (((delivery <> 'transactional'::text) OR (handler ~ '^(py|sql):'::text) OR pgcron.refuse('PC001'::text, format('delivery transactional with handler %L'::text, "left"(handler, 200)), 'Only py: and sql: handlers can have their effects in the transaction that completes the run.'::text, 'Use at_least_once, and give the idempotency key to whoever must not do it twice.'::text))),
+    CONSTRAINT only_what_pauses_after_failures_is_probed CHECK (((probe_after IS NULL) OR (pause_after_failures IS NOT NULL) OR pgcron.refuse('PC001'::text, format('probe_after %s without pause_after_failures'::text, probe_after), 'What is probed is a schedule that failures have paused.'::text, 'Say after how many: pause_after_failures.'::text))),
     CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
     CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text))),
     CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
@@ -633,7 +638,8 @@ CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL::text, at_most in
   (SELECT 'a fire lies beyond what is decided', d.schedule_id, d.fire_at, d.run_id, format('all fires up to %s are decided, and none after', c.watermark)
      FROM decided d JOIN pgcron.cursor c ON c.schedule_id = d.schedule_id
     WHERE d.fire_at > c.watermark AND NOT c.edit_is_pending AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
-      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at) LIMIT at_most)
+      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
+      AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id) LIMIT at_most)      -- its probes
   UNION ALL
   (SELECT 'ranges overlap', m.schedule_id, m.first_at, NULL, format('the range up to %s goes on when the next begins at %s', m.last_at, m.next_at)
      FROM (SELECT e.*, lead(e.first_at) OVER (PARTITION BY e.schedule_id ORDER BY e.first_at) AS next_at
@@ -1543,6 +1549,7 @@ BEGIN
             ending.args, ending.delivery, ending.max_attempts - coalesce(ending.snoozes, 0), ending.timeout, ending.retry_base, ending.retry_cap, ending.retry,
             ending.time_limits, ending.attempt, end_run.error_class, end_run.error, end_run.fingerprint)
     ON CONFLICT DO NOTHING;
+    IF ending.origin = 'schedule' THEN PERFORM pgcron.note_fire_failure(ending, end_run.error); END IF;
   END IF;
   BEGIN
     INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue, lane, unique_key, unique_scope, requires, weight, priority, handler, args, delivery, outcome,
@@ -1944,6 +1951,12 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.forget_breaker(name text) IS 'Removes a breaker that nobody declares any more.';
 
+CREATE FUNCTION pgcron.forget_failures(of_schedule bigint) RETURNS void
+    LANGUAGE sql
+    AS $$
+  DELETE FROM pgcron.failure_pause p WHERE p.schedule_id = of_schedule;
+  DELETE FROM pgcron.fire_failure f WHERE f.schedule_id = of_schedule $$;
+
 CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
     LANGUAGE sql
     AS $$
@@ -2114,6 +2127,78 @@ BEGIN
     END IF;
   END IF;
   IF verdict = 'dead' AND recorded = 'snoozed' THEN recorded := CASE kind WHEN 'snoozed' THEN 'failed' ELSE kind END; END IF;
+END $$;
+
+CREATE FUNCTION pgcron.judge_failures(failing bigint) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  definition pgcron.schedule;
+  held pgcron.failure_pause;
+  failures int;
+  latest pgcron.fire_failure;
+BEGIN
+  PERFORM pgcron.act_as('pgcron_ha', 'clock');
+  SELECT * INTO definition FROM pgcron.schedule s WHERE s.id = failing FOR NO KEY UPDATE;
+  IF definition.id IS NULL OR definition.pause_after_failures IS NULL THEN
+    DELETE FROM pgcron.fire_failure f WHERE f.schedule_id = failing;
+    DELETE FROM pgcron.failure_pause p WHERE p.schedule_id = failing;
+    RETURN NULL;
+  END IF;
+  UPDATE pgcron.fire_failure f SET is_judged = true WHERE f.schedule_id = failing AND NOT f.is_judged;
+  SELECT * INTO held FROM pgcron.failure_pause p WHERE p.schedule_id = failing;
+  IF held.schedule_id IS NOT NULL THEN
+    RETURN pgcron.judge_probe(definition, held);
+  ELSIF NOT definition.enabled THEN
+    RETURN NULL;
+  END IF;
+  DELETE FROM pgcron.fire_failure f
+   WHERE f.schedule_id = failing AND f.failed_at <= pgcron.last_success(failing, (SELECT min(e.failed_at) FROM pgcron.fire_failure e WHERE e.schedule_id = failing));
+  SELECT count(*) INTO failures FROM pgcron.fire_failure f WHERE f.schedule_id = failing;
+  IF failures < definition.pause_after_failures THEN RETURN NULL; END IF;
+  SELECT * INTO latest FROM pgcron.fire_failure f WHERE f.schedule_id = failing ORDER BY f.failed_at DESC LIMIT 1;
+  INSERT INTO pgcron.failure_pause (schedule_id, failures, since, probe_at, look_at)
+  VALUES (failing, failures, clock_timestamp(), clock_timestamp() + definition.probe_after, clock_timestamp() + definition.probe_after);
+  RETURN pgcron.pause_for_failures(failing, failures, format('run %s', latest.run_id), latest.error);
+END $$;
+
+COMMENT ON FUNCTION pgcron.judge_failures(failing bigint) IS 'Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of one that is paused so.';
+
+CREATE TABLE pgcron.failure_pause (
+    schedule_id bigint NOT NULL,
+    failures integer NOT NULL,
+    pauses integer DEFAULT 1 NOT NULL,
+    since timestamp with time zone NOT NULL,
+    probe_at timestamp with time zone,
+    look_at timestamp with time zone,
+    probe_fire timestamp with time zone,
+    probe_run bigint
+);
+
+COMMENT ON TABLE pgcron.failure_pause IS 'Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
+
+COMMENT ON COLUMN pgcron.failure_pause.look_at IS 'When a node looks for that fire (again): it may lie far ahead.';
+
+CREATE FUNCTION pgcron.judge_probe(definition pgcron.schedule, held pgcron.failure_pause) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  ended record;
+  wait interval := least(definition.probe_after * power(2, least(held.pauses, 20)), interval '1 day');
+BEGIN
+  IF held.probe_run IS NULL OR EXISTS (SELECT FROM pgcron.run r WHERE r.id = held.probe_run) THEN RETURN NULL; END IF;
+  SELECT h.outcome, h.error INTO ended FROM (SELECT h.id, h.outcome, h.error FROM pgcron.history h UNION ALL SELECT o.id, o.outcome, o.error FROM pgcron.history_overflow o) h WHERE h.id = held.probe_run LIMIT 1;
+  IF ended.outcome = 'succeeded' THEN
+    UPDATE pgcron.schedule s SET enabled = true WHERE s.id = definition.id;      -- which forgets its failures, too
+    RETURN 'resumed';
+  ELSIF ended.outcome IN ('dead', 'lost') THEN
+    UPDATE pgcron.failure_pause p SET failures = p.failures + 1, pauses = p.pauses + 1, probe_run = NULL, probe_fire = NULL, probe_at = clock_timestamp() + wait, look_at = clock_timestamp() + wait
+     WHERE p.schedule_id = definition.id;
+    RETURN pgcron.pause_for_failures(definition.id, held.failures + 1, format('run %s, the probe', held.probe_run), ended.error);
+  END IF;
+  UPDATE pgcron.failure_pause p SET probe_run = NULL, probe_fire = NULL, probe_at = CASE WHEN ended.outcome IS NULL THEN p.probe_at ELSE greatest(p.probe_at, p.probe_fire) END,
+         look_at = clock_timestamp() WHERE p.schedule_id = definition.id;
+  RETURN NULL;
 END $$;
 
 CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
@@ -2341,6 +2426,15 @@ CREATE FUNCTION pgcron.largest_server(handler text, queue text, requires text[])
   SELECT max(n.slots) FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
    WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now() AND largest_server.queue = ANY(n.queues)
      AND (largest_server.requires IS NULL OR largest_server.requires <@ pgcron.label_words(n.labels)) $$;
+
+CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT max(told.finished_at) FROM (
+    (SELECT h.finished_at FROM pgcron.history h
+      WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded' AND h.origin = 'schedule' ORDER BY h.finished_at DESC LIMIT 1)
+    UNION ALL
+    (SELECT h.finished_at FROM pgcron.history_overflow h WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded' AND h.origin = 'schedule')) told $$;
 
 CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint) RETURNS record
     LANGUAGE plpgsql
@@ -2608,6 +2702,16 @@ BEGIN
   RETURN pgcron.cron_line_is_fine(regexp_replace(line, '^\S+\s+', ''));
 END $_$;
 
+CREATE FUNCTION pgcron.note_fire_failure(ended pgcron.run, error text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO pgcron.fire_failure (run_id, schedule_id, failed_at, error)
+  SELECT ended.id, s.id, clock_timestamp(), left(note_fire_failure.error, 200) FROM pgcron.schedule s WHERE s.id = ended.schedule_id AND s.pause_after_failures IS NOT NULL
+  ON CONFLICT DO NOTHING;
+  IF FOUND THEN PERFORM pg_notify(pgcron.channel(), 'schedule'); END IF;
+END $$;
+
 CREATE FUNCTION pgcron.nth_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
@@ -2782,6 +2886,13 @@ CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
 
+CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures integer, latest text, error text) RETURNS text
+    LANGUAGE sql
+    AS $$
+  UPDATE pgcron.schedule s SET enabled = false, paused_until = NULL,
+         paused_note = format('paused after %s in a row (last: %s)', CASE failures WHEN 1 THEN '1 failure' ELSE failures || ' failures' END, concat_ws(': ', latest, left(pause_for_failures.error, 200)))
+   WHERE s.id = failing RETURNING s.paused_note $$;
+
 CREATE FUNCTION pgcron.pause_of_look(looks integer, until timestamp with time zone) RETURNS double precision
     LANGUAGE sql
     AS $$
@@ -2912,7 +3023,7 @@ EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
   RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
 END $_$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text, after_pause text DEFAULT NULL::text, jitter interval DEFAULT NULL::interval, spread_window interval DEFAULT NULL::interval, max_runs integer DEFAULT NULL::integer) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text, after_pause text DEFAULT NULL::text, jitter interval DEFAULT NULL::interval, spread_window interval DEFAULT NULL::interval, max_runs integer DEFAULT NULL::integer, pause_after_failures integer DEFAULT NULL::integer, probe_after interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
@@ -2921,7 +3032,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
                                            start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight,
                                            max_running, max_queued, queue_drops,
                                            after_pause,
-                                           jitter, spread_window, max_runs)
+                                           jitter, spread_window, max_runs,
+                                           pause_after_failures, probe_after)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -2933,7 +3045,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
           coalesce(put_schedule.weight, 1),
           nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
           coalesce(put_schedule.after_pause, 'drop'),
-          nullif(put_schedule.jitter, '0'), nullif(put_schedule.spread_window, '0'), nullif(put_schedule.max_runs, 0))
+          nullif(put_schedule.jitter, '0'), nullif(put_schedule.spread_window, '0'), nullif(put_schedule.max_runs, 0),
+          nullif(put_schedule.pause_after_failures, 0), nullif(put_schedule.probe_after, '0'))
   ON CONFLICT (name) DO UPDATE SET
     name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
@@ -2953,10 +3066,12 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), ''),
     after_pause = coalesce(put_schedule.after_pause, existing.after_pause),
     jitter = nullif(coalesce(put_schedule.jitter, existing.jitter), '0'), spread_window = nullif(coalesce(put_schedule.spread_window, existing.spread_window), '0'),
-    max_runs = nullif(coalesce(put_schedule.max_runs, existing.max_runs), 0)
+    max_runs = nullif(coalesce(put_schedule.max_runs, existing.max_runs), 0),
+    pause_after_failures = nullif(coalesce(put_schedule.pause_after_failures, existing.pause_after_failures), 0),
+    probe_after = CASE WHEN put_schedule.pause_after_failures = 0 AND put_schedule.probe_after IS NULL THEN NULL ELSE nullif(coalesce(put_schedule.probe_after, existing.probe_after), '0') END
   RETURNING id $$;
 
-COMMENT ON FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb, timezone text, dst text, queue text, priority integer, enabled boolean, overlap text, catchup text, catchup_window interval, start_deadline interval, timeout interval, max_attempts integer, retry_base interval, retry_cap interval, retry jsonb, delivery text, managed_by text, actor text, door text, lane text, requires text[], give_up_after interval, silence_timeout interval, weight integer, expected_version integer, max_running integer, max_queued integer, queue_drops text, after_pause text, jitter interval, spread_window interval, max_runs integer) IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
+COMMENT ON FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb, timezone text, dst text, queue text, priority integer, enabled boolean, overlap text, catchup text, catchup_window interval, start_deadline interval, timeout interval, max_attempts integer, retry_base interval, retry_cap interval, retry jsonb, delivery text, managed_by text, actor text, door text, lane text, requires text[], give_up_after interval, silence_timeout interval, weight integer, expected_version integer, max_running integer, max_queued integer, queue_drops text, after_pause text, jitter interval, spread_window interval, max_runs integer, pause_after_failures integer, probe_after interval) IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
 
 CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -3776,8 +3891,15 @@ BEGIN
   ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD) - '{version,updated_at}'::text[] THEN
     IF NEW.enabled AND NOT OLD.enabled THEN
       UPDATE pgcron.cursor SET resumed_by = pgcron.actor(), resumed_at = clock_timestamp() WHERE schedule_id = NEW.id;
+      PERFORM pgcron.forget_failures(NEW.id);
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
       PERFORM pgcron.pause_was_changed(NEW);
+      IF pgcron.actor() <> 'pgcron_ha' AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
+        PERFORM pgcron.forget_failures(NEW.id);
+      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.probe_after) THEN
+        UPDATE pgcron.failure_pause SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END, probe_fire = NULL,
+               look_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END WHERE schedule_id = NEW.id AND probe_run IS NULL;
+      END IF;
     END IF;
     IF NEW.name <> OLD.name AND current_setting('transaction_isolation') = 'read committed' THEN
       PERFORM pgcron.schedule_was_renamed(NEW.id, NEW.name);
@@ -4051,7 +4173,7 @@ CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamp with time
 
 CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
     LANGUAGE sql IMMUTABLE
-    AS $$ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,managed_by,source}'::text[] $$;
+    AS $$ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}'::text[] $$;
 
 CREATE FUNCTION pgcron.told_by(told text, OUT actor text, OUT note text) RETURNS record
     LANGUAGE sql IMMUTABLE
@@ -4477,6 +4599,16 @@ CREATE SEQUENCE pgcron.fence
     CACHE 1;
 
 COMMENT ON SEQUENCE pgcron.fence IS 'Monotonic number of claims, for outside stores that must order them.';
+
+CREATE TABLE pgcron.fire_failure (
+    run_id bigint NOT NULL,
+    schedule_id bigint NOT NULL,
+    failed_at timestamp with time zone NOT NULL,
+    error text,
+    is_judged boolean DEFAULT false NOT NULL
+);
+
+COMMENT ON TABLE pgcron.fire_failure IS 'Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. Only inserted when a run ends: whoever ends runs waits for nobody.';
 
 CREATE TABLE pgcron.given_back (
     id bigint NOT NULL,
@@ -5037,6 +5169,8 @@ CREATE VIEW pgcron.schedules AS
     s.spread_window,
     s.max_runs,
     c.runs_made,
+    s.pause_after_failures,
+    s.probe_after,
     c.status,
     c.error,
     c.canonical,
@@ -5100,6 +5234,12 @@ ALTER TABLE ONLY pgcron.dead_letter
 
 ALTER TABLE ONLY pgcron.diversion
     ADD CONSTRAINT diversion_pkey PRIMARY KEY (run_id);
+
+ALTER TABLE ONLY pgcron.failure_pause
+    ADD CONSTRAINT failure_pause_pkey PRIMARY KEY (schedule_id);
+
+ALTER TABLE ONLY pgcron.fire_failure
+    ADD CONSTRAINT fire_failure_pkey PRIMARY KEY (run_id);
 
 ALTER TABLE ONLY pgcron.given_back
     ADD CONSTRAINT given_back_pkey PRIMARY KEY (id);
@@ -5181,6 +5321,14 @@ CREATE INDEX dead_letter_group ON pgcron.dead_letter USING btree (fingerprint, d
 CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) WHERE (requeued_as IS NULL);
 
 CREATE INDEX diversion_at ON pgcron.diversion USING btree (at);
+
+CREATE INDEX failure_pause_due ON pgcron.failure_pause USING btree (look_at) WHERE (probe_run IS NULL);
+
+CREATE INDEX failure_pause_probing ON pgcron.failure_pause USING btree (probe_run) WHERE (probe_run IS NOT NULL);
+
+CREATE INDEX fire_failure_new ON pgcron.fire_failure USING btree (schedule_id) WHERE (NOT is_judged);
+
+CREATE INDEX fire_failure_schedule ON pgcron.fire_failure USING btree (schedule_id, failed_at);
 
 CREATE INDEX history_id ON ONLY pgcron.history USING btree (id);
 
@@ -5266,6 +5414,9 @@ ALTER TABLE ONLY pgcron.cordon
 
 ALTER TABLE ONLY pgcron.cursor
     ADD CONSTRAINT cursor_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.failure_pause
+    ADD CONSTRAINT failure_pause_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY pgcron.occurrence_override
     ADD CONSTRAINT occurrence_override_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;

@@ -88,6 +88,8 @@ def put(**given: Any) -> Statement:
             "jitter": None,
             "spread_window": None,
             "max_runs": None,
+            "pause_after_failures": None,
+            "probe_after": None,
         },
     }
     return "put_schedule", columns | given

@@ -245,6 +245,26 @@ class ScheduleStatements(EndingStatements):
     def early_fires(self, *, horizon: float, at_most: int) -> list[Row]:
         return []  # nobody moves a fire here
 
+    def failing_schedules(self, *, at_most: int) -> list[Row]:
+        return []  # no schedule here pauses after failures
+
+    def judge_failures(self, *, schedule_id: int) -> list[Row]:
+        return [Row(verdict=None)]
+
+    def due_probes(self, *, at_most: int) -> list[Row]:
+        return []
+
+    def choose_probe(
+        self, *, schedule_id: int, fire: datetime | None, horizon: float, probe_at: datetime
+    ) -> list[Row]:
+        return []
+
+    def mark_probe(self, *, schedule_id: int) -> list[Row]:
+        return []
+
+    def forget_fire_failures(self, *, at_most: int) -> list[Row]:
+        return []
+
     def forget_overrides(self) -> list[Row]:
         return []
 

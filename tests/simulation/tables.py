@@ -78,6 +78,8 @@ class Schedule:
     paused_by: str | None = None
     paused_until: datetime | None = None
     after_pause: str = "drop"
+    pause_after_failures: int | None = None
+    probe_after: float | None = None
 
 
 @dataclass(slots=True)

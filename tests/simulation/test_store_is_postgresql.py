@@ -250,6 +250,8 @@ class Calls(RuleBasedStateMachine):
             max_queued=None,
             queue_drops=None,
             after_pause=after_pause,
+            pause_after_failures=None,
+            probe_after=None,
             retry=retry,
             managed_by=None,
             expected_version=None,

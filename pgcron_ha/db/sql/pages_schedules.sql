@@ -55,7 +55,9 @@ ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit:
 SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::int;
 
 -- name: page_schedule
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.after_pause, s.overlap,
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.after_pause,
+       s.pause_after_failures, extract(epoch FROM s.probe_after)::float8 AS probe_after,
+       (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p WHERE p.schedule_id = s.id) AS probe_at, s.overlap,
        s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window, extract(epoch FROM s.start_deadline)::float8 AS start_deadline,
        extract(epoch FROM s.timeout)::float8 AS timeout, s.max_attempts, extract(epoch FROM s.retry_base)::float8 AS retry_base,
        extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.source, s.version, s.created_at, s.updated_at,

@@ -20,7 +20,7 @@ from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.sentences import sentence
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
-from pgcron_ha.web.formats import duration, offset
+from pgcron_ha.web.formats import duration, offset, plural
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.plots import trend
@@ -203,6 +203,7 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
         ("Overlap", row["overlap"]),
         *_bounds_of_overlap(row),
         ("Catch-up", "none" if row["catchup"] == "none" else catchup),
+        *([("After failures", _after_failures(row))] if row["pause_after_failures"] else []),
         *([("After a pause", "catch up")] if row["after_pause"] == "catchup" else []),
         ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
         *(
@@ -239,6 +240,13 @@ def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
 def _runs_made(row: dict[str, Any]) -> str:
     made, most = row["runs_made"], row["max_runs"]
     return f"{made} of {most}" + (": completed" if made >= most else "")
+
+
+def _after_failures(row: dict[str, Any]) -> str:
+    most, wait, probe = row["pause_after_failures"], row["probe_after"], row["probe_at"]
+    words = f"paused after {plural(most, 'failure')} in a row"
+    words += f", probed after {duration(wait)}" if wait else ""
+    return words + (f"; the next probe at {probe:%Y-%m-%d %H:%M:%S} UTC" if probe else "")
 
 
 def _instant(text: str | None) -> datetime | None:
