@@ -51,7 +51,7 @@ async def build_executors(
             from pgcron_ha.engine.sql_databases import sql_executor
 
             executors["sql"] = sql_executor(settings, workplace("sql"), recorder)
-        executors["py"] = PythonExecutor(
+        python = executors["py"] = PythonExecutor(
             handlers,
             runner.done,
             runner.feed_for("py"),
@@ -61,6 +61,7 @@ async def build_executors(
             recorder.flush_from_thread,
             child_program(node.apps, settings.required_dsn(), settings.schema, [home.descriptor]),
         )
+        python.at_end += [app.close for app in apps]  # what handlers have enqueued with
     except BaseException:
         for executor in executors.values():
             await executor.close(0)

@@ -13,7 +13,7 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -79,6 +79,7 @@ class PythonExecutor:
         self._flush = flush
         self._lease = Lease()
         self._live: set[Context] = set()
+        self.at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []  # in the handlers' loop
         self._inbox: deque[Context] = deque()
         self._awake = False
         self._closing = False
@@ -162,8 +163,9 @@ class PythonExecutor:
             self.stop(context, StopReason.SHUTDOWN)
         if self._live:
             await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
-        if self._transactions is not None:
-            closing = asyncio.run_coroutine_threadsafe(self._transactions.close(), self._loop)
+        ends = [] if self._transactions is None else [self._transactions.close]
+        for end in (*ends, *self.at_end):
+            closing = asyncio.run_coroutine_threadsafe(end(), self._loop)
             await asyncio.wait({asyncio.wrap_future(closing)}, timeout=_END_SECONDS)
         if self._children is not None:
             await self._children.close()

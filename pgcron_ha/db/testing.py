@@ -1,0 +1,105 @@
+"""A schema for tests: made and removed, emptied between them, and hastened within them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import asyncpg
+
+from pgcron_ha.db.answers import answers
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.statements import load
+from pgcron_ha.db.uninstall import uninstall
+from pgcron_ha.errors import ConfigError
+
+_MARK: Final = "pgcron_ha: made for tests"
+
+
+async def make_schema(dsn: str, schema: str) -> None:
+    """A new schema that says it is for tests, in place of one that says so.
+
+    Raises ConfigError when there is one that does not: it may be in use.
+    """
+    from pgcron_ha.db.schema import migrate  # who imports this may never make one
+
+    connection = await connect(dsn)
+    try:
+        sql = load(schema)["testing_schema_comment"].sql
+        found = await connection.fetchrow(sql, schema)
+    finally:
+        await connection.close(timeout=5)
+    if found is not None and found["is_there"] and found["comment"] != _MARK:
+        raise ConfigError(
+            f"the schema '{schema}' is in the database for tests already",
+            "Tests empty it before each of them, so it must be one that they have made.",
+            "Name a database without it (the fixture pgcron_dsn), or another schema "
+            "(pgcron_schema); `pgcron-ha migrate --uninstall --yes` removes it.",
+        )
+    await remove_schema(dsn, schema)
+    await migrate(dsn, schema)
+    connection = await connect(dsn)
+    try:
+        await connection.execute(load(schema)["testing_mark_schema"].sql)
+    finally:
+        await connection.close(timeout=5)
+
+
+async def remove_schema(dsn: str, schema: str) -> None:
+    """Removes what `make_schema` has made, if it is there."""
+    await uninstall(dsn, schema, by_force=True)
+
+
+class TestedSchema:
+    """What a test does to its schema, over one connection; errors are of `pgcron_ha.errors`."""
+
+    def __init__(self, connection: asyncpg.Connection, schema: str) -> None:
+        self.connection = connection
+        self._statements = load(schema)
+
+    async def empty(self) -> None:
+        """No schedules, runs, history, limits, nodes."""
+        await self._fetch("testing_empty_schema")
+
+    async def rest_schedules(self) -> None:
+        """Pauses all of them."""
+        await self._fetch("testing_rest_schedules")
+
+    async def is_quiet(self, run_id: int | None) -> bool:
+        """Whether nothing executes or could begin, or this run has ended."""
+        (row,) = await self._fetch("testing_unfinished", run_id=run_id)
+        return row["busy"] == 0 or (run_id is not None and not row["lives"])
+
+    async def lives(self, run_id: int) -> bool:
+        """Whether the run has not ended."""
+        (row,) = await self._fetch("testing_unfinished", run_id=run_id)
+        return bool(row["lives"])
+
+    async def come_nearer(self, most: timedelta) -> timedelta | None:
+        """Lets the time until the next waiting run is due pass for all that wait: how much it was;
+        None when there is none, or it would be more than `most`.
+        """
+        (row,) = await self._fetch("testing_next_due")
+        if row["seconds"] is None or row["seconds"] > most.total_seconds():
+            return None
+        seconds = max(0.0, row["seconds"])
+        await self._fetch("testing_come_nearer", seconds=seconds)
+        await self._fetch("testing_wake_nodes")
+        return timedelta(seconds=seconds)
+
+    async def ended(self, known: Collection[int]) -> list[int]:
+        """The runs that have ended and are not among the known ones."""
+        return [row["id"] for row in await self._fetch("testing_ended", known=list(known))]
+
+    async def schedule(self, name: str) -> Mapping[str, Any]:
+        """The row of a schedule. Raises NotFound."""
+        (row,) = await self._fetch("testing_schedule", name=name)
+        return dict(row)
+
+    async def _fetch(self, name: str, /, **values: Any) -> list[asyncpg.Record]:
+        statement = self._statements[name]
+        with answers():
+            return await self.connection.fetch(
+                statement.sql, *(values[each] for each in statement.parameters)
+            )

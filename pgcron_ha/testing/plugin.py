@@ -1,0 +1,105 @@
+"""The plug-in of pytest: what the fixture ``pgcron`` needs, each part of which may be overridden.
+
+pytest finds it by itself once the package is installed. It imports nothing of the product before a
+test asks for a fixture.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from pgcron_ha.client import App
+    from pgcron_ha.testing.running import Pgcron
+
+DSN_VARIABLE: Final = "PGCRON_HA_TEST_DSN"
+_WRONG_USAGE: Final = (
+    "the App under test is not known: write `pgcron_app = shop.jobs:app` into pytest's "
+    "configuration, or define a session fixture `pgcron_app` that returns it"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What pytest's configuration may say."""
+    parser.addini("pgcron_app", "The App whose handlers tests run: module:attribute.", default="")
+
+
+@pytest.fixture(scope="session")
+def pgcron_app(request: pytest.FixtureRequest) -> App:
+    """The App under test: the one that `pgcron_app` of pytest's configuration names."""
+    from pgcron_ha.client import load_app
+
+    place = str(request.config.getini("pgcron_app"))
+    if not place:
+        raise pytest.UsageError(_WRONG_USAGE)
+    return load_app(place)
+
+
+@pytest.fixture(scope="session")
+def pgcron_dsn() -> Iterator[str]:
+    """The database: that of PGCRON_HA_TEST_DSN, or an embedded server for this session."""
+    given = os.environ.get(DSN_VARIABLE)
+    if given:
+        yield given
+        return
+    from pgcron_ha.embedded import EmbeddedPostgres
+
+    # Not pytest's own folder: as root the server may run as somebody else, and must reach it.
+    folder = Path(tempfile.mkdtemp(prefix="pgcron-"))
+    folder.chmod(0o755)
+    server = EmbeddedPostgres(folder / "server")
+    try:
+        server.up()
+        yield server.dsn()
+    finally:
+        server.down()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def pgcron_schema() -> str:
+    """The name of the schema, which the tests make and remove."""
+    return "pgcron"
+
+
+@pytest.fixture(scope="session")
+def pgcron_database(pgcron_dsn: str, pgcron_schema: str, pgcron_app: App) -> Iterator[str]:
+    """The DSN of the database with the schema in it; the App leads there."""
+    from pgcron_ha.db.testing import make_schema, remove_schema
+    from pgcron_ha.errors import ConfigError
+
+    _apart(make_schema(pgcron_dsn, pgcron_schema))
+    pgcron_app.attach(pgcron_dsn, pgcron_schema)
+    if pgcron_app.schema != pgcron_schema:
+        raise ConfigError(
+            f"the App under test has the schema '{pgcron_app.schema}'",
+            f"The tests work in '{pgcron_schema}'.",
+            "Let the fixture pgcron_schema return the App's.",
+        )
+    yield pgcron_dsn
+    _apart(remove_schema(pgcron_dsn, pgcron_schema))
+
+
+@pytest.fixture
+def pgcron(pgcron_app: App, pgcron_database: str, pgcron_schema: str, tmp_path: Path) -> Pgcron:
+    """Runs handlers and schedules of the App, in an empty schema."""
+    from pgcron_ha.testing.running import Pgcron
+
+    made = Pgcron(pgcron_app, pgcron_database, pgcron_schema, tmp_path / "pgcron")
+    _apart(made.prepare())
+    return made
+
+
+def _apart(work: Coroutine[Any, Any, None]) -> None:
+    """In a thread: an event loop may already belong to this one."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()

@@ -1,0 +1,185 @@
+"""What the fixture ``pgcron`` is: runs of an App, executed now by a node in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Unpack
+
+from pgcron_ha.client import App, RunStatus
+from pgcron_ha.client.checks import duration
+from pgcron_ha.client.new_runs import Wish
+from pgcron_ha.client.previews import schedule_preview
+from pgcron_ha.client.run_status import read_status
+from pgcron_ha.config import Settings, load_settings, read_sources
+from pgcron_ha.db import doors
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.testing import TestedSchema
+from pgcron_ha.engine.node import Node
+from pgcron_ha.errors import PgcronError, WaitTimedOut
+
+TIMEOUT_SECONDS: Final = 30.0
+_FOR_EVER: Final = timedelta(days=366)
+_LOOK_SECONDS: Final = 0.01
+
+
+class Pgcron:
+    """Runs the handlers and schedules of an App in tests, with nothing to wait for.
+
+    The database is emptied before each test, and the schedules of the code are put into it, paused:
+    the clock starts nothing. Every method that executes brings up a node in this process, with the
+    executors, checks, retries, lanes and records that a real one has, and takes it down again. Its
+    handlers run in threads of their own, so patches of your modules reach them.
+    """
+
+    def __init__(self, app: App, dsn: str, schema: str, folder: Path) -> None:
+        self.app = app
+        self.dsn = dsn
+        """Of the database, for what your test asks or does there itself."""
+        self.schema = schema
+        self._folder = folder
+        self._told: set[int] = set()
+
+    async def run(
+        self,
+        handler: str | Callable[..., Any],
+        args: Mapping[str, Any] | None = None,
+        **wish: Unpack[Wish],
+    ) -> RunStatus:
+        """Enqueues a run, executes until it has ended, retries and all; how it ended.
+
+        A retry is not waited for: its time comes nearer. Raises as `App.enqueue`, WaitTimedOut.
+        """
+        async with self._schema_of_test() as schema:
+            run_id = await self.app.enqueue(handler, args, conn=schema.connection, **wish)
+            return await self._run(schema, run_id)
+
+    async def fire(
+        self, schedule: str, at: datetime | None = None, args: str | None = None
+    ) -> RunStatus:
+        """Lets a schedule fire once, as if it were `at` (aware; now), and executes as `run` does.
+
+        The handler's `Context.fire_time` is `at`; its own clock is not moved. `args` (JSON text) of
+        None are the schedule's. Raises NotFound, InvalidInput, WaitTimedOut.
+        """
+        async with self._schema_of_test() as schema:
+            run_id = await doors.run_now(
+                schema.connection, schedule, args, fire_time=at, schema=self.schema
+            )
+            return await self._run(schema, run_id)
+
+    async def drain(
+        self,
+        *,
+        ahead: timedelta | float | str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> list[RunStatus]:
+        """Executes until nothing is due; how those runs ended that no call told of before.
+
+        With `ahead` (``"1h"``) also what would become due within that time, retries too, in its
+        order, by letting it come nearer. What no handler of the App can execute stays where it
+        is. Raises WaitTimedOut when it takes longer than `timeout` seconds.
+        """
+        most = timedelta() if ahead is None else duration("ahead", ahead) or timedelta()
+        async with self._schema_of_test() as schema:
+            await self._execute(schema, None, most, timeout)
+            ended = await schema.ended(self._told)
+            self._told.update(ended)
+            return [await read_status(schema.connection, each, self.schema) for each in ended]
+
+    async def fires(self, schedule: str, after: datetime, count: int = 5) -> list[datetime]:
+        """The next fire times (UTC) of a schedule after an instant (aware). Raises NotFound."""
+        async with self._schema_of_test() as schema:
+            row = await schema.schedule(schedule)
+        return [fire.fire_at for fire in schedule_preview(row, after, count).fires]
+
+    async def prepare(self) -> None:
+        """What happens before each test: an empty schema, and the code's schedules, paused."""
+        async with self._schema_of_test() as schema:
+            await schema.empty()
+            await self.app.put_schedules(schema.connection, schema=self.schema)
+            await schema.rest_schedules()
+
+    async def _run(self, schema: TestedSchema, run_id: int) -> RunStatus:
+        await self._execute(schema, run_id, _FOR_EVER, TIMEOUT_SECONDS)
+        if await schema.lives(run_id):
+            raise WaitTimedOut(
+                f"run {run_id} did not end",
+                "Nothing that could execute it is left to do: no handler of the App has its name, "
+                "or it waits for a label, a lane or a breaker.",
+                f"`pgcron-ha runs show {run_id}` with the DSN of the test says why.",
+            )
+        self._told.add(run_id)
+        return await read_status(schema.connection, run_id, self.schema)
+
+    async def _execute(
+        self, schema: TestedSchema, run_id: int | None, most: timedelta, timeout: float
+    ) -> None:
+        """Until all is quiet, or that run has ended; at most so much time is skipped."""
+        async with self._node() as is_working, _in_time(timeout):
+            while True:
+                while not await schema.is_quiet(run_id):
+                    is_working()
+                    await asyncio.sleep(_LOOK_SECONDS)
+                if run_id is not None and not await schema.lives(run_id):
+                    return
+                passed = await schema.come_nearer(most)
+                if passed is None:
+                    return
+                most -= passed
+
+    @asynccontextmanager
+    async def _node(self) -> AsyncIterator[Callable[[], None]]:
+        """While a node works; what is given raises the node's error when it does not."""
+        node = Node(self._settings(), [self.app], "test")
+        running = asyncio.create_task(node.run())
+
+        def is_working() -> None:
+            if running.done():
+                running.result()
+                raise PgcronError("the node of the test stopped by itself")
+
+        try:
+            yield is_working
+        except BaseException:
+            node.stop()
+            raise
+        finally:
+            node.stop()
+            await running
+
+    def _settings(self) -> Settings:
+        """Those of the project (``pgcron-ha.toml``: its templates, too), but for where it works."""
+        flags = {
+            "dsn": self.dsn,
+            "schema": self.schema,
+            "node.name": "test",
+            "node.apps": [],
+            "node.state_directory": str(self._folder),
+            "node.poll_interval": "100ms",
+        }
+        return load_settings(read_sources(flags=flags))
+
+    @asynccontextmanager
+    async def _schema_of_test(self) -> AsyncIterator[TestedSchema]:
+        connection = await connect(self.dsn)
+        try:
+            yield TestedSchema(connection, self.schema)
+        finally:
+            await connection.close(timeout=5)
+
+
+@asynccontextmanager
+async def _in_time(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise WaitTimedOut(
+            f"there was still something to execute after {seconds:g} s",
+            "A handler takes longer, or runs ask for more runs without an end.",
+            "Give drain a longer timeout, or look at what the handlers do.",
+        ) from None

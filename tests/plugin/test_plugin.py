@@ -1,0 +1,228 @@
+"""The plug-in of pytest, in the tests of an application that stands elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.house.checkout import ROOT
+
+JOBS = """
+import threading
+from pgcron_ha import App, Retry
+
+app = App()
+pause = threading.Event()
+calls = []
+
+@app.schedule("30 2 * * *", timezone="Europe/Berlin", args={"kind": "daily"})
+@app.handler("report")
+async def report(context, kind: str = "none"):
+    calls.append(kind)
+    return {"kind": kind, "for": context.fire_time and context.fire_time.isoformat()}
+
+@app.schedule("* * * * * *")
+@app.handler("each_second")
+def each_second(context):
+    calls.append("second")
+
+@app.handler("fails_twice")
+def fails_twice(context):
+    calls.append("attempt")
+    if context.attempt < 3:
+        raise Retry(after=3600)
+    return context.attempt
+
+@app.handler("fails")
+def fails(context):
+    raise ValueError("no such order")
+
+@app.handler("asks_for_more")
+async def asks_for_more(context):
+    await app.enqueue("report", {"kind": "more"})
+
+@app.handler("endless")
+def endless(context):
+    while True:
+        context.check()
+        pause.wait(0.02)
+"""
+INI = """
+[pytest]
+pgcron_app = jobs:app
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = function
+pythonpath = .
+filterwarnings = error
+"""
+Suite = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def suite(tmp_path: Path, empty_database: str) -> Suite:
+    """Runs pytest on these tests of an application, in a process of its own."""
+
+    def run(
+        tests: str, *, dsn: str | None = empty_database, ini: str = INI, jobs: str = JOBS
+    ) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "jobs.py").write_text(jobs)
+        (tmp_path / "pytest.ini").write_text(ini)
+        (tmp_path / "test_jobs.py").write_text(tests)
+        given = {"PYTHONPATH": str(ROOT), "PGCRON_HA_TEST_DSN": dsn or ""}
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "pgcron_ha.testing.plugin"],
+            cwd=tmp_path,
+            env={**os.environ, **given},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    return run
+
+
+def passed(answer: subprocess.CompletedProcess[str], count: int) -> bool:
+    assert f"{count} passed" in answer.stdout, answer.stdout + answer.stderr
+    return answer.returncode == 0
+
+
+def test_handlers_and_schedules_run_without_waiting(suite: Suite, empty_database: str) -> None:
+    answer = suite("""
+import asyncio
+from datetime import UTC, datetime
+import psycopg
+import pytest
+import jobs
+from pgcron_ha.errors import InvalidInput, NotFound, WaitTimedOut
+
+@pytest.fixture(autouse=True)
+def fresh():
+    jobs.calls.clear()
+
+async def test_a_run_gives_its_result(pgcron):
+    status = await pgcron.run("report", {"kind": "x"})
+    assert (status.outcome, status.result) == ("succeeded", {"kind": "x", "for": None})
+
+async def test_retries_are_not_waited_for(pgcron):
+    status = await pgcron.run(jobs.fails_twice)
+    assert (status.outcome, status.result, status.attempt) == ("succeeded", 3, 3)
+
+async def test_a_failure_is_told(pgcron):
+    status = await pgcron.run("fails", max_attempts=1)
+    assert status.outcome == "dead"
+    assert "no such order" in status.error
+
+async def test_a_schedule_fires_for_an_instant(pgcron):
+    first, second = await pgcron.fires("report", datetime(2026, 3, 28, 12, tzinfo=UTC), 2)
+    assert (first.isoformat(), second.isoformat()) == (
+        "2026-03-29T01:00:00+00:00", "2026-03-30T00:30:00+00:00")  # the clock goes forward
+    status = await pgcron.fire("report", at=first)
+    assert status.result == {"kind": "daily", "for": first.isoformat()}
+    assert jobs.calls == ["daily"], "the clock starts nothing"
+
+def test_without_an_event_loop_too(pgcron):
+    with psycopg.connect(pgcron.dsn) as connection:
+        connection.execute(*jobs.app.enqueue_statement("report", {"kind": "mine"}))
+    [status] = asyncio.run(pgcron.drain())
+    assert status.result["kind"] == "mine"
+    assert asyncio.run(pgcron.drain()) == []
+
+async def test_each_test_begins_with_nothing(pgcron):
+    assert await pgcron.drain() == []
+    with psycopg.connect(pgcron.dsn) as connection:
+        assert connection.execute("SELECT count(*) FROM pgcron.runs").fetchone() == (0,)
+        asked = connection.execute("SELECT name, enabled FROM pgcron.schedules ORDER BY 1")
+        names = asked.fetchall()
+    assert names == [("each_second", False), ("report", False)]
+
+async def test_what_runs_ask_for_is_drained_and_what_is_later_waits(pgcron):
+    with psycopg.connect(pgcron.dsn) as connection:
+        for late in ("0", "50 min", "40 min", "2 h"):
+            connection.execute(
+                "SELECT pgcron.enqueue('py:report', jsonb_build_object('kind', %s::text), "
+                "due_at => now() + %s::interval)", (late, late))
+        connection.execute("SELECT pgcron.enqueue('py:asks_for_more')")
+    ended = await pgcron.drain()
+    assert sorted(run.result["kind"] for run in ended if run.result) == ["0", "more"]
+    jobs.calls.clear()
+    ended = await pgcron.drain(ahead="1h")
+    assert jobs.calls == ["40 min", "50 min"], "in their order"
+    assert len(ended) == 2
+
+async def test_what_can_not_end_is_said(pgcron):
+    with pytest.raises(WaitTimedOut, match="did not end"):
+        await pgcron.run("shell:nobody")
+    with pytest.raises(NotFound):
+        await pgcron.fire("nothing")
+    with pytest.raises(InvalidInput):
+        await pgcron.run("report", {"kind": 5, "other": 1})
+
+async def test_a_handler_without_an_end_is_stopped(pgcron):
+    await jobs.app.enqueue("endless")
+    with pytest.raises(WaitTimedOut, match="still something to execute after 0.5 s"):
+        await pgcron.drain(timeout=0.5)
+    await jobs.app.close()
+""")
+
+    assert passed(answer, 9)
+    with psycopg.connect(empty_database) as connection:
+        assert connection.execute("SELECT to_regnamespace('pgcron')").fetchone() == (None,)
+
+
+def test_without_a_database_a_server_is_brought_up(suite: Suite) -> None:
+    answer = suite(
+        """
+async def test_it(pgcron):
+    assert (await pgcron.run("report")).outcome == "succeeded"
+""",
+        dsn=None,
+    )
+
+    assert passed(answer, 1)
+
+
+def test_a_schema_that_the_tests_have_not_made_is_never_touched(
+    suite: Suite, database: str
+) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("SELECT pgcron.enqueue('py:precious')")
+    answer = suite("async def test_it(pgcron): ...", dsn=database)
+
+    assert answer.returncode == 1
+    assert "is in the database for tests already" in answer.stdout
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM pgcron.run").fetchone() == (1,)
+
+
+def test_what_a_session_left_that_was_killed_is_made_anew(
+    suite: Suite, empty_database: str
+) -> None:
+    killed = suite("import os\nasync def test_it(pgcron): os._exit(9)")
+    assert killed.returncode == 9
+    with psycopg.connect(empty_database) as connection:
+        assert connection.execute("SELECT to_regnamespace('pgcron')").fetchone() == ("pgcron",)
+
+    assert passed(suite("async def test_it(pgcron): ..."), 1)
+
+
+def test_an_app_that_nobody_named_is_asked_for(suite: Suite) -> None:
+    answer = suite("async def test_it(pgcron): ...", ini=INI.replace("pgcron_app = jobs:app", ""))
+
+    assert answer.returncode == 1
+    assert "pgcron_app = shop.jobs:app" in answer.stdout
+
+
+def test_pytest_finds_the_plug_in_of_the_installed_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    (place,) = project["entry-points"]["pytest11"].values()
+    assert hasattr(import_module(place), "pytest_addoption")
