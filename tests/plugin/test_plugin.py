@@ -55,48 +55,7 @@ def endless(context):
         context.check()
         pause.wait(0.02)
 """
-INI = """
-[pytest]
-pgcron_app = jobs:app
-asyncio_mode = auto
-asyncio_default_fixture_loop_scope = function
-pythonpath = .
-filterwarnings = error
-"""
-Suite = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def suite(tmp_path: Path, empty_database: str) -> Suite:
-    """Runs pytest on these tests of an application, in a process of its own."""
-
-    def run(
-        tests: str, *, dsn: str | None = empty_database, ini: str = INI, jobs: str = JOBS
-    ) -> subprocess.CompletedProcess[str]:
-        (tmp_path / "jobs.py").write_text(jobs)
-        (tmp_path / "pytest.ini").write_text(ini)
-        (tmp_path / "test_jobs.py").write_text(tests)
-        given = {"PYTHONPATH": str(ROOT), "PGCRON_HA_TEST_DSN": dsn or ""}
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "pgcron_ha.testing.plugin"],
-            cwd=tmp_path,
-            env={**os.environ, **given},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-
-    return run
-
-
-def passed(answer: subprocess.CompletedProcess[str], count: int) -> bool:
-    assert f"{count} passed" in answer.stdout, answer.stdout + answer.stderr
-    return answer.returncode == 0
-
-
-def test_handlers_and_schedules_run_without_waiting(suite: Suite, empty_database: str) -> None:
-    answer = suite("""
+TESTS = """
 import asyncio
 from datetime import UTC, datetime
 import psycopg
@@ -171,7 +130,49 @@ async def test_a_handler_without_an_end_is_stopped(pgcron):
     with pytest.raises(WaitTimedOut, match="still something to execute after 0.5 s"):
         await pgcron.drain(timeout=0.5)
     await jobs.app.close()
-""")
+"""
+INI = """
+[pytest]
+pgcron_app = jobs:app
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = function
+pythonpath = .
+filterwarnings = error
+"""
+Suite = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def suite(tmp_path: Path, empty_database: str) -> Suite:
+    """Runs pytest on these tests of an application, in a process of its own."""
+
+    def run(
+        tests: str, *, dsn: str | None = empty_database, ini: str = INI, jobs: str = JOBS
+    ) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "jobs.py").write_text(jobs)
+        (tmp_path / "pytest.ini").write_text(ini)
+        (tmp_path / "test_jobs.py").write_text(tests)
+        given = {"PYTHONPATH": str(ROOT), "PGCRON_HA_TEST_DSN": dsn or ""}
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "pgcron_ha.testing.plugin"],
+            cwd=tmp_path,
+            env={**os.environ, **given},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    return run
+
+
+def passed(answer: subprocess.CompletedProcess[str], count: int) -> bool:
+    assert f"{count} passed" in answer.stdout, answer.stdout + answer.stderr
+    return answer.returncode == 0
+
+
+def test_handlers_and_schedules_run_without_waiting(suite: Suite, empty_database: str) -> None:
+    answer = suite(TESTS)
 
     assert passed(answer, 9)
     with psycopg.connect(empty_database) as connection:
