@@ -78,6 +78,36 @@ CREATE VIEW pgcron.schedule_versions AS
 COMMENT ON VIEW pgcron.schedule_versions IS
   'Every version of every schedule, deleted ones too, under the name that it had then: the newest 200 of each, and of a deleted one as long as its ledger is kept.';
 
+-- Changes some columns of a schedule, named as in pgcron.schedule; null is the column's default. Needs the rights on these columns and no other.
+CREATE FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_version int DEFAULT NULL, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+  known bigint;
+  unknown text := (SELECT min(k) FROM jsonb_object_keys(changes) k
+                    WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by')
+                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname = k));
+  assigned text;
+  new_version int;
+BEGIN
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('a schedule has no column %L that can be edited', left(unknown, 100)), 'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a name.',
+                          'Correct its spelling, or leave it out.');
+  ELSIF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
+    PERFORM pgcron.refuse('PC001', 'a schedule has no spec or no handler', 'It says when it fires, and what runs then.', 'Leave out what is to stay as it is.');
+  END IF;
+  PERFORM pgcron.expect_version(edit_schedule.name, expected_version);
+  PERFORM pgcron.act_as(edit_schedule.actor, edit_schedule.door);
+  known := pgcron.schedule_id(edit_schedule.name);
+  SELECT string_agg(format(CASE WHEN changes -> k = 'null' THEN '%1$I = DEFAULT' ELSE '%1$I = (SELECT n.%1$I FROM jsonb_populate_record(NULL::pgcron.schedule, $1) n)' END, k), ', ')
+    INTO assigned FROM jsonb_object_keys(changes) k;
+  PERFORM set_config('pgcron_ha.version_note', coalesce(edit_schedule.note, ''), true);
+  EXECUTE format('UPDATE pgcron.schedule s SET %s WHERE s.id = $2 RETURNING s.version', coalesce(assigned, 'spec = s.spec')) INTO new_version USING changes, known;
+  PERFORM set_config('pgcron_ha.version_note', '', true);
+  RETURN new_version;
+END $$;
+COMMENT ON FUNCTION pgcron.edit_schedule(text, jsonb, int, text, text, text) IS
+  'Changes some columns of a schedule, null to their defaults, if it has the version that is expected (PC014); returns its version. The note is kept with the version.';
+
 -- What the version said about when, what and how becomes true again, as a new version that says so. Name, owner, and whether it is
 -- paused stay as they are. A deleted schedule is created anew, with another id: it owes nothing of the time between.
 CREATE FUNCTION pgcron.restore_schedule(name text, version int, actor text DEFAULT NULL, door text DEFAULT NULL, expected_version int DEFAULT NULL,

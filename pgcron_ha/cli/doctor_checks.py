@@ -190,8 +190,8 @@ def check_ledger(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "ledger",
             "ok",
-            f"{proof.instants} instants of {proof.schedules} schedules in the last hour have one "
-            f"answer each{some if proof.is_cut else ''}",
+            f"the last hour, schedules: {proof.schedules}, instants: {proof.instants}, each with "
+            f"one answer{some if proof.is_cut else ''}",
         )
 
 

@@ -40,5 +40,9 @@ def why_command(name: str, instant: str, as_json: bool) -> None:
 
 def _fields(name: str, found: Explained) -> dict[str, Any]:
     answer = {"schedule": name, "instant": instant_text(found.instant), **found.told._asdict()}
-    near = {} if found.is_named else {"fires_before": found.before, "fires_after": found.after}
+    near = (
+        {}
+        if found.told.decision != "not an instant"
+        else {"fires_before": found.before, "fires_after": found.after}
+    )
     return {**answer, **near}

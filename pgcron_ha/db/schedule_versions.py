@@ -48,6 +48,49 @@ async def restore_schedule(
     return Restored(*await fetch_row(connection, load(schema)["restore_schedule"], values))
 
 
+async def edit_schedule(
+    connection: Any,
+    name: str,
+    changes: str,
+    *,
+    expected_version: int | None = None,
+    note: str | None = None,
+    actor: str | None = None,
+    door: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> int:
+    """Changes columns of a schedule, given as a JSON object (null: the default); its version.
+
+    The `note` is kept with the version. NotFound, VersionConflict, InvalidInput.
+    """
+    values = {
+        "name": name,
+        "changes": changes,
+        "expected_version": expected_version,
+        "note": note,
+        "actor": actor,
+        "door": door,
+    }
+    version: int = (await fetch_row(connection, load(schema)["edit_schedule"], values))[0]
+    return version
+
+
+async def written_schedule(
+    connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA
+) -> Row | None:
+    """Every column of a schedule as people wrote it; None: there is none of that name."""
+    found = await fetch_rows(connection, "written_schedule", schema, name=name)
+    return found[0] if found else None
+
+
+async def written_version(
+    connection: Any, name: str, version: int, *, schema: str = DEFAULT_SCHEMA
+) -> Row | None:
+    """As `written_schedule`, of an earlier version; None: it is not kept."""
+    found = await fetch_rows(connection, "written_version", schema, name=name, version=version)
+    return found[0] if found else None
+
+
 async def schedule_versions(
     connection: Any,
     name: str,

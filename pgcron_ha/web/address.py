@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from pgcron_ha.errors import InvalidInput
 
-MOST_FIELDS: Final = 40
+MOST_FIELDS: Final = 80
 MOST_VALUE: Final = 1_000
 # In every address: the viewer's zone, what was just done, and how often to look again.
 FRAME_FIELDS: Final = ("tz", "done", "refresh")
@@ -71,11 +71,19 @@ def fields_of_address(query: str, known: Sequence[str]) -> dict[str, str]:
     that no text of a database can be.
     """
     found = _fields(query, (*known, *FRAME_FIELDS), "filter", "the address", known)
-    return {name: value for name, value in found.items() if name not in FRAME_FIELDS}
+    return {name: value for name, value in found.items() if value and name not in FRAME_FIELDS}
 
 
-def fields_of_form(body: bytes, kind: str, known: Sequence[str]) -> dict[str, str]:
-    """The values of a posted form that are given and not empty; InvalidInput as above."""
+def fields_of_form(
+    body: bytes,
+    kind: str,
+    known: Sequence[str],
+    longest: int = MOST_VALUE,
+    keep_empty: bool = False,
+) -> dict[str, str]:
+    """The values of a posted form that are given and, unless `keep_empty`, not empty; each with up
+    to `longest` characters. InvalidInput as above.
+    """
     if body and kind != "application/x-www-form-urlencoded":
         raise InvalidInput(
             f"the form came as '{kind[:80]}'",
@@ -86,11 +94,17 @@ def fields_of_form(body: bytes, kind: str, known: Sequence[str]) -> dict[str, st
         text = body.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput("the form is not UTF-8", str(error), "Send UTF-8.") from error
-    return _fields(text, known, "field", "the form", known)
+    found = _fields(text, known, "field", "the form", known, longest)
+    return {name: value for name, value in found.items() if value or keep_empty}
 
 
 def _fields(
-    text: str, allowed: Sequence[str], word: str, where: str, known: Sequence[str]
+    text: str,
+    allowed: Sequence[str],
+    word: str,
+    where: str,
+    known: Sequence[str],
+    longest: int = MOST_VALUE,
 ) -> dict[str, str]:
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
@@ -108,10 +122,10 @@ def _fields(
                 wrong=name,
                 instead=_near(name, known),
             )
-        if name in found or len(value) > MOST_VALUE:
+        if name in found or len(value) > longest:
             raise WrongAddress(
                 f"'{name}' stands twice or is too long",
-                f"Each may be given once, with up to {MOST_VALUE} characters.",
+                f"Each may be given once, with up to {longest} characters.",
                 "Remove the others.",
                 wrong=name,
             )
@@ -123,7 +137,7 @@ def _fields(
                 wrong=value,
             )
         found[name] = value
-    return {name: value for name, value in found.items() if value}
+    return found
 
 
 def _near(given: str, known: Sequence[str]) -> list[str]:

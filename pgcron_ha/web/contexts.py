@@ -232,3 +232,5 @@ class ScheduleView:
     """Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`."""
     settings: Sequence[tuple[str, str]]
     """What else is set, as words."""
+    owner: str | None
+    """What becomes of an edit here, when the schedule is managed elsewhere."""

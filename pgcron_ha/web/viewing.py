@@ -13,6 +13,8 @@ from pgcron_ha.errors import PgcronError
 NOTICES: Final[dict[str, str]] = {
     "run": "A run was made; it starts as soon as a node takes it.",
     "paused": "Paused: no fires from now on.",
+    "edited": "Saved: what is due keeps to what was, what comes is as it stands now.",
+    "restored": "Restored: the version from then is the newest now.",
     "renamed": "Renamed: what waits follows the name; what has begun keeps the old one.",
     "fire_skipped": "Skipped: it will not run then.",
     "fire_moved": "Moved: it runs at the other time, as the fire of its own.",

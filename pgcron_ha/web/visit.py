@@ -22,7 +22,13 @@ from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.errors import InvalidInput, UnknownZone
 from pgcron_ha.model.zones import load_zone, nearest_zones
 from pgcron_ha.telemetry.standing import LookAtNode
-from pgcron_ha.web.address import WrongAddress, choice, fields_of_address, fields_of_form
+from pgcron_ha.web.address import (
+    MOST_VALUE,
+    WrongAddress,
+    choice,
+    fields_of_address,
+    fields_of_form,
+)
 from pgcron_ha.web.links import Links
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import Read, Reader, Snapshot
@@ -129,10 +135,17 @@ class Visit:
         choice(self.request.query_params.get("refresh") or None, REFRESHES, "number of seconds")
         return fields_of_address(self.request.url.query, known)
 
-    async def form(self, *known: str) -> dict[str, str]:
-        """The values of a posted form that are given and not empty; InvalidInput as `query`."""
+    async def form(
+        self, *known: str, longest: int = MOST_VALUE, keep_empty: bool = False
+    ) -> dict[str, str]:
+        """The values of a posted form that are given and not empty; InvalidInput as `query`.
+
+        Each has up to `longest` characters; `keep_empty`: also those that were emptied.
+        """
         kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        found = fields_of_form(await self.request.body(), kind, (*known, OPERATION_FIELD))
+        found = fields_of_form(
+            await self.request.body(), kind, (*known, OPERATION_FIELD), longest, keep_empty
+        )
         self._operation = found.pop(OPERATION_FIELD, None)
         return found
 
@@ -212,12 +225,13 @@ class Visit:
         title: str,
         section: str,
         status: int = 200,
+        is_still: bool = False,
         **more: Any,
     ) -> Response:
         """The page of a template, which gets `view` (a dataclass of `contexts`), `viewer`, `frame`.
 
         `snapshot` is what `view` was made of: its clock is the page's, and a problem of it becomes
-        the banner of a page from memory.
+        the banner of a page from memory. `is_still`: the script doesn't look again.
         """
         if snapshot is not None and snapshot.problem is not None and status == 200:
             status = 503
@@ -229,7 +243,7 @@ class Visit:
             read_at=None if snapshot is None else snapshot.read_at,
             notice=NOTICES.get(self.request.query_params.get("done", "")),
             version=self.services.version,
-            refresh=REFRESH_SECONDS if status < 400 or status >= 500 else None,
+            refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
         now = snapshot.now if snapshot else datetime.now(UTC)
         values = {"visit": self, "frame": frame, "viewer": self.viewer_at(now), "view": view}

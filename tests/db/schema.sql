@@ -1432,6 +1432,36 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.edit_occurrence(name text, instant timestamp with time zone, args jsonb, note text, actor text) IS 'One fire to come gets other args.';
 
+CREATE FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_version integer DEFAULT NULL::integer, note text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS integer
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  known bigint;
+  unknown text := (SELECT min(k) FROM jsonb_object_keys(changes) k
+                    WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by')
+                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname = k));
+  assigned text;
+  new_version int;
+BEGIN
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('a schedule has no column %L that can be edited', left(unknown, 100)), 'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a name.',
+                          'Correct its spelling, or leave it out.');
+  ELSIF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
+    PERFORM pgcron.refuse('PC001', 'a schedule has no spec or no handler', 'It says when it fires, and what runs then.', 'Leave out what is to stay as it is.');
+  END IF;
+  PERFORM pgcron.expect_version(edit_schedule.name, expected_version);
+  PERFORM pgcron.act_as(edit_schedule.actor, edit_schedule.door);
+  known := pgcron.schedule_id(edit_schedule.name);
+  SELECT string_agg(format(CASE WHEN changes -> k = 'null' THEN '%1$I = DEFAULT' ELSE '%1$I = (SELECT n.%1$I FROM jsonb_populate_record(NULL::pgcron.schedule, $1) n)' END, k), ', ')
+    INTO assigned FROM jsonb_object_keys(changes) k;
+  PERFORM set_config('pgcron_ha.version_note', coalesce(edit_schedule.note, ''), true);
+  EXECUTE format('UPDATE pgcron.schedule s SET %s WHERE s.id = $2 RETURNING s.version', coalesce(assigned, 'spec = s.spec')) INTO new_version USING changes, known;
+  PERFORM set_config('pgcron_ha.version_note', '', true);
+  RETURN new_version;
+END $_$;
+
+COMMENT ON FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_version integer, note text, actor text, door text) IS 'Changes some columns of a schedule, null to their defaults, if it has the version that is expected (PC014); returns its version. The note is kept with the version.';
+
 CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[], retry_afters double precision[], error_classes text[], errors text[], tracebacks text[], causes text[], fingerprints text[], node_names text[]) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
     AS $$

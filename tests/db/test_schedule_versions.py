@@ -8,8 +8,14 @@ import asyncpg
 import pytest
 
 from pgcron_ha.db import doors
-from pgcron_ha.db.schedule_versions import on_warning, restore_schedule, schedule_versions
-from pgcron_ha.errors import Conflict, NotFound, VersionConflict
+from pgcron_ha.db.schedule_versions import (
+    edit_schedule,
+    on_warning,
+    restore_schedule,
+    schedule_versions,
+    written_schedule,
+)
+from pgcron_ha.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from tests.db.control import Connect, Connection, call, cursor_of, put_schedule, waits_for_lock
 
 
@@ -226,3 +232,27 @@ async def test_many_schedules_edited_at_once_are_warned_of_twenty_times(
     await asyncio.sleep(0)
 
     assert len(told) == 20
+
+
+async def test_columns_are_edited_by_name_with_a_note(connection: Connection) -> None:
+    await put_schedule(connection, start_deadline=timedelta(minutes=5), queue="slow")
+    changes = '{"spec": "@daily", "args": {"a": [1]}, "start_deadline": null, "queue": null}'
+    version = await edit_schedule(
+        connection, "job", changes, expected_version=1, note="a reason", actor="anna", door="ui"
+    )
+
+    assert version == 2
+    row = await written_schedule(connection, "job")
+    assert row is not None
+    assert (row["spec"], row["args"], row["start_deadline"]) == ("@daily", {"a": [1]}, None)
+    assert row["queue"] == "default"
+    newest = (await schedule_versions(connection, "job"))[0]
+    assert (newest["note"], newest["actor"], newest["door"]) == ("a reason", "anna", "ui")
+    assert await edit_schedule(connection, "job", "{}") == 2
+    with pytest.raises(VersionConflict):
+        await edit_schedule(connection, "job", '{"spec": "@weekly"}', expected_version=1)
+    for wrong in ('{"id": 1}', '{"sepc": "@daily"}', '{"name": "x"}', '{"handler": null}'):
+        with pytest.raises(InvalidInput):
+            await edit_schedule(connection, "job", wrong)
+    with pytest.raises(NotFound):
+        await edit_schedule(connection, "nobody", '{"spec": "@weekly"}')

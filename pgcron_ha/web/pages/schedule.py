@@ -23,6 +23,7 @@ from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
 from pgcron_ha.web.formats import duration, offset, plural
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.occurrence_words import reason_words
+from pgcron_ha.web.owners import owner_words
 from pgcron_ha.web.plots import trend
 from pgcron_ha.web.run_words import retry_words, run_word
 from pgcron_ha.web.visit import Visit
@@ -172,6 +173,7 @@ def _view(
         median=median(taken) if taken else None,
         slowest=slowest,
         settings=_settings(row),
+        owner=owner_words(row["managed_by"]),
     )
 
 

@@ -73,7 +73,7 @@ class HttpHands:
 
     async def press(self, label: str, *, row: str | None = None, **fields: str) -> str:
         forms = _Forms(self._page).found
-        form = next(f for f in forms if f.button == label and row in (None, *f.row_links))
+        form = next(f for f in forms if label in f.buttons and row in (None, *f.row_links))
         assert set(fields) <= set(form.fields)
         answer = await self._client.post(
             form.action, data=form.fields | fields, headers={"origin": self._origin}
@@ -91,7 +91,7 @@ class _Form:
         self.action = action
         self.row_links = row_links
         self.fields: dict[str, str] = {}
-        self.button = ""
+        self.buttons: list[str] = []
 
 
 class _Forms(HTMLParser):
@@ -104,6 +104,7 @@ class _Forms(HTMLParser):
         self._row_links: list[str] = []
         self._inside: list[str] = []
         self._form: _Form | None = None
+        self._field = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -113,9 +114,14 @@ class _Forms(HTMLParser):
         elif tag == "form" and given.get("method") == "post":
             self._form = _Form(given["action"], self._row_links)
             self.found.append(self._form)
-        elif tag == "input" and self._form is not None:
+        elif tag in ("input", "select", "textarea") and self._form is not None:
             self._form.fields[given["name"]] = given.get("value", "")
-        if tag in ("a", "button", "form", "main"):
+            self._field = given["name"]
+        elif tag == "option" and "selected" in given and self._form is not None:
+            self._form.fields[self._field] = given["value"]
+        elif tag == "button" and self._form is not None:
+            self._form.buttons.append("")
+        if tag in ("a", "button", "form", "main", "textarea"):
             self._inside.append(tag)
         if tag == "a":
             self._row_links.append("")
@@ -130,6 +136,8 @@ class _Forms(HTMLParser):
         if "a" in self._inside and self._row_links:
             self._row_links[-1] += data
         if "button" in self._inside and self._form is not None:
-            self._form.button += data
+            self._form.buttons[-1] += data
+        if "textarea" in self._inside and self._form is not None:
+            self._form.fields[self._field] += data
         if "main" in self._inside:
             self.words += data.split()

@@ -14,7 +14,8 @@ PAGE = "/schedules/weekly-report"
 STOPS = """
 () => [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
   .filter((element) => element.tabIndex >= 0 && element.type !== "hidden"
-    && !element.closest("dialog") && (element.offsetParent || element.matches(".skip")))
+    && !element.closest("dialog") && element.checkVisibility()
+    && (element.offsetParent || element.matches(".skip")))
   .map((element, at) => { element.dataset.stop = at; return at; }).length
 """
 FOCUSED = """

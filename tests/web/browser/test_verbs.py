@@ -359,11 +359,43 @@ async def test_a_queue_is_paused_noted_and_resumed(
     ]
 
 
+async def test_a_schedule_is_edited_and_a_version_restored(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    id_ = await schedule(cluster, name)
+    path = f"/schedules/{quote(name, safe='')}"
+    await hands.open(f"{path}/edit")
+    said = {"spec": "0 5 * * *\nnot 2026-12-24", "args": '{"a": "“é” <b>"}', "note": "a <b> note"}
+    assert await hands.press("Save", **said) == path
+    state = "SELECT spec, args ->> 'a', queue, version FROM pgcron.schedule WHERE id = $1"
+    edited = tuple((await cluster.execute(state, id_))[0])
+    await hands.open(f"{path}/versions")
+    shown = await hands.text()
+    assert await hands.press("Restore 1") == f"{path}/versions"
+    restored = tuple((await cluster.execute(state, id_))[0])
+    again = await hands.text()
+    notes = await cluster.execute(
+        "SELECT note, actor, door FROM pgcron.schedule_version WHERE schedule_id = $1"
+        " AND version > 1 ORDER BY version",
+        id_,
+    )
+
+    assert edited == ("0 5 * * *\nnot 2026-12-24", "“é” <b>", "clicked", 2)
+    assert "a <b> note" in shown
+    assert restored == ("0 0 1 1 *", None, "clicked", 3)
+    assert "restored from version 1" in again
+    assert [tuple(row) for row in notes] == [
+        ("a <b> note", ACTOR, "ui"),
+        ("restored from version 1", ACTOR, "ui"),
+    ]
+
+
 async def test_no_verb_is_left_out() -> None:
     verbs = {route.name for route in ROUTES if route.method == "POST"}
 
     assert verbs == {
         *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
         *("skip_fire", "move_fire", "edit_fire", "restore_fire"),
+        *("save", "restore"),
         *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),
     }

@@ -1,0 +1,129 @@
+"""A schedule as texts that a person edits, and back: for forms of whatever kind.
+
+Every column that `SchedulePolicies` names is a field; so a new policy can be edited as soon as it
+is one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, get_type_hints
+
+from pgcron_ha.client import checks
+from pgcron_ha.client.overlap import OVERLAPS, QUEUE_DROPS
+from pgcron_ha.client.pauses import AFTER_PAUSE
+from pgcron_ha.client.schedules import DOORS, check_schedule
+from pgcron_ha.config import format_duration
+from pgcron_ha.db.schedule_policies import SchedulePolicies
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.model.cron import DstPolicy
+
+MOST_TEXT: Final = 20_000
+"""Characters of a field; what is longer (args) is edited elsewhere."""
+
+_KINDS: Final = get_type_hints(SchedulePolicies)
+# Pausing is a verb of its own, with a note.
+_NO_FIELDS: Final = frozenset({"enabled"})
+FIELDS: Final[tuple[str, ...]] = (
+    "spec",
+    "timezone",
+    "dst",
+    "handler",
+    *(name for name in _KINDS if name not in {*_NO_FIELDS, "timezone", "dst"}),
+)
+_YES_NO: Final = ("yes", "no")
+CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "dst": tuple(policy.value for policy in DstPolicy),
+    "overlap": OVERLAPS,
+    "queue_drops": QUEUE_DROPS,
+    "after_pause": AFTER_PAUSE,
+    "delivery": checks.DELIVERIES,
+    "managed_by": DOORS,
+    **{name: _YES_NO for name, kind in _KINDS.items() if kind == bool | None},
+}
+"""The words of fields that know no others."""
+
+
+def texts_of(row: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a schedule's row; one that has no value is empty."""
+    return {name: _text(row.get(name)) for name in FIELDS}
+
+
+def typed_changes(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """What `texts` (some of the fields) change of a schedule's row, judged; None: the default.
+
+    Raises InvalidInput, InvalidSpec, UnknownZone and TooLarge.
+    """
+    before = texts_of(row)
+    written = {
+        field: text.replace("\r\n", "\n").strip()
+        for field, text in texts.items()
+        if text.replace("\r\n", "\n").strip() != before[field].strip()
+    }
+    values = {field: _value(field, text) for field, text in written.items()}
+    spec, handler = (values.get(key, row[key]) for key in ("spec", "handler"))
+    for what, value in (("spec", spec), ("handler", handler)):
+        if value is None:
+            raise InvalidInput(
+                f"the {what} is empty", "A schedule says when it fires, and what runs then."
+            )
+    given = {key: value for key, value in values.items() if key not in ("spec", "handler")}
+    where = {key: values.get(key) or row[key] for key in ("timezone", "dst")}
+    judged: dict[str, Any] = {**check_schedule(name, spec, handler, {**given, **where})}
+    return {
+        field: judged.get(field, values[field]) if values[field] is not None else None
+        for field in written
+    }
+
+
+def changes_text(changes: Mapping[str, Any]) -> str:
+    """Typed changes as the JSON that ``pgcron.edit_schedule`` takes."""
+    return json.dumps({field: _plain(field, value) for field, value in changes.items()})
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return _YES_NO[not value]
+    if isinstance(value, timedelta):
+        return format_duration(value.total_seconds())
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _value(field: str, text: str) -> Any:
+    """The text as the column's type; durations and JSON stay texts, which are judged later."""
+    kind = _KINDS.get(field)
+    if not text:
+        return None
+    if kind == int | None:
+        return _number(field, text)
+    if kind == bool | None:
+        return text == _YES_NO[0]
+    if kind == Sequence[str] | None:
+        return [word for word in text.replace(",", " ").split() if word]
+    return text
+
+
+def _number(field: str, text: str) -> int:
+    if not text.removeprefix("-").isdecimal() or len(text) > len(str(2**31)):
+        raise InvalidInput(
+            f"{field} '{text[:60]}' is not a number",
+            "It is written with digits.",
+            "Leave it empty for the default.",
+        )
+    return int(text)
+
+
+def _plain(field: str, value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds()} seconds"
+    if field in ("args", "retry") and isinstance(value, str):
+        return json.loads(value)
+    return list(value) if isinstance(value, tuple) else value
