@@ -52,6 +52,10 @@ class ClaimStatements(EndingStatements):
             found += self._claimable(due.get(path, []), handlers, "at_most_once", limit, None)
         return self._claim(found[:limit], incarnation)
 
+    def let_waiting_go(self, *, beyond: int, most: int) -> list[Row]:
+        """No schedule of these stories has an overlap policy under which runs wait."""
+        return [Row(let_go=0, ended_at=None)]
+
     def claim_lanes(
         self,
         *,
