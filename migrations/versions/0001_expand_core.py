@@ -40,6 +40,7 @@ SCRIPTS = (
     "0001_24_control",
     "0001_24_occurrences",
     "0001_24_failure_pauses",
+    "0001_25_backfill",
     "0001_27_schedule_files",
     "0001_26_why",
     "0001_29_waiting",

@@ -31,14 +31,15 @@ _SCHEDULE = (
     "jitter, spread_window, max_runs, pause_after_failures, probe_after"
 )
 _VIEWS = (
-    "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups"
+    "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups, "
+    "backfills"
 )
 _READABLE = (
     "cluster, node, cordon, offer, queue, lane_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, run, progress, occurrence, missed, occurrence_override, "
     "history, "
     "history_overflow, attempt, dead_letter, log, retention, reason, breaker, "
-    "breaker_handler, diversion, fire_failure, failure_pause"
+    "breaker_handler, diversion, fire_failure, failure_pause, backfill_run"
 )
 
 _READ = (
@@ -81,6 +82,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT INSERT, UPDATE ON cordon TO",
         "GRANT UPDATE (state) ON node TO",
         "GRANT INSERT, UPDATE, DELETE ON lane_limit, breaker, breaker_handler TO",
+        "GRANT EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill TO",
         # A form that is sent twice is one operation.
         *_KEYS,
     ),

@@ -38,6 +38,9 @@ COMMANDS: dict[str, Subcommand] = {
     "web": Subcommand("web:web_command", "Serve the pages, the probes and the metrics."),
     "migrate": Subcommand("migrate:migrate_command", "Bring the schema up to this version."),
     "schedules": Subcommand("schedules:schedules_group", "List, define, pause, explain schedules."),
+    "backfills": Subcommand(
+        "backfills:backfills_group", "Show, pause, resume and stop backfills of schedules."
+    ),
     "next": Subcommand("next:next_command", "Print the fire times of a spec."),
     "enqueue": Subcommand(
         "enqueue:enqueue_command", "Ask for one run of a handler, or a file of them."

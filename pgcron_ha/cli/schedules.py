@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.output import (
     Column,
     json_option,
@@ -67,6 +68,7 @@ schedules_group.add_command(apply_command)
 schedules_group.add_command(export_command)
 schedules_group.add_command(schema_command)
 schedules_group.add_command(import_group)
+schedules_group.add_command(backfill_command)
 
 
 @schedules_group.command("list")

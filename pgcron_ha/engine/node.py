@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
-from zoneinfo import available_timezones
 
 from pgcron_ha.config import Settings
 from pgcron_ha.db.link import Link
 from pgcron_ha.db.revision import require_revision
+from pgcron_ha.engine.backfills import Backfills
 from pgcron_ha.engine.breakers import Breakers
 from pgcron_ha.engine.completer import Completer
 from pgcron_ha.engine.declared_breakers import declared_breakers
@@ -24,6 +24,7 @@ from pgcron_ha.engine.dispatcher import Dispatcher
 from pgcron_ha.engine.farewell import EXIT_DEAF, Farewell
 from pgcron_ha.engine.home import Home
 from pgcron_ha.engine.janitor import Janitor
+from pgcron_ha.engine.known_zones import known_zones
 from pgcron_ha.engine.last_resort import LAST_RESORT_SECONDS, end_soon
 from pgcron_ha.engine.lease import LeasePhase
 from pgcron_ha.engine.listener import Listener
@@ -127,8 +128,7 @@ class Node:
         node = self.settings.node
         self._loop = asyncio.get_running_loop()
         self._links = {
-            # A promoted server is noted before the first claim on it, whoever comes first: it may
-            # lack commits that some node still acts upon.
+            # Notes a promoted server, which may lack commits acted upon, before the first claim.
             "claims": self._new_link(greeting="note_timeline"),
             "endings": self._new_link(joins_by_hash=True),
             "upkeep": self._new_link(),
@@ -176,6 +176,7 @@ class Node:
             endings, node.name, self._runner, self._recorder, self._on_settled
         )
         self._materializer = Materializer(self._links["upkeep"], node.horizon)
+        self._backfills = Backfills(self._links["upkeep"])
         self._reaper = Reaper(self._links["upkeep"], node.lease_ttl)
         self._watch = Watch(self._links["upkeep"], self._runner, node.deaf_after, self._on_deaf)
         self._janitor = Janitor(self._links["upkeep"], self.settings.schema)
@@ -185,6 +186,7 @@ class Node:
             {
                 "run": self._dispatcher.wake,
                 "schedule": self._materializer.wake,
+                "backfill": self._backfills.wake,
                 "cancel": self._session.beat_now,
                 "breaker": self._breakers.wake,
                 "node": self._session.beat_now,
@@ -207,7 +209,7 @@ class Node:
             node.slots,
             node.queues,
             tuple(handlers),
-            tuple(_known_zones()),
+            known_zones(),
             node.labels,
         )
 
@@ -234,6 +236,7 @@ class Node:
             self._completer,
             self._recorder,
             self._materializer,
+            self._backfills,
             self._reaper,
             self._watch,
             self._janitor,
@@ -270,6 +273,7 @@ class Node:
         self._session.drain()
         self._dispatcher.stop()
         self._materializer.stop()
+        self._backfills.stop()
         stopped = Interrupted(StopReason.SHUTDOWN, "the node stops")
         self._collect([(each, stopped, monotonic()) for each in self._runner.take_waiting()])
         grace = self.settings.node.grace
@@ -376,16 +380,12 @@ class Node:
 
     def _on_settled(self) -> None:
         self._dispatcher.settled()
+        self._backfills.settled()
         self._breakers.settled(self._runner.holds)
 
     def _collect(self, ended: list[Ended]) -> None:
         self._completer.add(ended)
         self._dispatcher.ended(ended)
-
-
-def _known_zones() -> list[str]:
-    odd = ("posix/", "right/", "localtime", "posixrules", "Factory")
-    return sorted(name for name in available_timezones() if not name.startswith(odd))
 
 
 def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> BaseException:

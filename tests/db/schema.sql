@@ -562,6 +562,55 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.await_runs(run_ids bigint[], OUT ended bigint[], OUT unmarked bigint[]) IS 'From now on the ends of these runs are told on pgcron.end_channel(). ended: those that are not alive; unmarked: those of others, and those to ask for again in a moment.';
 
+CREATE FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone DEFAULT NULL::timestamp with time zone, direction text DEFAULT 'forward'::text, parallelism integer DEFAULT 1, overlap text DEFAULT NULL::text, if_ran text DEFAULT 'skip'::text, args jsonb DEFAULT NULL::jsonb, note text DEFAULT NULL::text, actor text DEFAULT NULL::text, planned integer DEFAULT NULL::integer) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  filled pgcron.schedule;
+  other pgcron.backfill;
+  new_id bigint;
+  ends timestamptz := coalesce(backfill.until, now());
+BEGIN
+  PERFORM pgcron.require_read_committed('backfills');
+  IF backfill.since IS NULL THEN
+    PERFORM pgcron.refuse('PC001', 'since is NULL', 'A backfill says where its range begins.', 'Write for example since => ''2026-01-01T00:00Z''.');
+  END IF;
+  SELECT s.* INTO filled FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(backfill.schedule) FOR KEY SHARE;
+  IF filled.id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
+    RETURN pgcron.backfill(backfill.schedule, backfill.since, backfill.until, backfill.direction, backfill.parallelism, backfill.overlap, backfill.if_ran, backfill.args,
+                           backfill.note, backfill.actor, backfill.planned);
+  END IF;
+  PERFORM pgcron.run_overlap(backfill.overlap, filled);
+  PERFORM FROM pgcron.cursor c WHERE c.schedule_id = filled.id FOR UPDATE;
+  SELECT b.* INTO other FROM pgcron.backfill b
+   WHERE b.schedule_id = filled.id AND b.state IN ('open', 'paused', 'stopping') AND b.since < ends AND b.until > backfill.since ORDER BY b.id LIMIT 1;
+  IF other.id IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('backfill %s of schedule %L is %s and has a part of this range', other.id, left(filled.name, 200), other.state),
+      format('It goes from %s to %s; two would run an instant twice.', other.since, other.until), format('Wait until it is done, stop it (`pgcron-ha backfills stop %s`), or ask for another range.', other.id));
+  END IF;
+  INSERT INTO pgcron.backfill AS made (schedule_id, schedule, definition, since, until, direction, parallelism, overlap, if_ran, args, note, planned, created_by)
+  VALUES (filled.id, filled.name, to_jsonb(filled), backfill.since, ends, coalesce(backfill.direction, 'forward'), coalesce(backfill.parallelism, 1),
+          backfill.overlap, coalesce(backfill.if_ran, 'skip'), backfill.args, left(backfill.note, 500), backfill.planned, coalesce(backfill.actor, session_user))
+  RETURNING made.id INTO new_id;
+  PERFORM pgcron.wake_backfills();
+  RETURN new_id;
+END $$;
+
+COMMENT ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) IS 'Asks for runs of the schedule''s instants from since on and before until (now); returns the backfill''s id. At most parallelism of its runs are open at once; the view backfills shows how far it is.';
+
+CREATE FUNCTION pgcron.backfills_stop_with_their_schedule() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  UPDATE pgcron.backfill b SET state = 'stopping', changed_at = now(), changed_by = pgcron.actor(),
+         error = jsonb_build_object('message', 'the schedule was deleted', 'detail', NULL, 'hint', NULL)
+   WHERE b.schedule_id = OLD.id AND b.state IN ('open', 'paused');
+  RETURN OLD;
+END $$;
+
 CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
     AS $$
@@ -2049,6 +2098,88 @@ CREATE FUNCTION pgcron.has_parked(queue text) RETURNS boolean
     SELECT FROM parked WHERE parked.hold = 'unserved' AND parked.queue = coalesce(has_parked.queue, parked.queue)
        AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = parked.queue AND q.paused_at IS NOT NULL)) $$;
 
+CREATE FUNCTION pgcron.most_at_once(overlap text, definition jsonb) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT CASE coalesce(overlap, definition ->> 'overlap') WHEN 'allow' THEN 1000
+              WHEN 'queue' THEN least(coalesce((definition ->> 'max_running')::int, 1) + coalesce((definition ->> 'max_queued')::int, 1000), 1000)
+              WHEN 'skip' THEN coalesce((definition ->> 'max_running')::int, 1) ELSE 1 END $$;
+
+CREATE TABLE pgcron.backfill (
+    id bigint NOT NULL,
+    schedule_id bigint NOT NULL,
+    schedule text NOT NULL,
+    definition jsonb NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL,
+    direction text NOT NULL,
+    parallelism integer NOT NULL,
+    overlap text,
+    if_ran text NOT NULL,
+    args jsonb,
+    note text,
+    state text DEFAULT 'open'::text NOT NULL,
+    reached timestamp with time zone,
+    planned integer,
+    already integer DEFAULT 0 NOT NULL,
+    created integer DEFAULT 0 NOT NULL,
+    succeeded integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    error jsonb,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_by text,
+    ended_at timestamp with time zone,
+    CONSTRAINT a_backfill_has_1_to_1000_runs_at_once CHECK ((((parallelism >= 1) AND (parallelism <= 1000)) OR pgcron.refuse('PC001'::text, format('parallelism %s is out of range'::text, parallelism), 'Of a backfill 1 to 1000 runs are open at once.'::text, 'Leave it out for 1.'::text))),
+    CONSTRAINT a_backfill_has_a_direction CHECK (((direction = ANY (ARRAY['forward'::text, 'backward'::text])) OR pgcron.refuse('PC001'::text, format('direction %L is not known'::text, "left"(direction, 100)), 'A backfill goes forward (the oldest instant first) or backward.'::text, 'Leave it out for forward.'::text))),
+    CONSTRAINT a_backfill_has_up_to_a_million_instants CHECK (((planned IS NULL) OR (planned <= 1000000) OR pgcron.refuse('PC004'::text, format('the range has more than 1000000 instants of the schedule, %s at least'::text, planned), 'A backfill has up to 1000000 instants.'::text, 'Ask for several ranges, one after the other.'::text))),
+    CONSTRAINT a_backfill_lies_in_the_past CHECK ((((since < until) AND (until <= created_at) AND ((until - since) <= '3660 days'::interval)) OR pgcron.refuse('PC001'::text, format('a backfill from %s to %s'::text, since, until),
+CASE
+    WHEN (since >= until) THEN 'Its range begins at since and ends before until, which is later.'::text
+    WHEN (until > created_at) THEN 'Only instants that have passed are filled in; the others are the schedule''s own.'::text
+    ELSE 'Its range spans up to 3660 days (ten years).'::text
+END,
+CASE
+    WHEN ((until > created_at) AND (since < until)) THEN 'Write an until that is not later than now.'::text
+    ELSE 'Ask for several ranges, each with since before until.'::text
+END))),
+    CONSTRAINT a_backfill_makes_no_runs_only_to_drop_them CHECK (((parallelism <= pgcron.most_at_once(overlap, definition)) OR pgcron.refuse('PC001'::text, format('parallelism %s with overlap %L'::text, parallelism, COALESCE(overlap, (definition ->> 'overlap'::text))), format('Of the runs that are due together all but %s would not run.'::text, pgcron.most_at_once(overlap, definition)), format('Use overlap ''allow'' for the backfill, or parallelism %s.'::text, pgcron.most_at_once(overlap, definition))))),
+    CONSTRAINT a_backfill_overlap_policy_is_known CHECK (((overlap IS NULL) OR (overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'queue'::text, 'replace'::text, 'terminate'::text])) OR pgcron.refuse_overlap(overlap))),
+    CONSTRAINT a_backfill_says_what_of_instants_that_ran CHECK (((if_ran = ANY (ARRAY['skip'::text, 'failed'::text, 'all'::text])) OR pgcron.refuse('PC001'::text, format('if_ran %L is not known'::text, "left"(if_ran, 100)), 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).'::text, 'Leave it out for skip.'::text))),
+    CONSTRAINT a_backfill_state_is_known CHECK ((state = ANY (ARRAY['open'::text, 'paused'::text, 'stopping'::text, 'stopped'::text, 'done'::text]))),
+    CONSTRAINT a_backfill_that_is_over_says_when CHECK (((state = ANY (ARRAY['stopped'::text, 'done'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args)))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE pgcron.backfill IS 'Ranges of schedules that somebody wants to have run, and how far nodes have come with them.';
+
+COMMENT ON COLUMN pgcron.backfill.definition IS 'The schedule as it stood when the backfill was asked for: later edits of the schedule do not change it.';
+
+COMMENT ON COLUMN pgcron.backfill.since IS 'Instants from since on and before until are filled in.';
+
+COMMENT ON COLUMN pgcron.backfill.overlap IS 'Of its runs; NULL is the schedule''s, with its max_running.';
+
+COMMENT ON COLUMN pgcron.backfill.reached IS 'The last instant that was looked at, in its direction; NULL before the first.';
+
+COMMENT ON COLUMN pgcron.backfill.already IS 'Instants that were left alone, since they had been decided before.';
+
+CREATE FUNCTION pgcron.hold_backfill(backfill bigint, verb text) RETURNS pgcron.backfill
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  held pgcron.backfill;
+BEGIN
+  SELECT b.* INTO held FROM pgcron.backfill b WHERE b.id = hold_backfill.backfill FOR UPDATE;
+  IF held.id IS NULL THEN
+    PERFORM pgcron.refuse('PC010', format('backfill %s does not exist', hold_backfill.backfill), 'It was never asked for, or was forgotten with the ledger of its time.', '`pgcron-ha backfills list` lists them.');
+  ELSIF held.state NOT IN ('open', 'paused') THEN
+    PERFORM pgcron.refuse('PC011', format('backfill %s is %s', held.id, held.state), format('Only one that is under way can be %s.', verb), 'Ask for a new one, which leaves alone what has run.');
+  END IF;
+  RETURN held;
+END $$;
+
 CREATE FUNCTION pgcron.instant_is_fine(written text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
@@ -2158,6 +2289,40 @@ BEGIN
   END IF;
   IF verdict = 'dead' AND recorded = 'snoozed' THEN recorded := CASE kind WHEN 'snoozed' THEN 'failed' ELSE kind END; END IF;
 END $$;
+
+CREATE FUNCTION pgcron.judge_backfill(b pgcron.backfill, instants timestamp with time zone[]) RETURNS TABLE(place bigint, fire_at timestamp with time zone, verdict text, parent bigint)
+    LANGUAGE sql STABLE
+    AS $$
+  WITH RECURSIVE given AS MATERIALIZED (
+    SELECT g.place, g.fire_at, o.schedule_id IS NOT NULL AS is_decided, o.decision, o.run_id, v.action = 'skip' AS is_to_skip,
+           EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = (judge_backfill.b).schedule_id AND r.scheduled_for = g.fire_at AND r.scheduled_for IS NOT NULL) AS is_live
+      FROM unnest(judge_backfill.instants) WITH ORDINALITY g(fire_at, place)
+      LEFT JOIN pgcron.occurrence o ON o.schedule_id = (judge_backfill.b).schedule_id AND o.fire_at = g.fire_at
+      LEFT JOIN pgcron.occurrence_override v ON v.schedule_id = (judge_backfill.b).schedule_id AND v.fire_at = g.fire_at),
+  family(root, id) AS (
+    SELECT g.run_id, g.run_id FROM given g WHERE g.run_id IS NOT NULL AND (judge_backfill.b).if_ran <> 'skip'
+    UNION
+    SELECT f.root, child.id FROM family f CROSS JOIN LATERAL (
+      SELECT r.id FROM pgcron.run r WHERE r.parent_run = f.id
+      UNION ALL SELECT h.id FROM pgcron.history h WHERE h.parent_run = f.id
+      UNION ALL SELECT h.id FROM pgcron.history_overflow h WHERE h.parent_run = f.id) child),
+  told AS MATERIALIZED (
+    SELECT f.root, bool_or(r.id IS NOT NULL) AS is_alive, bool_or(ended.outcome IS NOT DISTINCT FROM 'succeeded') AS has_succeeded,
+           bool_or(ended.outcome <> 'succeeded' OR d.run_id IS NOT NULL) AS has_failed
+      FROM family f
+      LEFT JOIN pgcron.run r ON r.id = f.id
+      LEFT JOIN LATERAL (
+        SELECT h.outcome FROM pgcron.history h WHERE h.id = f.id UNION ALL SELECT h.outcome FROM pgcron.history_overflow h WHERE h.id = f.id LIMIT 1) ended ON true
+      LEFT JOIN pgcron.dead_letter d ON d.run_id = f.id
+     GROUP BY f.root)
+  SELECT g.place, g.fire_at,
+         CASE WHEN NOT g.is_decided THEN CASE WHEN g.is_live OR g.is_to_skip THEN 'leave' ELSE 'claim' END
+              WHEN (judge_backfill.b).if_ran = 'skip' OR g.is_live OR t.is_alive THEN 'leave'
+              WHEN (judge_backfill.b).if_ran = 'all' THEN 'again'
+              WHEN g.run_id IS NOT NULL AND NOT t.has_succeeded AND (t.has_failed OR g.decision <> 'run') THEN 'again'
+              ELSE 'leave' END,
+         g.run_id
+    FROM given g LEFT JOIN told t ON t.root = g.run_id $$;
 
 CREATE FUNCTION pgcron.judge_failures(failing bigint) RETURNS text
     LANGUAGE plpgsql
@@ -2916,6 +3081,18 @@ CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
 
+CREATE FUNCTION pgcron.pause_backfill(backfill bigint, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  held pgcron.backfill := pgcron.hold_backfill(pause_backfill.backfill, 'paused');
+BEGIN
+  UPDATE pgcron.backfill b SET state = 'paused', changed_at = now(), changed_by = coalesce(pause_backfill.actor, session_user) WHERE b.id = held.id AND b.state = 'open';
+END $$;
+
+COMMENT ON FUNCTION pgcron.pause_backfill(backfill bigint, actor text) IS 'Makes no more runs of a backfill until it is resumed.';
+
 CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures integer, latest text, error text) RETURNS text
     LANGUAGE sql
     AS $$
@@ -3376,6 +3553,30 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.rename_schedule(name text, new_name text, actor text, door text) IS 'Gives a schedule another name; it stays the same schedule, with its history.';
 
+CREATE FUNCTION pgcron.reopen_ledger(instants timestamp with time zone[]) RETURNS void
+    LANGUAGE plpgsql
+    SET "TimeZone" TO 'UTC'
+    SET "DateStyle" TO 'ISO'
+    AS $$
+DECLARE
+  kept pgcron.retention;
+  gap record;
+BEGIN
+  SELECT * INTO kept FROM pgcron.retention r WHERE r.relation = 'occurrence';
+  IF (SELECT min(i) FROM unnest(instants) i) >= now() - kept.keep THEN RETURN; END IF;
+  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
+  FOR gap IN
+    WITH bound AS MATERIALIZED (
+      SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\)'))[1]::timestamptz, '-infinity') AS low,
+             (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz AS high
+        FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'pgcron.occurrence'::regclass)
+    SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'), (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
+           least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval, (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
+      FROM unnest(instants) i WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i) ORDER BY 1 LOOP
+    PERFORM pgcron.add_partition('occurrence', gap.low, gap.high);
+  END LOOP;
+END $$;
+
 CREATE FUNCTION pgcron.replace_older(schedules bigint[], handlers text[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
@@ -3554,6 +3755,19 @@ BEGIN
 END $_$;
 
 COMMENT ON FUNCTION pgcron.restore_schedule(name text, version integer, actor text, door text, expected_version integer, OUT schedule_id bigint, OUT new_version integer, OUT note text) IS 'Makes an earlier version of a schedule, living or deleted, its next one; returns its id, the new version and what it is called.';
+
+CREATE FUNCTION pgcron.resume_backfill(backfill bigint, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  held pgcron.backfill := pgcron.hold_backfill(resume_backfill.backfill, 'resumed');
+BEGIN
+  UPDATE pgcron.backfill b SET state = 'open', changed_at = now(), changed_by = coalesce(resume_backfill.actor, session_user) WHERE b.id = held.id AND b.state = 'paused';
+  PERFORM pgcron.wake_backfills();
+END $$;
+
+COMMENT ON FUNCTION pgcron.resume_backfill(backfill bigint, actor text) IS 'Goes on with a backfill that was paused.';
 
 CREATE FUNCTION pgcron.resume_overdue(paused bigint) RETURNS boolean
     LANGUAGE plpgsql
@@ -4007,6 +4221,38 @@ CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::in
 
 COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, rate integer, per interval, actor text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
 
+CREATE FUNCTION pgcron.settle_backfill(backfill bigint) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  good int;
+  bad int;
+  still_open int;
+BEGIN
+  WITH ended AS MATERIALIZED (
+    SELECT o.run_id, coalesce(h.outcome, v.outcome, 'unknown') AS outcome
+      FROM pgcron.backfill_run o
+      -- Whatever the clocks did in between, a run did not end a day before it was made; partitions older than that are not looked into.
+      LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history e WHERE e.id = o.run_id AND e.finished_at > o.made_at - interval '1 day' LIMIT 1) h ON true
+      LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history_overflow e WHERE e.id = o.run_id LIMIT 1) v ON true
+     WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)),
+  forgotten AS (
+    DELETE FROM pgcron.backfill_run o USING ended e WHERE o.backfill_id = settle_backfill.backfill AND o.run_id = e.run_id AND e.outcome = 'succeeded'),
+  kept AS (
+    UPDATE pgcron.backfill_run o SET outcome = e.outcome FROM ended e WHERE o.backfill_id = settle_backfill.backfill AND o.run_id = e.run_id AND e.outcome <> 'succeeded')
+  SELECT count(*) FILTER (WHERE e.outcome = 'succeeded'), count(*) FILTER (WHERE e.outcome <> 'succeeded') INTO good, bad FROM ended e;
+  SELECT count(*) INTO still_open FROM pgcron.backfill_run o WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL;
+  IF bad > 0 THEN
+    DELETE FROM pgcron.backfill_run o WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NOT NULL AND o.run_id < (
+      SELECT n.run_id FROM pgcron.backfill_run n WHERE n.backfill_id = settle_backfill.backfill AND n.outcome IS NOT NULL ORDER BY n.run_id DESC OFFSET 999 LIMIT 1);
+  END IF;
+  UPDATE pgcron.backfill b SET succeeded = b.succeeded + good, failed = b.failed + bad,
+         state = CASE WHEN b.state = 'stopping' AND still_open = 0 THEN 'stopped' ELSE b.state END,
+         ended_at = CASE WHEN b.state = 'stopping' AND still_open = 0 THEN now() ELSE b.ended_at END
+   WHERE b.id = settle_backfill.backfill AND (good + bad > 0 OR (b.state = 'stopping' AND still_open = 0));
+  RETURN still_open;
+END $$;
+
 CREATE FUNCTION pgcron.settle_queues(schedules bigint[]) RETURNS TABLE(verdict text, id bigint)
     LANGUAGE plpgsql
     AS $$
@@ -4090,6 +4336,114 @@ CREATE FUNCTION pgcron.spread_or_cron_line_is_fine(line text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
   SELECT CASE WHEN line ~* '^@(hourly|daily|weekly|monthly|yearly)~$' THEN true ELSE pgcron.cron_line_is_fine(line) END $_$;
+
+CREATE FUNCTION pgcron.step_backfill(backfill bigint, reached timestamp with time zone, instants timestamp with time zone[], is_last boolean) RETURNS TABLE(state text, taken integer, made integer)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  b pgcron.backfill;
+  plan pgcron.schedule;
+  room int;
+  still_open int;
+  claims timestamptz[];
+  again timestamptz[];
+  parents bigint[];
+  new_reached timestamptz;
+  who text;
+  policy text;
+BEGIN
+  PERFORM pgcron.require_read_committed('backfills');
+  SELECT s.* INTO plan FROM pgcron.schedule s WHERE s.id = (SELECT f.schedule_id FROM pgcron.backfill f WHERE f.id = step_backfill.backfill) FOR KEY SHARE;
+  SELECT f.* INTO b FROM pgcron.backfill f WHERE f.id = step_backfill.backfill AND f.state IN ('open', 'paused', 'stopping') FOR UPDATE SKIP LOCKED;
+  IF b.id IS NULL THEN RETURN; END IF;
+  still_open := pgcron.settle_backfill(b.id);
+  taken := 0;
+  made := 0;
+  IF b.state = 'open' AND plan.id IS NOT NULL AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
+    plan := jsonb_populate_record(plan, b.definition);
+    room := b.parallelism - still_open;
+    policy := pgcron.run_overlap(b.overlap, plan);
+    -- What would be dropped, or would stop what runs, is not made before there is a slot for it.
+    IF coalesce(b.overlap, plan.overlap) IN ('skip', 'replace', 'terminate') THEN
+      room := least(room, (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o) - (
+        SELECT count(*) FROM pgcron.run r WHERE r.schedule_id = b.schedule_id AND r.state = 'ready' AND r.due_at <= now() AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
+           AND coalesce(r.hold, 'overlap') = 'overlap'));
+    END IF;
+    WITH judged AS MATERIALIZED (
+      SELECT j.*, count(*) FILTER (WHERE j.verdict <> 'leave') OVER (ORDER BY j.place) AS used FROM pgcron.judge_backfill(b, step_backfill.instants) j)
+    SELECT count(*), array_agg(j.fire_at ORDER BY j.place) FILTER (WHERE j.verdict = 'claim'), array_agg(j.fire_at ORDER BY j.place) FILTER (WHERE j.verdict = 'again'),
+           array_agg(j.parent ORDER BY j.place) FILTER (WHERE j.verdict = 'again'), (array_agg(j.fire_at ORDER BY j.place DESC))[1]
+      INTO taken, claims, again, parents, new_reached
+      FROM judged j WHERE j.used <= room;
+    who := format('backfill %s by %s', b.id, b.created_by);
+    IF claims IS NOT NULL THEN
+      PERFORM pgcron.reopen_ledger(claims);
+      WITH numbered AS MATERIALIZED (
+        SELECT c.fire_at, nextval(pg_get_serial_sequence('pgcron.run', 'id')) AS run_id FROM (SELECT u.fire_at FROM unnest(claims) WITH ORDINALITY u(fire_at, place) ORDER BY u.place) c),
+      ledger AS (
+        INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)
+        SELECT b.schedule_id, n.fire_at, 'run', format('backfill %s', b.id), n.run_id FROM numbered n ORDER BY n.fire_at
+        ON CONFLICT (schedule_id, fire_at) DO NOTHING RETURNING fire_at, run_id),
+      fresh AS (
+        INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
+                                overlap, lane, requires, weight, expire_at, time_limits, created_by)
+        SELECT l.run_id, md5(plan.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid, 'backfill', b.schedule_id, b.schedule, l.fire_at, plan.queue, plan.priority, plan.handler,
+               coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts, plan.timeout, plan.retry_base, plan.retry_cap, plan.retry, policy,
+               pgcron.lane_of(plan.lane, plan.weight), plan.requires, nullif(plan.weight, 1), now() + plan.give_up_after,
+               CASE WHEN num_nonnulls(plan.give_up_after, plan.silence_timeout) > 0 THEN pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()) END, who
+          FROM ledger l LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = b.schedule_id AND o.fire_at = l.fire_at
+        RETURNING id, scheduled_for),
+      noted AS (
+        INSERT INTO pgcron.backfill_run (backfill_id, run_id, fire_at) SELECT b.id, f.id, f.scheduled_for FROM fresh f RETURNING run_id)
+      SELECT count(*) INTO made FROM noted;
+    END IF;
+    IF again IS NOT NULL THEN
+      WITH numbered AS MATERIALIZED (
+        SELECT c.fire_at, c.parent, nextval(pg_get_serial_sequence('pgcron.run', 'id')) AS run_id
+          FROM (SELECT u.fire_at, u.parent FROM unnest(again, parents) WITH ORDINALITY u(fire_at, parent, place) ORDER BY u.place) c),
+      fresh AS (
+        INSERT INTO pgcron.run (id, origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
+                                overlap, lane, requires, weight, expire_at, time_limits, created_by)
+        SELECT n.run_id, 'rerun', b.schedule_id, b.schedule, n.fire_at, n.parent, plan.queue, plan.priority, plan.handler, coalesce(b.args, plan.args), plan.delivery, plan.max_attempts,
+               plan.timeout, plan.retry_base, plan.retry_cap, plan.retry, policy, pgcron.lane_of(plan.lane, plan.weight), plan.requires, nullif(plan.weight, 1),
+               now() + plan.give_up_after,
+               CASE WHEN num_nonnulls(plan.give_up_after, plan.silence_timeout) > 0 THEN pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()) END, who
+          FROM numbered n RETURNING id, nominal_for)
+      INSERT INTO pgcron.backfill_run (backfill_id, run_id, fire_at) SELECT b.id, f.id, f.nominal_for FROM fresh f;
+      made := made + cardinality(again);
+    END IF;
+    still_open := still_open + made;
+    IF taken > 0 OR (step_backfill.is_last AND still_open = 0) THEN
+      UPDATE pgcron.backfill f SET reached = coalesce(new_reached, f.reached), already = f.already + taken - made, created = f.created + made,
+             state = CASE WHEN step_backfill.is_last AND taken = cardinality(step_backfill.instants) AND still_open = 0 THEN 'done' ELSE f.state END,
+             ended_at = CASE WHEN step_backfill.is_last AND taken = cardinality(step_backfill.instants) AND still_open = 0 THEN now() END
+       WHERE f.id = b.id;
+    END IF;
+  END IF;
+  SELECT f.state INTO state FROM pgcron.backfill f WHERE f.id = b.id;
+  RETURN NEXT;
+END $$;
+
+CREATE FUNCTION pgcron.stop_backfill(backfill bigint, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  held pgcron.backfill := pgcron.hold_backfill(stop_backfill.backfill, 'stopped');
+  cancelled int;
+BEGIN
+  PERFORM pgcron.require_read_committed('backfills');
+  SELECT count(*) INTO cancelled FROM pgcron.end_waiting_runs(
+    ARRAY(SELECT o.run_id FROM pgcron.backfill_run o WHERE o.backfill_id = held.id AND o.outcome IS NULL), 'cancelled',
+    concat_ws(': ', format('backfill %s was stopped by %s', held.id, coalesce(stop_backfill.actor, session_user)), left(stop_backfill.reason, 500)));
+  UPDATE pgcron.backfill b SET state = 'stopping', changed_at = now(), changed_by = coalesce(stop_backfill.actor, session_user) WHERE b.id = held.id;
+  PERFORM pgcron.settle_backfill(held.id);
+  PERFORM pgcron.wake_backfills();
+  RETURN cancelled;
+END $$;
+
+COMMENT ON FUNCTION pgcron.stop_backfill(backfill bigint, reason text, actor text) IS 'Ends a backfill: makes no more runs, cancels those that wait, leaves those that run. Returns how many were cancelled.';
 
 CREATE FUNCTION pgcron.take_given_back(at_most integer DEFAULT 1000) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
@@ -4285,6 +4639,15 @@ BEGIN
 END $$;
 
 COMMENT ON PROCEDURE pgcron.wait_long(IN run_id bigint, IN timeout interval, INOUT ended boolean, INOUT state text, INOUT result jsonb, INOUT error text) IS 'As pgcron.wait, up to a day, outside of a transaction: commits after each look, and so keeps no snapshot. CALL pgcron.wait_long(42).';
+
+CREATE FUNCTION pgcron.wake_backfills() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
+    PERFORM pg_notify(pgcron.channel(), 'backfill');
+  END IF;
+END $$;
 
 CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -4502,6 +4865,64 @@ CREATE TABLE pgcron.attempt (
 PARTITION BY RANGE (ended_at);
 
 COMMENT ON TABLE pgcron.attempt IS 'One row at the end of each attempt that did not succeed.';
+
+ALTER TABLE pgcron.backfill ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME pgcron.backfill_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE pgcron.backfill_run (
+    backfill_id bigint NOT NULL,
+    run_id bigint NOT NULL,
+    fire_at timestamp with time zone NOT NULL,
+    made_at timestamp with time zone DEFAULT now() NOT NULL,
+    outcome text
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE pgcron.backfill_run IS 'The runs of a backfill whose end was not counted yet (outcome NULL), and the last thousand that did not succeed.';
+
+CREATE VIEW pgcron.backfills AS
+ SELECT b.id,
+    COALESCE(s.name, b.schedule) AS schedule,
+    b.schedule_id,
+    b.since,
+    b.until,
+    b.direction,
+    b.parallelism,
+    COALESCE(b.overlap, (b.definition ->> 'overlap'::text)) AS overlap,
+    b.if_ran,
+    b.args,
+    b.note,
+    b.state,
+    b.planned,
+    b.already,
+    b.created,
+    b.succeeded,
+    b.failed,
+    ((b.created - b.succeeded) - b.failed) AS open,
+        CASE
+            WHEN (b.state = ANY (ARRAY['done'::text, 'stopped'::text])) THEN 0
+            ELSE GREATEST(((b.planned - b.already) - b.created), 0)
+        END AS remaining,
+    b.reached,
+    b.error,
+    ((b.definition ->> 'version'::text))::integer AS version,
+    (b.definition ->> 'spec'::text) AS spec,
+    (b.definition ->> 'timezone'::text) AS timezone,
+    b.created_at,
+    b.created_by,
+    b.changed_at,
+    b.changed_by,
+    b.ended_at
+   FROM (pgcron.backfill b
+     LEFT JOIN pgcron.schedule s ON ((s.id = b.schedule_id)));
+
+COMMENT ON VIEW pgcron.backfills IS 'Backfills and how far they are: of planned instants some were decided already, for created ones runs were made; open ones are not over, remaining ones not looked at yet.';
 
 CREATE TABLE pgcron.breaker_handler (
     handler text NOT NULL,
@@ -5241,6 +5662,12 @@ ALTER TABLE ONLY pgcron.alembic_version
 ALTER TABLE ONLY pgcron.assertion
     ADD CONSTRAINT assertion_pkey PRIMARY KEY (transaction, run, token);
 
+ALTER TABLE ONLY pgcron.backfill
+    ADD CONSTRAINT backfill_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY pgcron.backfill_run
+    ADD CONSTRAINT backfill_run_pkey PRIMARY KEY (backfill_id, run_id);
+
 ALTER TABLE ONLY pgcron.breaker_handler
     ADD CONSTRAINT breaker_handler_pkey PRIMARY KEY (handler);
 
@@ -5336,6 +5763,12 @@ ALTER TABLE ONLY pgcron.unique_period
 
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 
+CREATE INDEX backfill_of_schedule ON pgcron.backfill USING btree (schedule_id, id);
+
+CREATE INDEX backfill_run_open ON pgcron.backfill_run USING btree (backfill_id) WHERE (outcome IS NULL);
+
+CREATE INDEX backfill_under_way ON pgcron.backfill USING btree (id) WHERE (state = ANY (ARRAY['open'::text, 'paused'::text, 'stopping'::text]));
+
 CREATE INDEX breaker_handler_breaker ON pgcron.breaker_handler USING btree (breaker);
 
 CREATE INDEX breaker_open ON pgcron.breaker USING btree (name) WHERE (state <> 'closed'::text);
@@ -5424,6 +5857,8 @@ CREATE INDEX schedule_version_outlived ON pgcron.schedule_version USING btree (a
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 
+CREATE TRIGGER backfills_stop_with_their_schedule BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.backfills_stop_with_their_schedule();
+
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
 
 CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();
@@ -5435,6 +5870,9 @@ CREATE TRIGGER tell_who_waits AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.
 CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.assertion DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pgcron.judge_assertions();
 
 CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
+
+ALTER TABLE ONLY pgcron.backfill_run
+    ADD CONSTRAINT backfill_run_backfill_id_fkey FOREIGN KEY (backfill_id) REFERENCES pgcron.backfill(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY pgcron.breaker_handler
     ADD CONSTRAINT breaker_handler_breaker_fkey FOREIGN KEY (breaker) REFERENCES pgcron.breaker(name) ON DELETE CASCADE;

@@ -91,6 +91,23 @@ class NodeStatements(Tables):
             )
         ]
 
+    # Nobody asks for a backfill here.
+
+    def open_backfills(self, *, after: int, at_most: int) -> list[Row]:
+        return []
+
+    def step_backfill(self, **parameters: object) -> list[Row]:
+        raise AssertionError("there is no backfill in the simulation")
+
+    def plan_backfill(self, **parameters: object) -> list[Row]:
+        raise AssertionError("there is no backfill in the simulation")
+
+    def give_up_backfill(self, **parameters: object) -> list[Row]:
+        raise AssertionError("there is no backfill in the simulation")
+
+    def forget_backfills(self) -> list[Row]:
+        return []
+
     # Nobody declares a circuit breaker here, so none is ever open.
 
     def declare_breakers(self, *, declared: str) -> list[Row]:

@@ -1,0 +1,286 @@
+"""``pgcron-ha schedules backfill`` asks for one; ``pgcron-ha backfills`` lists, shows and steers
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any, Final
+
+import click
+
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import (
+    Column,
+    instant_text,
+    json_option,
+    limit_option,
+    print_fields,
+    print_json,
+    print_rows,
+    shown,
+)
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.client import checks
+from pgcron_ha.db import backfills, overview
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.backfill import BackfillRange, measure
+from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.model.zones import load_zone
+
+LOOK_SECONDS: Final = 0.5
+BACKFILL_ID: Final = arguments.RUN_ID
+COLUMNS: Final = (
+    Column("ID", "id"),
+    Column("SCHEDULE", "schedule", 24),
+    Column("STATE", "state"),
+    Column("SINCE", "since"),
+    Column("UNTIL", "until"),
+    Column("PLANNED", "planned"),
+    Column("ALREADY", "already"),
+    Column("CREATED", "created"),
+    Column("OPEN", "open"),
+    Column("SUCCEEDED", "succeeded"),
+    Column("FAILED", "failed"),
+    Column("LEFT", "remaining"),
+    Column("BY", "created_by", 16),
+)
+_RUN_COLUMNS: Final = (
+    Column("RUN", "id"),
+    Column("FIRE TIME", "fire_at"),
+    Column("STATE", "state"),
+    Column("ATTEMPT", "attempt"),
+    Column("NODE", "node", 20),
+    Column("ERROR", "error", 60),
+)
+_SHOWN_RUNS: Final = 20
+
+
+@click.command("backfill")
+@click.argument("name")
+@click.option("--since", required=True, metavar="INSTANT", help="The first instant, if it is one.")
+@click.option("--until", metavar="INSTANT", help="Before this; now if left out.")
+@click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
+@click.option("--parallelism", type=int, default=1, help="So many of its runs are open at once.")
+@click.option("--overlap", metavar="POLICY", help="Of its runs; the schedule's if left out.")
+@click.option(
+    "--if-ran",
+    type=click.Choice(backfills.IF_RAN),
+    default="skip",
+    help="Instants that were decided: left alone, run again if they failed, or all run again.",
+)
+@arguments.args_option("Other arguments than the schedule's.")
+@click.option("--note", help="Why; kept with the backfill.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be filled in.")
+@click.option("--wait", is_flag=True, help="Follow it until it is over; 1 if a run failed.")
+@json_option
+def backfill_command(
+    name: str, since: str, until: str | None, dry_run: bool, wait: bool, **given: Any
+) -> None:
+    """Run a range of instants that have passed.
+
+    The range begins with --since and ends before --until. An INSTANT is ISO 8601; without an offset
+    it is local time in the schedule's zone. Nodes make the runs, a few at a time; edits of the
+    schedule do not change them. Prints the backfill's id.
+    """
+    as_json = given.pop("as_json")
+    for option, text in (("--since", since), ("--until", until)):
+        arguments.instant(option, text, load_zone("UTC"))  # before anybody is asked
+    if given["args"] is not None:
+        given["args"] = checks.args_text(given["args"])
+
+    async def ask(session: Session) -> tuple[int | None, BackfillRange, int]:
+        found = await overview.schedule(session.connection, name, schema=session.schema)
+        zone = load_zone(found["timezone"])
+        first, end = (
+            arguments.instant("--since", since, zone),
+            arguments.instant("--until", until, zone),
+        )
+        assert first is not None
+        now = await overview.database_time(session.connection, schema=session.schema)
+        spec = spec_of(found)
+        measured = measure(spec, first, end or now, now)
+        if dry_run:
+            return None, measured, await _decided(session, found["id"], first, end or now)
+        made = await backfills.backfill(
+            session.connection,
+            name,
+            first,
+            end,
+            planned=measured.instants,
+            actor=session.actor,
+            schema=session.schema,
+            **given,
+        )
+        return made, measured, 0
+
+    made, measured, decided = on_database(ask)
+    if made is None:
+        _print_plan(measured, decided, as_json)
+    elif wait:
+        _follow(made, as_json)
+    elif as_json:
+        print_json({"backfill": made, "planned": measured.instants})
+    else:
+        click.echo(made)
+
+
+@click.group("backfills")
+def backfills_group() -> None:
+    """Show, pause, resume and stop backfills of schedules."""
+
+
+@backfills_group.command("list")
+@click.option("--schedule", help="Those of this schedule.")
+@click.option("--state", type=click.Choice(backfills.STATES))
+@limit_option()
+@json_option
+def list_command(schedule: str | None, state: str | None, limit: int, as_json: bool) -> None:
+    """List backfills, the newest first."""
+
+    async def read(session: Session) -> list[overview.Row]:
+        connection, schema = session.connection, session.schema
+        known = schedule and await overview.schedule(connection, schedule, schema=schema)
+        return await backfills.backfills(
+            connection,
+            schedule_id=known["id"] if known else None,
+            state=state,
+            limit=limit,
+            schema=schema,
+        )
+
+    print_rows(on_database(read), COLUMNS, as_json, "no backfills")
+
+
+@backfills_group.command("show")
+@click.argument("backfill", type=BACKFILL_ID)
+@json_option
+def show_command(backfill: int, as_json: bool) -> None:
+    """Show a backfill, its open runs and the last ones that did not succeed."""
+
+    async def read(session: Session) -> tuple[overview.Row, list[overview.Row]]:
+        connection, schema = session.connection, session.schema
+        found = await backfills.one_backfill(connection, backfill, schema=schema)
+        runs = await backfills.runs_of_backfill(
+            connection, backfill, limit=_SHOWN_RUNS, schema=schema
+        )
+        return found, runs
+
+    found, runs = on_database(read)
+    if as_json:
+        print_json({**found, "runs": runs})
+        return
+    print_fields(found, as_json=False)
+    click.echo()
+    print_rows(runs, _RUN_COLUMNS, False, "no open runs, and none that failed")
+
+
+@backfills_group.command("pause")
+@click.argument("backfill", type=BACKFILL_ID)
+@json_option
+def pause_command(backfill: int, as_json: bool) -> None:
+    """Make no more runs of BACKFILL until it is resumed; those that were made go on."""
+    on_database(
+        lambda s: backfills.pause_backfill(s.connection, backfill, actor=s.actor, schema=s.schema)
+    )
+    _say(backfill, "paused", as_json)
+
+
+@backfills_group.command("resume")
+@click.argument("backfill", type=BACKFILL_ID)
+@json_option
+def resume_command(backfill: int, as_json: bool) -> None:
+    """Go on with BACKFILL."""
+    on_database(
+        lambda s: backfills.resume_backfill(s.connection, backfill, actor=s.actor, schema=s.schema)
+    )
+    _say(backfill, "resumed", as_json)
+
+
+@backfills_group.command("stop")
+@click.argument("backfill", type=BACKFILL_ID)
+@click.option("--reason", help="Why; kept with the runs that are cancelled.")
+@json_option
+def stop_command(backfill: int, reason: str | None, as_json: bool) -> None:
+    """End BACKFILL: what waits is cancelled, what runs goes on."""
+    cancelled = on_database(
+        lambda s: backfills.stop_backfill(
+            s.connection, backfill, reason, actor=s.actor, schema=s.schema
+        )
+    )
+    if as_json:
+        print_json({"backfill": backfill, "done": "stopped", "cancelled": cancelled})
+    else:
+        click.echo(f"backfill {backfill} is stopped; waiting runs that were cancelled: {cancelled}")
+
+
+async def _decided(session: Session, schedule_id: int, since: datetime, until: datetime) -> int:
+    return await backfills.decided_between(
+        session.connection, schedule_id, since, until, schema=session.schema
+    )
+
+
+def _print_plan(measured: BackfillRange, decided: int, as_json: bool) -> None:
+    first, last = measured.first, measured.last
+    if as_json:
+        plan = {
+            "planned": measured.instants,
+            "first": first and instant_text(first),
+            "last": last and instant_text(last),
+            "decided": decided,
+        }
+        print_json(plan)
+    elif first is None:
+        click.echo("the range has no instant of the schedule")
+    else:
+        click.echo(f"{measured.instants} instants, from {shown(first)} to {shown(last)}")
+        click.echo(f"{decided} instants of the range were decided already, each by itself")
+
+
+def _follow(backfill: int, as_json: bool) -> None:
+    click.echo(f"backfill {backfill}", err=True)
+    try:
+        row = on_database(lambda session: _until_over(session, backfill))
+    except KeyboardInterrupt:
+        again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
+        click.echo(f"backfill {backfill} goes on; {again}", err=True)
+        raise
+    if as_json:
+        print_json(row)
+    else:
+        click.echo(_progress(row))
+    if row["state"] != "done" or row["failed"]:
+        raise PgcronError(
+            f"backfill {backfill} is {row['state']}; runs that did not succeed: {row['failed']}",
+            (row["error"] or {}).get("message") or "An instant counts as filled in by a success.",
+            f"`pgcron-ha backfills show {backfill}` names them; --if-ran failed runs them again.",
+        )
+
+
+async def _until_over(session: Session, backfill: int) -> overview.Row:
+    told = ""
+    while True:
+        row = await backfills.one_backfill(session.connection, backfill, schema=session.schema)
+        if row["ended_at"] is not None:
+            return row
+        if (progress := _progress(row)) != told:
+            click.echo(progress, err=True)
+            told = progress
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _progress(row: overview.Row) -> str:
+    planned = "?" if row["planned"] is None else row["planned"]
+    return (
+        f"{row['state']}: {row['already'] + row['created']} of {planned} instants, "
+        f"{row['already']} left alone, {row['open']} open, {row['succeeded']} succeeded, "
+        f"{row['failed']} failed"
+    )
+
+
+def _say(backfill: int, done: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"backfill": backfill, "done": done})
+    else:
+        click.echo(f"backfill {backfill} is {done}")

@@ -1,0 +1,136 @@
+"""Makes the runs of backfills, a few at a time, on every node, without an owner.
+
+A pass reads which backfills have room, computes their next instants without a lock, and takes them
+by compare-and-set on how far the backfill has come. Two nodes at once are harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import ClassVar, Final
+
+from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
+from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.model.spec import Spec
+from pgcron_ha.telemetry.events import BackfillCantGoOn, BackfillIsOver
+from pgcron_ha.telemetry.log import emit
+
+BATCH: Final = 50
+"""Backfills of one pass; the others have their turn in the next."""
+
+MOST_AT_ONCE: Final = 1000
+"""Instants of one backfill in one step, whatever becomes of them."""
+
+FEWEST_AT_ONCE: Final = 16
+
+IDLE_SECONDS: Final = 5.0
+BUSY_SECONDS: Final = 1.0
+"""Between looks while a backfill is under way: its runs may end on another node."""
+
+SETTLE_SECONDS: Final = 0.02
+"""Ends of runs are gathered for so long before the runs after them are made."""
+
+FORGET_SECONDS: Final = 3600.0
+
+
+class Backfills(Service):
+    """Keeps as many runs of each backfill open as it may have."""
+
+    name: ClassVar[str] = "backfills"
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(IDLE_SECONDS)
+        self._link = link
+        self._is_busy = False
+        self._after = 0
+        self._most: dict[int, int] = {}
+        self._waking: asyncio.TimerHandle | None = None
+        self._forget_at = 0.0
+
+    def settled(self) -> None:
+        """The database knows of ends of runs; some may be those of a backfill."""
+        if self._is_busy and self._waking is None:
+            loop = asyncio.get_running_loop()
+            self._waking = loop.call_later(SETTLE_SECONDS, self._wake_up)
+
+    async def run_once(self) -> float | None:
+        """One step of each backfill that has something to do."""
+        rows = await self._link.rows("open_backfills", after=self._after, at_most=BATCH)
+        self._is_busy = bool(rows)
+        self._after = rows[-1]["id"] if len(rows) == BATCH else 0
+        self._most = {row["id"]: self._most.get(row["id"], FEWEST_AT_ONCE) for row in rows}
+        goes_on = len(rows) == BATCH
+        for row in rows:
+            if row["has_work"]:
+                goes_on |= await self._step(row)
+                await asyncio.sleep(0)  # the instants of a backfill may take some milliseconds
+        await self._forget()
+        if goes_on:
+            return 0
+        return BUSY_SECONDS if self._is_busy else None
+
+    async def _step(self, row: Row) -> bool:
+        """Whether there is more to do at once."""
+        try:
+            spec = spec_of(row)
+            if row["state"] == "open" and row["planned"] is None:
+                await self._plan(row, spec)
+            instants, is_last = following(
+                spec,
+                row["reached"],
+                row["since"],
+                row["until"],
+                row["direction"],
+                min(self._most[row["id"]] + max(row["room"], 0), MOST_AT_ONCE),
+            )
+        except PgcronError as error:
+            await self._give_up(row, error)
+            instants, is_last = [], False
+        found = await self._link.rows(
+            "step_backfill",
+            backfill=row["id"],
+            reached=row["reached"],
+            instants=instants,
+            is_last=is_last,
+        )
+        return bool(found) and self._judge(row, found[0], len(instants), is_last)
+
+    def _judge(self, row: Row, done: Row, offered: int, is_last: bool) -> bool:
+        if done["state"] in ("done", "stopped"):
+            emit(BackfillIsOver(row["id"], row["schedule"], done["state"]))
+            return False
+        # Where most instants are left alone many are looked at in a step, else few are computed
+        # for nothing.
+        is_through = 0 < offered == done["taken"] and not is_last
+        most = self._most[row["id"]] * (4 if is_through else 1) // (1 if is_through else 2)
+        self._most[row["id"]] = min(max(most, FEWEST_AT_ONCE), MOST_AT_ONCE)
+        return is_through
+
+    async def _plan(self, row: Row, spec: Spec) -> None:
+        """Counts the instants, once: whichever node is first. Raises TooLarge."""
+        planned = 0
+        for counted in count(spec, row["since"], row["until"]):
+            planned += counted
+            if planned > MOST_INSTANTS:
+                raise too_many(planned)
+            await asyncio.sleep(0)
+        await self._link.rows("plan_backfill", backfill=row["id"], planned=planned)
+
+    async def _give_up(self, row: Row, error: PgcronError) -> None:
+        told = json.dumps(error.as_json())
+        if await self._link.rows("give_up_backfill", backfill=row["id"], error=told):
+            emit(BackfillCantGoOn(row["id"], row["schedule"], error.message))
+
+    async def _forget(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._forget_at:
+            self._forget_at = now + FORGET_SECONDS
+            await self._link.rows("forget_backfills")
+
+    def _wake_up(self) -> None:
+        self._waking = None
+        self.wake()

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+Execute = Callable[..., object]
+
+RANGE = ("--since", "2026-02-03", "--until", "2026-02-04")
+
+
+@pytest.fixture
+def hourly(cli: Cli) -> None:
+    cli("schedules", "put", "hourly", "0 * * * *", "py:work", "--tz", "Europe/Berlin")
+
+
+@pytest.mark.usefixtures("hourly")
+def test_a_backfill_is_asked_for_listed_paused_resumed_and_stopped(cli: Cli) -> None:
+    assert cli("backfills", "list").out == "no backfills\n"
+    assert cli("schedules", "backfill", "hourly", *RANGE, "--note", "lost disk").out == "1\n"
+    (row,) = cli("backfills", "list", "--schedule", "hourly", "--json").rows
+    assert (row["since"], row["planned"], row["state"]) == ("2026-02-02T23:00:00Z", 24, "open")
+    assert (row["overlap"], row["note"], row["parallelism"]) == ("skip", "lost disk", 1)
+    assert cli("backfills", "pause", "1").out == "backfill 1 is paused\n"
+    assert "paused" in cli("backfills", "list").out
+    assert cli("backfills", "resume", "1").out == "backfill 1 is resumed\n"
+    shown = cli("backfills", "show", "1").out
+    assert "no open runs, and none that failed" in shown
+    assert "lost disk" in shown
+    stopped = cli("backfills", "stop", "1", "--reason", "enough", "--json").rows
+    assert stopped == [{"backfill": 1, "done": "stopped", "cancelled": 0}]
+    assert cli("backfills", "show", "1", "--json").rows[0]["state"] == "stopped"
+    assert "backfill 1 is stopped" in cli("backfills", "pause", "1").err
+
+
+@pytest.mark.usefixtures("hourly")
+def test_a_dry_run_counts_and_asks_for_nothing(cli: Cli) -> None:
+    said = cli("schedules", "backfill", "hourly", *RANGE, "--dry-run")
+
+    assert said.out.splitlines() == [
+        "24 instants, from 2026-02-02T23:00:00Z to 2026-02-03T22:00:00Z",
+        "0 instants of the range were decided already, each by itself",
+    ]
+    (plan,) = cli("schedules", "backfill", "hourly", *RANGE, "--dry-run", "--json").rows
+    assert (plan["planned"], plan["last"]) == (24, "2026-02-03T22:00:00Z")
+    assert cli("backfills", "list").out == "no backfills\n"
+
+
+@pytest.mark.usefixtures("hourly")
+@pytest.mark.parametrize(
+    ("given", "fact"),
+    [
+        (("--since", "yesterday"), "--since 'yesterday' is not an ISO 8601"),
+        (("--since", "2026-02-03", "--until", "2999-01-01"), "a backfill from"),
+        ((*RANGE, "--parallelism", "3"), "parallelism 3 with overlap 'skip'"),
+        ((*RANGE, "--overlap", "never"), "overlap policy 'never' is not known"),
+        ((*RANGE, "--args", "[]"), "args"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(cli: Cli, given: tuple[str, ...], fact: str) -> None:
+    said = cli("schedules", "backfill", "hourly", *given)
+
+    assert said.code == 1
+    assert fact in said.err
+    assert "hint: " in said.err
+
+
+@pytest.mark.usefixtures("hourly")
+def test_who_waits_is_told_of_the_end(cli: Cli, execute: Execute) -> None:
+    empty = ("--since", "2026-02-03T00:10", "--until", "2026-02-03T00:20")
+    execute(
+        "CREATE FUNCTION public.over() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN NEW.state := ''done''; NEW.ended_at := now(); RETURN NEW; END';"
+        " CREATE TRIGGER over BEFORE INSERT ON pgcron.backfill"
+        " FOR EACH ROW EXECUTE FUNCTION public.over()"
+    )
+
+    said = cli("schedules", "backfill", "hourly", *empty, "--wait")
+
+    assert said.out == ("done: 0 of 0 instants, 0 left alone, 0 open, 0 succeeded, 0 failed\n")
+    assert said.code == 0

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from pgcron_ha.db import backfills as doors
+from pgcron_ha.engine.backfills import BUSY_SECONDS, MOST_AT_ONCE, Backfills
+from pgcron_ha.telemetry.events import BackfillCantGoOn, BackfillIsOver, Event
+from tests.db.control import Connection, claim, finish, join, minutes, put_schedule
+from tests.engine.conftest import MakeLink
+
+DAY = datetime(2026, 2, 3, tzinfo=UTC)
+
+
+@pytest.fixture
+def service(make_link: MakeLink) -> Backfills:
+    return Backfills(make_link())
+
+
+async def ask(connection: Connection, length: timedelta, **given: Any) -> int:
+    return await doors.backfill(connection, "job", DAY, DAY + length, **given)
+
+
+async def fires(connection: Connection) -> list[datetime]:
+    rows = await connection.fetch("SELECT scheduled_for FROM pgcron.run ORDER BY id")
+    return [row[0] for row in rows]
+
+
+async def test_without_a_backfill_nothing_is_asked_twice(service: Backfills) -> None:
+    assert await service.run_once() is None
+
+
+async def test_runs_are_made_in_order_and_the_next_ones_when_they_have_ended(
+    service: Backfills, connection: Connection, events: list[Event]
+) -> None:
+    await put_schedule(connection, spec="*/10 * * * *", overlap="allow")
+    node = await join(connection)
+    backfill = await ask(connection, minutes(60), parallelism=4)
+
+    assert await service.run_once() == BUSY_SECONDS
+    assert await fires(connection) == [DAY + minutes(10 * number) for number in range(4)]
+    assert await service.run_once() == BUSY_SECONDS
+    await finish(connection, await claim(connection, node))
+    await service.run_once()
+    assert await fires(connection) == [DAY + minutes(40), DAY + minutes(50)]
+    await finish(connection, await claim(connection, node))
+    await service.run_once()
+
+    found = await doors.one_backfill(connection, backfill)
+    assert [found[key] for key in ("state", "planned", "created", "succeeded")] == ["done", 6, 6, 6]
+    assert BackfillIsOver(backfill, "job", "done") in events
+    assert await service.run_once() is None
+
+
+async def test_two_nodes_at_once_make_each_run_once(
+    make_link: MakeLink, connection: Connection
+) -> None:
+    await put_schedule(connection, overlap="allow")
+    node = await join(connection)
+    backfill = await ask(connection, minutes(100), parallelism=10)
+    nodes = [Backfills(make_link()) for _ in range(3)]
+    ended: list[datetime] = []
+    while (await doors.one_backfill(connection, backfill))["state"] != "done":
+        await asyncio.gather(*(each.run_once() for each in nodes))
+        claimed = await claim(connection, node, 7)
+        assert len(await fires(connection)) <= 10
+        ended += [row["fire_time"] for row in claimed]
+        await finish(connection, claimed)
+
+    assert sorted(ended) == [DAY + minutes(number) for number in range(100)]
+
+
+async def test_a_long_stretch_that_ran_already_is_passed_in_large_steps(
+    service: Backfills, connection: Connection
+) -> None:
+    schedule = await put_schedule(connection, overlap="allow")
+    await connection.execute(
+        "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason)"
+        " SELECT $1, $2::timestamptz + n * interval '1 minute', 'skipped', 'so'"
+        " FROM generate_series(0, 2999) n",
+        schedule,
+        DAY,
+    )
+    backfill = await ask(connection, minutes(3001))
+    passes = 1
+    while await service.run_once() == 0:
+        passes += 1
+
+    assert await fires(connection) == [DAY + minutes(3000)]
+    assert (await doors.one_backfill(connection, backfill))["already"] == 3000
+    assert passes <= 3000 // MOST_AT_ONCE + 8
+
+
+async def test_one_with_too_many_instants_stops_and_says_so(
+    service: Backfills, connection: Connection, events: list[Event]
+) -> None:
+    await put_schedule(connection, spec="every 1s", overlap="allow")
+    backfill = await ask(connection, timedelta(days=20))
+
+    await service.run_once()
+
+    found = await doors.one_backfill(connection, backfill)
+    assert found["state"] == "stopped"
+    assert "more than 1000000 instants" in found["error"]["message"]
+    assert [type(event) for event in events] == [BackfillCantGoOn, BackfillIsOver]
+    assert await fires(connection) == []
+
+
+async def test_the_end_of_a_run_wakes_it_while_a_backfill_is_under_way(
+    service: Backfills, connection: Connection
+) -> None:
+    await put_schedule(connection, overlap="allow")
+    await ask(connection, minutes(2))
+    await service.run_once()
+    service.settled()
+
+    async with asyncio.timeout(5):
+        await service.rest(60)
+
+
+async def test_a_paused_one_makes_no_runs(connection: Connection, service: Backfills) -> None:
+    await put_schedule(connection, overlap="allow")
+    one = await ask(connection, minutes(3))
+    await doors.pause_backfill(connection, one)
+
+    assert await service.run_once() == BUSY_SECONDS
+    assert await fires(connection) == []
