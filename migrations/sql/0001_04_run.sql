@@ -51,7 +51,7 @@ CREATE TABLE pgcron.run (
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
-COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker). overlap: as many runs of its schedule execute as may.';
+COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker). overlap: as many runs of its schedule execute as may. previous: the fire before it must succeed first.';
 COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that have it no more execute at once than the lane has slots (pgcron.lane_limit).';
 COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
 COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any value): only nodes that announce all of them may claim the run.';
@@ -76,7 +76,7 @@ DECLARE
       THEN 'a_running_run_has_owner_token_fence_and_claim_time'
     WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE THEN 'only_a_running_run_is_asked_to_stop'
     WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE THEN 'who_is_killed_was_asked_to_stop'
-    WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit', 'overlap')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
+    WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit', 'overlap', 'previous')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
     WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
     WHEN (r.attempt >= 0 AND r.attempt <= coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
           OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
@@ -179,7 +179,7 @@ CREATE INDEX run_claim_key ON pgcron.run (queue, lane, priority, due_at, id) WHE
 -- Runs that require labels: the requirements are walked, not the runs, so that what only other nodes may take is no burden.
 CREATE INDEX run_claim_placed ON pgcron.run (queue, requires, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NOT NULL;
 CREATE INDEX run_owner ON pgcron.run (owner) WHERE state = 'running';
-CREATE INDEX run_held ON pgcron.run (handler, queue, coalesce(requires, '{}')) WHERE hold <> 'overlap';
+CREATE INDEX run_held ON pgcron.run (handler, queue, coalesce(requires, '{}')) WHERE hold NOT IN ('overlap', 'previous');
 -- With the time, so that a lane's due runs are found without walking those to come.
 CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, due_at) WHERE schedule_id IS NOT NULL;
 -- What waits for a slot of its schedule, schedule by schedule.

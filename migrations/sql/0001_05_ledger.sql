@@ -3,7 +3,7 @@
 CREATE TABLE pgcron.occurrence (
   schedule_id bigint NOT NULL,
   fire_at timestamptz NOT NULL,
-  decision text NOT NULL CONSTRAINT a_decision_is_known CHECK (decision IN ('run', 'skipped', 'superseded', 'expired', 'cancelled')),
+  decision text NOT NULL CONSTRAINT a_decision_is_known CHECK (decision IN ('run', 'skipped', 'superseded', 'expired', 'cancelled', 'upstream_failed')),
   reason text,
   run_id bigint,
   decided_at timestamptz NOT NULL DEFAULT now(),

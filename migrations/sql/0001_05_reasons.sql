@@ -18,6 +18,7 @@ INSERT INTO pgcron.reason (code, decision, matches, meaning) VALUES
   ('skipped_by_hand', 'skipped', '^skipped by ', 'Somebody skipped this one.'),
   ('cancelled_by_hand', 'cancelled', '^(cancelled|killed) by ', 'Somebody cancelled its run before it began.'),
   ('backfill_stopped', 'cancelled', '^backfill [0-9]+ was stopped by ', 'Its backfill was stopped before its run began.'),
+  ('previous_failed', 'upstream_failed', '^run [0-9]+ of the fire before ended', 'The fire before it did not succeed, and the schedule depends on that.'),
   ('schedule_deleted', 'cancelled', '^schedule was deleted', 'The schedule was deleted before its run began.'),
   ('start_deadline', 'expired', '^it did not start before its deadline', 'Nobody could start it in time.'),
   ('catchup_latest', 'missed', NULL, 'It was late, and a newer late fire ran in its place.'),

@@ -15,7 +15,7 @@ BEGIN
 END $$;
 CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
 
--- ready -> skipped, superseded, expired, cancelled
+-- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> cancelled
 -- Rows that began to run meanwhile are left alone, and so is one that did and waits for its retry when its start deadline is why.
 -- Returns the runs that ended.

@@ -197,7 +197,8 @@ CREATE FUNCTION pgcron.put_schedule(
   max_running int DEFAULT NULL, max_queued int DEFAULT NULL, queue_drops text DEFAULT NULL,
   after_pause text DEFAULT NULL,
   jitter interval DEFAULT NULL, spread_window interval DEFAULT NULL, max_runs int DEFAULT NULL,
-  pause_after_failures int DEFAULT NULL, probe_after interval DEFAULT NULL) RETURNS bigint
+  pause_after_failures int DEFAULT NULL, probe_after interval DEFAULT NULL,
+  depends_on_previous boolean DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
@@ -206,7 +207,7 @@ LANGUAGE sql AS $$
                                            max_running, max_queued, queue_drops,
                                            after_pause,
                                            jitter, spread_window, max_runs,
-                                           pause_after_failures, probe_after)
+                                           pause_after_failures, probe_after, depends_on_previous)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -219,7 +220,8 @@ LANGUAGE sql AS $$
           nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
           coalesce(put_schedule.after_pause, 'drop'),
           nullif(put_schedule.jitter, '0'), nullif(put_schedule.spread_window, '0'), nullif(put_schedule.max_runs, 0),
-          nullif(put_schedule.pause_after_failures, 0), nullif(put_schedule.probe_after, '0'))
+          nullif(put_schedule.pause_after_failures, 0), nullif(put_schedule.probe_after, '0'),
+          coalesce(put_schedule.depends_on_previous, false))
   ON CONFLICT (name) DO UPDATE SET
     name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
@@ -241,7 +243,8 @@ LANGUAGE sql AS $$
     jitter = nullif(coalesce(put_schedule.jitter, existing.jitter), '0'), spread_window = nullif(coalesce(put_schedule.spread_window, existing.spread_window), '0'),
     max_runs = nullif(coalesce(put_schedule.max_runs, existing.max_runs), 0),
     pause_after_failures = nullif(coalesce(put_schedule.pause_after_failures, existing.pause_after_failures), 0),
-    probe_after = CASE WHEN put_schedule.pause_after_failures = 0 AND put_schedule.probe_after IS NULL THEN NULL ELSE nullif(coalesce(put_schedule.probe_after, existing.probe_after), '0') END
+    probe_after = CASE WHEN put_schedule.pause_after_failures = 0 AND put_schedule.probe_after IS NULL THEN NULL ELSE nullif(coalesce(put_schedule.probe_after, existing.probe_after), '0') END,
+    depends_on_previous = coalesce(put_schedule.depends_on_previous, existing.depends_on_previous)
   RETURNING id $$;
 
 -- Until somebody resumes it, or until an instant: then a node resumes it.

@@ -23,7 +23,7 @@ CREATE VIEW pgcron.schedules AS
          s.source,
          s.max_running, s.max_queued, s.queue_drops,
          s.paused_until, s.after_pause,
-         s.jitter, s.spread_window, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after,
+         s.jitter, s.spread_window, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after, s.depends_on_previous,
          c.status, c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
                   CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire
@@ -52,7 +52,7 @@ CREATE VIEW pgcron.queues AS
          coalesce(w.running, 0) AS running, coalesce(w.held, 0) AS held, w.oldest_due
     FROM pgcron.queue q FULL JOIN (
       SELECT r.queue, count(*) FILTER (WHERE r.state = 'ready') AS waiting, count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
-             count(*) FILTER (WHERE r.state = 'running') AS running, count(*) FILTER (WHERE r.hold <> 'overlap') AS held,
+             count(*) FILTER (WHERE r.state = 'running') AS running, count(*) FILTER (WHERE r.hold NOT IN ('overlap', 'previous')) AS held,
              min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS oldest_due
         FROM pgcron.run r GROUP BY r.queue) w ON w.queue = q.name;
 

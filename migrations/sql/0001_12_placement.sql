@@ -30,11 +30,11 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.served_again(at_most int) RETURNS SETOF bigint
 LANGUAGE sql STABLE ROWS 100 AS $$
   WITH RECURSIVE parked(handler, queue, requires, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r WHERE r.hold <> 'overlap' ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
+    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
     SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
       SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires FROM pgcron.run r
-       WHERE r.hold <> 'overlap' AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
+       WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE parked.steps < 10000)
   SELECT found.id FROM parked CROSS JOIN LATERAL (

@@ -90,11 +90,11 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.has_parked(queue text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   WITH RECURSIVE parked(handler, queue, requires, hold, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), r.hold, 1 FROM pgcron.run r WHERE r.hold <> 'overlap' ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
+    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), r.hold, 1 FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
     SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
       SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires, r.hold FROM pgcron.run r
-       WHERE r.hold <> 'overlap' AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
+       WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE parked.steps < 1000)
   SELECT EXISTS (

@@ -236,7 +236,7 @@ DECLARE
   steps int := 0;
 BEGIN
   PERFORM pgcron.require_read_committed('lanes');
-  let_go := 0;
+  let_go := CASE WHEN beyond = 0 THEN pgcron.decide_dependents() ELSE 0 END;
   FOR lane IN
     WITH RECURSIVE walk(schedule_id) AS (
       (SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id LIMIT 1)

@@ -48,6 +48,7 @@ SCRIPTS = (
     "0001_26_check_ledger",
     "0001_30_preview",
     "0001_28_max_runs",
+    "0001_28_previous",
 )
 
 

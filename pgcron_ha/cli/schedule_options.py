@@ -52,6 +52,12 @@ _OPTIONS = (
         "--jitter", metavar="DURATION", help="Delay each fire by up to so long; 0s: none."
     ),
     click.option("--spread-window", metavar="DURATION", help="Delay all fires alike within it."),
+    click.option(
+        "--depends-on-previous/--independent",
+        "depends_on_previous",
+        default=None,
+        help="Not while the fire before it has failed.",
+    ),
     click.option("--max-runs", type=int, help="End after so many runs; 0: never."),
     click.option("--weight", type=int, help="So many slots of its node a run takes."),
     click.option("--managed-by", metavar="DOOR", help="Whose it is: cli, code, file, sql or ui."),

@@ -38,6 +38,15 @@ def check_overlap(policies: Mapping[str, Any]) -> None:
     drops = policies.get("queue_drops") or None
     if drops is not None:
         checks.choice("queue_drops", drops, QUEUE_DROPS)
+    depends = policies.get("depends_on_previous")
+    if depends is not None and not isinstance(depends, bool):
+        raise InvalidInput(f"depends_on_previous {depends!r:.100} is not true or false")
+    if depends and (overlap not in (None, "skip", "queue") or running > 1):
+        raise InvalidInput(
+            f"depends_on_previous with overlap '{overlap}' and max_running {running or 1}",
+            "Whether the fire before it succeeded is known when it is over.",
+            "Use overlap 'skip' or 'queue', and leave max_running out.",
+        )
     if overlap is None:
         return
     if overlap in ("replace", "terminate") and running > 1:

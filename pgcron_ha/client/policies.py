@@ -45,3 +45,4 @@ class Policies(TypedDict, total=False):
     max_runs: int | None
     pause_after_failures: int | None
     probe_after: timedelta | float | str | None
+    depends_on_previous: bool

@@ -63,6 +63,7 @@ class CodeSchedule:
     max_runs: int | None = None
     pause_after_failures: int | None = None
     probe_after: timedelta | None = None
+    depends_on_previous: bool = False
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make the database's schedule of this name so; its id. Nothing is written if it is."""

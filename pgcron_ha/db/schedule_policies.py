@@ -41,3 +41,4 @@ class SchedulePolicies(TypedDict, total=False):
     max_runs: int | None
     pause_after_failures: int | None
     probe_after: timedelta | None
+    depends_on_previous: bool | None

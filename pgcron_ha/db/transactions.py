@@ -39,6 +39,7 @@ class Transactions:
         statements = load(schema)
         self._finish = statements["finish_run"].sql
         self._mark = statements["mark_started"].sql
+        self._previous = statements["previous_result"].sql
 
     async def begin(self, run: int, token: UUID, elapsed: float, isolation: Isolation) -> Open:
         """Begins one, `elapsed` seconds after its run's handler.
@@ -60,6 +61,17 @@ class Transactions:
                 raise unavailable(error) from error
             raise
         return Open(self, connection, transaction, isolation)
+
+    async def previous(self, run: int) -> Any:
+        """The row of ``previous_result``, or None. Raises DatabaseUnavailable."""
+        connection = await self._pool.acquire()
+        try:
+            return await connection.fetchrow(self._previous, run, timeout=_ANSWER_SECONDS)
+        except CONNECTION_ERRORS as error:
+            cut(connection)
+            raise unavailable(error) from error
+        finally:
+            self._pool.give_back(connection)
 
     async def close(self) -> None:
         """Ends all connections, at once those that are in use."""

@@ -17,7 +17,11 @@ from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.progress import Progress, report
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from pgcron_ha.db.transactions import Transactions
     from pgcron_ha.executors.lines import RunLog
+    from pgcron_ha.executors.previous import AskedPrevious
     from pgcron_ha.executors.transaction import Isolation, RunTransaction, TransactionBlock
 
 Stream: TypeAlias = Literal["stdout", "stderr", "log"]
@@ -50,6 +54,7 @@ class Context:
         "_lease",
         "_log",
         "_pass_beat",
+        "_previous",
         "_sink",
         "_transaction",
         "_values",
@@ -116,6 +121,7 @@ class Context:
         self._log: RunLog | None = None
         self._values: Mapping[str, Any]  # of the call, once the args were judged
         self._transaction: RunTransaction | None = None
+        self._previous: tuple[Transactions, AbstractEventLoop] | None = None
         self._work: Any = None
         self._pass_beat: Callable[[Context], None] | None = None
 
@@ -171,6 +177,26 @@ class Context:
         from pgcron_ha.executors.transaction import TransactionBlock
 
         return TransactionBlock(self._transaction, isolation)
+
+    def previous(self) -> AskedPrevious:
+        """How the run of the schedule's fire before this one ended, and what it returned.
+
+        ``await context.previous()`` gives a `pgcron_ha.executors.previous.Previous`, in a plain
+        function ``context.previous().wait()``; None for the first, and for runs without a
+        schedule. Runs by hand and skipped fires are passed over. Raises `InvalidInput` in a
+        process of its own, which has no connection: its SQL may call ``pgcron.previous_run``.
+        """
+        from pgcron_ha.executors.previous import AskedPrevious, PreviousRuns
+
+        if self.schedule is None:
+            return AskedPrevious(None, self.run_id)
+        if self._previous is None:
+            raise InvalidInput(
+                f"run {self.run_id} can't ask for the one before it",
+                "Only handlers in the node's own process can.",
+                "Leave isolation out, or ask in SQL: pgcron.previous_run(schedule, fire_time).",
+            )
+        return AskedPrevious(PreviousRuns(*self._previous), self.run_id)
 
     def log(self, line: str, stream: Stream = "log") -> None:
         """Add to the run's log; a text of several lines becomes several. Thread-safe."""

@@ -88,6 +88,7 @@ class PythonExecutor:
         self._variables = contextvars.copy_context()
         self._threads = HandlerThreads(self._execute_plain, max_threads)
         self._loop = new_event_loop()
+        self._previous = None if transactions is None else (transactions, self._loop)
         self._loop_thread = threading.Thread(
             target=self._run_loop, name="pgcron-handlers", daemon=True
         )
@@ -181,6 +182,7 @@ class PythonExecutor:
         """Make a context ready to be executed; False if it is refused, and done with."""
         context._sink = self._sink
         context._lease = self._lease
+        context._previous = self._previous
         self._live.add(context)
         context._work = self._handlers.get(context.handler)
         if self._closing:

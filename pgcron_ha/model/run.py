@@ -42,6 +42,7 @@ TRANSITIONS: Final[frozenset[tuple[str, str]]] = frozenset(
         (RunState.READY, RunOutcome.SUPERSEDED),
         (RunState.READY, RunOutcome.EXPIRED),
         (RunState.READY, RunOutcome.CANCELLED),
+        (RunState.READY, RunOutcome.UPSTREAM_FAILED),
         (RunState.READY, RunOutcome.DEAD),
         (RunState.BLOCKED, RunOutcome.CANCELLED),
         (RunState.RUNNING, RunOutcome.SUCCEEDED),

@@ -18,7 +18,7 @@ def run_word(run: dict[str, Any], now: datetime) -> str:
     state: str = run["state"]
     if state != "ready":
         return state
-    if run["hold"] not in (None, "overlap"):
+    if run["hold"] not in (None, "overlap", "previous"):
         return "parked"
     if run["attempt"]:
         return "snoozed" if run.get("is_snoozed") else "retrying"
@@ -116,6 +116,8 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
     if waits.get("slot_holder"):
         policy = f"(overlap: {run['overlap']})"
         return f"run {waits['slot_holder']} of the same schedule is not over {policy}"
+    if run.get("hold") == "previous":
+        return "the fire before it is not over"
     if word == "blocked":
         return "what it depends on is not over"
     return _limit(run, waits, now) or "it waits for a free slot"

@@ -333,6 +333,7 @@ CREATE TABLE pgcron.schedule (
     after_pause text DEFAULT 'drop'::text NOT NULL,
     jitter interval,
     spread_window interval,
+    depends_on_previous boolean DEFAULT false NOT NULL,
     max_runs integer,
     pause_after_failures integer,
     probe_after interval,
@@ -388,7 +389,12 @@ END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 
     CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
     CONSTRAINT what_happens_after_a_pause_is_known CHECK (((after_pause = ANY (ARRAY['drop'::text, 'catchup'::text])) OR pgcron.refuse('PC001'::text, format('after_pause %L is not known'::text, "left"(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text))),
     CONSTRAINT what_replaces_runs_alone CHECK (((overlap <> ALL (ARRAY['replace'::text, 'terminate'::text])) OR (COALESCE(max_running, 1) = 1) OR pgcron.refuse_replacing(overlap, max_running))),
-    CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (((after_pause <> 'catchup'::text) OR (catchup <> 'none'::text) OR pgcron.refuse('PC001'::text, 'after_pause ''catchup'' with catch-up policy ''none'''::text, 'The catch-up policy decides about what a pause held back, and none runs nothing late.'::text, 'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.'::text)))
+    CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (((after_pause <> 'catchup'::text) OR (catchup <> 'none'::text) OR pgcron.refuse('PC001'::text, 'after_pause ''catchup'' with catch-up policy ''none'''::text, 'The catch-up policy decides about what a pause held back, and none runs nothing late.'::text, 'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.'::text))),
+    CONSTRAINT who_depends_on_the_last_run_waits_for_it CHECK (((NOT depends_on_previous) OR ((overlap = ANY (ARRAY['skip'::text, 'queue'::text])) AND (COALESCE(max_running, 1) = 1)) OR pgcron.refuse('PC001'::text, format('depends_on_previous with overlap %L%s'::text, overlap,
+CASE
+    WHEN (max_running > 1) THEN format(' and max_running %s'::text, max_running)
+    ELSE ''::text
+END), 'Whether the fire before it succeeded is known when it is over: with overlap skip or queue, one run at a time.'::text, 'Use overlap ''skip'' or ''queue'', and leave max_running out.'::text)))
 )
 WITH (fillfactor='90');
 
@@ -501,7 +507,7 @@ WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
 
-COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker). overlap: as many runs of its schedule execute as may.';
+COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from this queue offers the handler and has the labels that are required; one that joins lets the run go. circuit: the handler''s breaker is open (pgcron.breaker). overlap: as many runs of its schedule execute as may. previous: the fire before it must succeed first.';
 
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 
@@ -1282,6 +1288,45 @@ BEGIN
 EXCEPTION WHEN datetime_field_overflow THEN
   RETURN false;
 END $_$;
+
+CREATE FUNCTION pgcron.decide_dependents(ahead interval DEFAULT '00:00:05'::interval, most integer DEFAULT 1000) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  dependent record;
+  freed bigint[] := '{}';
+  decided int := 0;
+BEGIN
+  IF NOT EXISTS (SELECT FROM pgcron.run r WHERE r.hold = 'previous' AND r.due_at <= now() + ahead) THEN RETURN 0; END IF;
+  PERFORM pgcron.require_read_committed('dependent runs');
+  FOR dependent IN
+    WITH soon AS MATERIALIZED (
+      SELECT DISTINCT ON (due.schedule_id) due.id FROM (
+        SELECT r.id, r.schedule_id, r.scheduled_for FROM pgcron.run r WHERE r.hold = 'previous' AND r.due_at <= now() + ahead ORDER BY r.due_at LIMIT 20000) due
+       ORDER BY due.schedule_id, due.scheduled_for LIMIT most),
+    held AS MATERIALIZED (
+      SELECT r.id, r.schedule_id, r.scheduled_for, r.due_at, r.overlap FROM pgcron.run r
+       WHERE r.id IN (SELECT soon.id FROM soon) AND r.hold = 'previous' ORDER BY r.id FOR UPDATE SKIP LOCKED)
+    SELECT h.id, h.overlap, h.due_at <= now() AS is_due, told.* FROM held h CROSS JOIN LATERAL pgcron.judge_previous(h.schedule_id, h.scheduled_for) told
+  LOOP
+    IF dependent.verdict = 'fine' THEN
+      freed := freed || dependent.id;
+    ELSIF dependent.is_due AND dependent.verdict = 'failed' THEN
+      PERFORM pgcron.end_waiting_runs(ARRAY[dependent.id], 'upstream_failed', dependent.reason);
+      decided := decided + 1;
+    ELSIF dependent.is_due AND dependent.verdict = 'open' AND dependent.has_begun AND dependent.overlap = 'skip' THEN
+      PERFORM pgcron.end_waiting_runs(ARRAY[dependent.id], 'skipped', 'the last run is not over');
+      decided := decided + 1;
+    END IF;
+  END LOOP;
+  IF freed <> '{}' THEN
+    UPDATE pgcron.run r SET hold = NULL WHERE r.id = ANY(freed);
+    IF EXISTS (SELECT FROM pgcron.node n WHERE n.is_idle AND n.state = 'alive') THEN PERFORM pg_notify(pgcron.channel(), 'run'); END IF;
+  END IF;
+  RETURN decided + cardinality(freed);
+END $$;
+
+COMMENT ON FUNCTION pgcron.decide_dependents(ahead interval, most integer) IS 'Lets runs go that waited for the one before them, or ends them where it failed; every node calls it now and then.';
 
 CREATE FUNCTION pgcron.decide_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, lanes bigint[]) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision)
     LANGUAGE plpgsql ROWS 100
@@ -2087,11 +2132,11 @@ CREATE FUNCTION pgcron.has_parked(queue text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
   WITH RECURSIVE parked(handler, queue, requires, hold, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), r.hold, 1 FROM pgcron.run r WHERE r.hold <> 'overlap' ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
+    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), r.hold, 1 FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
     SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
       SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires, r.hold FROM pgcron.run r
-       WHERE r.hold <> 'overlap' AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
+       WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE parked.steps < 1000)
   SELECT EXISTS (
@@ -2359,6 +2404,32 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.judge_failures(failing bigint) IS 'Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of one that is paused so.';
 
+CREATE FUNCTION pgcron.judge_previous(schedule_id bigint, fire timestamp with time zone, OUT verdict text, OUT reason text, OUT has_begun boolean) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_variable
+DECLARE
+  last pgcron.occurrence;
+  alive pgcron.run;
+  ended pgcron.history;
+BEGIN
+  verdict := 'fine';
+  SELECT * INTO last FROM pgcron.occurrence o
+   WHERE o.schedule_id = judge_previous.schedule_id AND o.fire_at < fire AND o.decision NOT IN ('skipped', 'superseded') ORDER BY o.fire_at DESC LIMIT 1;
+  IF last.run_id IS NULL THEN RETURN; END IF;
+  SELECT * INTO alive FROM pgcron.run r WHERE r.id = last.run_id;
+  IF alive.id IS NOT NULL THEN
+    verdict := 'open'; has_begun := alive.state = 'running' OR alive.attempt > 0;
+    RETURN;
+  END IF;
+  SELECT * INTO ended FROM pgcron.history h WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day' LIMIT 1;
+  IF ended.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
+     AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = judge_previous.schedule_id AND h.finished_at >= ended.finished_at AND h.outcome = 'succeeded') THEN
+    verdict := 'failed';
+    reason := CASE ended.outcome WHEN 'upstream_failed' THEN last.reason ELSE format('run %s of the fire before ended %s', ended.id, ended.outcome) END;
+  END IF;
+END $$;
+
 CREATE TABLE pgcron.failure_pause (
     schedule_id bigint NOT NULL,
     failures integer NOT NULL,
@@ -2407,7 +2478,7 @@ DECLARE
       THEN 'a_running_run_has_owner_token_fence_and_claim_time'
     WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE THEN 'only_a_running_run_is_asked_to_stop'
     WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE THEN 'who_is_killed_was_asked_to_stop'
-    WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit', 'overlap')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
+    WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit', 'overlap', 'previous')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
     WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
     WHEN (r.attempt >= 0 AND r.attempt <= coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
           OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
@@ -2639,7 +2710,7 @@ DECLARE
   steps int := 0;
 BEGIN
   PERFORM pgcron.require_read_committed('lanes');
-  let_go := 0;
+  let_go := CASE WHEN beyond = 0 THEN pgcron.decide_dependents() ELSE 0 END;
   FOR lane IN
     WITH RECURSIVE walk(schedule_id) AS (
       (SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id LIMIT 1)
@@ -3188,6 +3259,17 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.preview(schedule text, count integer) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them.';
 
+CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamp with time zone, OUT run bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) RETURNS record
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT o.run_id, o.fire_at, h.outcome, h.finished_at, h.result, h.error
+    FROM pgcron.occurrence o
+   CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e WHERE e.id = o.run_id AND e.finished_at >= o.decided_at - interval '1 day' LIMIT 1) h
+   WHERE o.schedule_id = previous_run.schedule_id AND o.fire_at < previous_run.before AND o.decision NOT IN ('skipped', 'superseded')
+   ORDER BY o.fire_at DESC LIMIT 1 $$;
+
+COMMENT ON FUNCTION pgcron.previous_run(schedule_id bigint, before timestamp with time zone, OUT run bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) IS 'How the last run before a fire time of a schedule ended, and with what result; runs by hand and skipped fires are not looked at.';
+
 CREATE FUNCTION pgcron.prune_schedules(source text, kept text[], actor text DEFAULT NULL::text) RETURNS TABLE(name text, previous pgcron.schedule)
     LANGUAGE plpgsql
     AS $$
@@ -3230,7 +3312,7 @@ EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
   RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
 END $_$;
 
-CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text, after_pause text DEFAULT NULL::text, jitter interval DEFAULT NULL::interval, spread_window interval DEFAULT NULL::interval, max_runs integer DEFAULT NULL::integer, pause_after_failures integer DEFAULT NULL::integer, probe_after interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text, after_pause text DEFAULT NULL::text, jitter interval DEFAULT NULL::interval, spread_window interval DEFAULT NULL::interval, max_runs integer DEFAULT NULL::integer, pause_after_failures integer DEFAULT NULL::integer, probe_after interval DEFAULT NULL::interval, depends_on_previous boolean DEFAULT NULL::boolean) RETURNS bigint
     LANGUAGE sql
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
@@ -3240,7 +3322,7 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
                                            max_running, max_queued, queue_drops,
                                            after_pause,
                                            jitter, spread_window, max_runs,
-                                           pause_after_failures, probe_after)
+                                           pause_after_failures, probe_after, depends_on_previous)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
@@ -3253,7 +3335,8 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
           nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
           coalesce(put_schedule.after_pause, 'drop'),
           nullif(put_schedule.jitter, '0'), nullif(put_schedule.spread_window, '0'), nullif(put_schedule.max_runs, 0),
-          nullif(put_schedule.pause_after_failures, 0), nullif(put_schedule.probe_after, '0'))
+          nullif(put_schedule.pause_after_failures, 0), nullif(put_schedule.probe_after, '0'),
+          coalesce(put_schedule.depends_on_previous, false))
   ON CONFLICT (name) DO UPDATE SET
     name = CASE WHEN put_schedule.expected_version = 0 THEN pgcron.refuse_version(existing, 0) ELSE existing.name END,      -- created meanwhile
     spec = put_schedule.spec, handler = put_schedule.handler, args = coalesce(put_schedule.args, existing.args),
@@ -3275,10 +3358,11 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
     jitter = nullif(coalesce(put_schedule.jitter, existing.jitter), '0'), spread_window = nullif(coalesce(put_schedule.spread_window, existing.spread_window), '0'),
     max_runs = nullif(coalesce(put_schedule.max_runs, existing.max_runs), 0),
     pause_after_failures = nullif(coalesce(put_schedule.pause_after_failures, existing.pause_after_failures), 0),
-    probe_after = CASE WHEN put_schedule.pause_after_failures = 0 AND put_schedule.probe_after IS NULL THEN NULL ELSE nullif(coalesce(put_schedule.probe_after, existing.probe_after), '0') END
+    probe_after = CASE WHEN put_schedule.pause_after_failures = 0 AND put_schedule.probe_after IS NULL THEN NULL ELSE nullif(coalesce(put_schedule.probe_after, existing.probe_after), '0') END,
+    depends_on_previous = coalesce(put_schedule.depends_on_previous, existing.depends_on_previous)
   RETURNING id $$;
 
-COMMENT ON FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb, timezone text, dst text, queue text, priority integer, enabled boolean, overlap text, catchup text, catchup_window interval, start_deadline interval, timeout interval, max_attempts integer, retry_base interval, retry_cap interval, retry jsonb, delivery text, managed_by text, actor text, door text, lane text, requires text[], give_up_after interval, silence_timeout interval, weight integer, expected_version integer, max_running integer, max_queued integer, queue_drops text, after_pause text, jitter interval, spread_window interval, max_runs integer, pause_after_failures integer, probe_after interval) IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
+COMMENT ON FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb, timezone text, dst text, queue text, priority integer, enabled boolean, overlap text, catchup text, catchup_window interval, start_deadline interval, timeout interval, max_attempts integer, retry_base interval, retry_cap interval, retry jsonb, delivery text, managed_by text, actor text, door text, lane text, requires text[], give_up_after interval, silence_timeout interval, weight integer, expected_version integer, max_running integer, max_queued integer, queue_drops text, after_pause text, jitter interval, spread_window interval, max_runs integer, pause_after_failures integer, probe_after interval, depends_on_previous boolean) IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
 
 CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -4171,11 +4255,11 @@ CREATE FUNCTION pgcron.served_again(at_most integer) RETURNS SETOF bigint
     LANGUAGE sql STABLE ROWS 100
     AS $$
   WITH RECURSIVE parked(handler, queue, requires, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r WHERE r.hold <> 'overlap' ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
+    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
     UNION ALL
     SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
       SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires FROM pgcron.run r
-       WHERE r.hold <> 'overlap' AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
+       WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
        ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE parked.steps < 10000)
   SELECT found.id FROM parked CROSS JOIN LATERAL (
@@ -5262,7 +5346,7 @@ CREATE TABLE pgcron.occurrence (
     reason text,
     run_id bigint,
     decided_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_decision_is_known CHECK ((decision = ANY (ARRAY['run'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'cancelled'::text]))),
+    CONSTRAINT a_decision_is_known CHECK ((decision = ANY (ARRAY['run'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'cancelled'::text, 'upstream_failed'::text]))),
     CONSTRAINT a_fire_that_does_not_run_says_why CHECK (((decision = 'run'::text) OR (reason IS NOT NULL))),
     CONSTRAINT a_fire_that_runs_names_its_run CHECK (((decision <> 'run'::text) OR (run_id IS NOT NULL)))
 )
@@ -5354,7 +5438,7 @@ CREATE VIEW pgcron.queues AS
             count(*) FILTER (WHERE (r.state = 'ready'::text)) AS waiting,
             count(*) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS due,
             count(*) FILTER (WHERE (r.state = 'running'::text)) AS running,
-            count(*) FILTER (WHERE (r.hold <> 'overlap'::text)) AS held,
+            count(*) FILTER (WHERE (r.hold <> ALL (ARRAY['overlap'::text, 'previous'::text]))) AS held,
             min(r.due_at) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS oldest_due
            FROM pgcron.run r
           GROUP BY r.queue) w ON ((w.queue = q.name)));
@@ -5622,6 +5706,7 @@ CREATE VIEW pgcron.schedules AS
     c.runs_made,
     s.pause_after_failures,
     s.probe_after,
+    s.depends_on_previous,
     c.status,
     c.error,
     c.canonical,
@@ -5825,11 +5910,13 @@ CREATE INDEX run_claim_once ON pgcron.run USING btree (queue, priority, due_at, 
 
 CREATE INDEX run_claim_placed ON pgcron.run USING btree (queue, requires, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NOT NULL));
 
+CREATE INDEX run_dependent ON pgcron.run USING btree (due_at) WHERE (hold = 'previous'::text);
+
 CREATE INDEX run_expiring ON pgcron.run USING btree (expire_at) WHERE ((state = 'ready'::text) AND (expire_at IS NOT NULL));
 
 CREATE UNIQUE INDEX run_fire ON pgcron.run USING btree (schedule_id, scheduled_for) WHERE (scheduled_for IS NOT NULL);
 
-CREATE INDEX run_held ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (hold <> 'overlap'::text);
+CREATE INDEX run_held ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (hold <> ALL (ARRAY['overlap'::text, 'previous'::text]));
 
 CREATE UNIQUE INDEX run_lane_slot ON pgcron.run USING btree (lane, lane_slot) WHERE (lane_slot IS NOT NULL);
 

@@ -163,6 +163,7 @@ def _reached() -> Iterator[Line]:
         "cancelled": {"CANCELS": 1},
         "skipped": {"RUNS": 2, "LANE": 1},
         "superseded": {"RUNS": 2, "OTHERS": 1},
+        "upstream_failed": {"RUNS": 2, "OTHERS": 1},
         "expired": {"EXPIRY": 1},
         "lost": {"ONCE": 1, "DEATHS": 1},
     }

@@ -131,10 +131,10 @@
 #define ONLY_UNTRIED 1
 #endif
 
-mtype = { nothing, blocked, ready, running, succeeded, dead, cancelled, skipped, superseded, expired, lost,
+mtype = { nothing, blocked, ready, running, succeeded, dead, cancelled, skipped, superseded, upstream_failed, expired, lost,
           sent, looked, answered,                           /* a statement under way */
           waiting, executing, ending,                       /* a run that a node holds */
-          claim, finish, fail, release, cancel, lapse, reap, pass_over, supersede, expire, give_up };
+          claim, finish, fail, release, cancel, lapse, reap, pass_over, supersede, depend, expire, give_up };
 
 typedef Row { mtype state; byte owner; byte token; byte attempt; bit slot; bit to_cancel; bit deadline };
 typedef Held { mtype phase; byte token; bit fresh; mtype told; byte told_token; bit resent; byte number; byte told_number; byte stranger; bit unsettled; byte beat_token; bit beat_cancel };
@@ -573,6 +573,7 @@ end: do
 #endif
 #if OTHERS
   :: atomic { row[0].state == ready -> END(0, ready, superseded, supersede) }
+  :: atomic { row[0].state == ready && row[0].attempt == 0 -> END(0, ready, upstream_failed, depend) }
   :: atomic { row[0].state == ready && row[0].attempt > 0 -> END(0, ready, dead, give_up) }
   :: atomic { row[1].state == blocked -> END(1, blocked, cancelled, cancel) }
 #endif

@@ -90,6 +90,7 @@ def put(**given: Any) -> Statement:
             "max_runs": None,
             "pause_after_failures": None,
             "probe_after": None,
+            "depends_on_previous": None,
         },
     }
     return "put_schedule", columns | given

@@ -107,6 +107,7 @@ class Story:
             jitter=None,
             spread_window=None,
             max_runs=None,
+            depends_on_previous=None,
             actor="me",
             door="sql",
         )

@@ -258,6 +258,7 @@ class Calls(RuleBasedStateMachine):
             jitter=None,
             spread_window=None,
             max_runs=None,
+            depends_on_previous=None,
             actor="me",
             door="sql",
         )

@@ -61,10 +61,10 @@ SELECT pgcron.divert_runs(:at_most) AS run_id;
 -- The other way round, level-triggered: a run whose handler has no breaker that is open does not stay parked. Each handler and queue of
 -- held runs is found by one index descent, so that a hundred thousand runs of one that is still open are not looked at.
 WITH RECURSIVE held(handler, queue) AS (
-  (SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold <> 'overlap' ORDER BY r.handler, r.queue LIMIT 1)
+  (SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') ORDER BY r.handler, r.queue LIMIT 1)
   UNION ALL
   SELECT next.* FROM held h CROSS JOIN LATERAL (
-    SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold <> 'overlap' AND (r.handler, r.queue) > (h.handler, h.queue) ORDER BY r.handler, r.queue LIMIT 1) next)
+    SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue) > (h.handler, h.queue) ORDER BY r.handler, r.queue LIMIT 1) next)
 UPDATE pgcron.run r SET hold = NULL
 WHERE r.id = ANY(ARRAY(
   SELECT free.id

@@ -71,7 +71,9 @@ SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :f
 
 -- name: let_waiting_go
 -- ready -> superseded
--- Runs that were put aside until their schedule has a slot for them, where it has one now.
+-- ready -> skipped
+-- ready -> upstream_failed
+-- Runs that were put aside until their schedule has a slot for them, where it has one now, or until the fire before theirs is over.
 SELECT let_go, ended_at FROM pgcron.let_waiting_go(:beyond, :most);
 
 -- name: end_waiting_runs
@@ -79,6 +81,7 @@ SELECT let_go, ended_at FROM pgcron.let_waiting_go(:beyond, :most);
 -- ready -> superseded
 -- ready -> expired
 -- ready -> cancelled
+-- ready -> upstream_failed
 -- blocked -> cancelled
 SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 
@@ -111,7 +114,7 @@ WHERE (EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NU
     OR EXISTS (SELECT FROM pgcron.run c WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL AND c.queue = path.queue))
   AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = path.queue AND q.paused_at IS NOT NULL)
 UNION ALL
-SELECT NULL, NULL, true, false, true, NULL, false, NULL WHERE EXISTS (SELECT FROM pgcron.run w WHERE w.hold = 'overlap')
+SELECT NULL, NULL, true, false, true, NULL, false, NULL WHERE EXISTS (SELECT FROM pgcron.run w WHERE w.hold = 'overlap') OR EXISTS (SELECT FROM pgcron.run w WHERE w.hold = 'previous' AND w.due_at <= now() + interval '5 seconds')
 ORDER BY priority, queue;
 
 -- name: park_unserved

@@ -25,7 +25,8 @@ SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
          max_running => :max_running::int, max_queued => :max_queued::int, queue_drops => :queue_drops::text,
          after_pause => :after_pause::text,
          jitter => make_interval(secs => :jitter::float8), spread_window => make_interval(secs => :spread_window::float8), max_runs => :max_runs::int,
-         pause_after_failures => :pause_after_failures::int, probe_after => make_interval(secs => :probe_after::float8)) ELSE same.id END AS schedule_id
+         pause_after_failures => :pause_after_failures::int, probe_after => make_interval(secs => :probe_after::float8),
+         depends_on_previous => :depends_on_previous::boolean) ELSE same.id END AS schedule_id
 FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS NULL AND same.name = :name AND same.spec = :spec AND same.handler = :handler
   AND same.args = coalesce(:args::text::jsonb, same.args) AND same.timezone = coalesce(:timezone, same.timezone) AND same.dst = coalesce(:dst, same.dst)
   AND same.queue = coalesce(:queue, same.queue) AND same.priority = coalesce(:priority::int, same.priority) AND same.enabled = coalesce(:enabled, same.enabled)
@@ -50,7 +51,8 @@ FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS 
   AND coalesce(same.spread_window, '0') = coalesce(make_interval(secs => :spread_window), same.spread_window, '0')
   AND coalesce(same.max_runs, 0) = coalesce(:max_runs, same.max_runs, 0)
   AND same.pause_after_failures IS NOT DISTINCT FROM nullif(coalesce(:pause_after_failures, same.pause_after_failures), 0)
-  AND same.probe_after IS NOT DISTINCT FROM nullif(coalesce(make_interval(secs => :probe_after), CASE WHEN :pause_after_failures = 0 THEN NULL ELSE same.probe_after END), '0');
+  AND same.probe_after IS NOT DISTINCT FROM nullif(coalesce(make_interval(secs => :probe_after), CASE WHEN :pause_after_failures = 0 THEN NULL ELSE same.probe_after END), '0')
+  AND same.depends_on_previous = coalesce(:depends_on_previous, same.depends_on_previous);
 
 -- name: pause_schedule
 SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :door::text, until => coalesce(:until::timestamptz, now() + make_interval(secs => :pause::float8)));

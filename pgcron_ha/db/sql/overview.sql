@@ -106,7 +106,7 @@ ORDER BY n.state = 'dead', n.name, n.started_at DESC LIMIT :limit::int;
 
 -- name: count_live_runs
 SELECT count(*) FILTER (WHERE r.state = 'running') AS running, count(*) FILTER (WHERE r.state = 'blocked') AS blocked,
-       count(*) FILTER (WHERE r.state = 'ready' AND r.hold <> 'overlap') AS parked,
+       count(*) FILTER (WHERE r.state = 'ready' AND r.hold NOT IN ('overlap', 'previous')) AS parked,
        count(*) FILTER (WHERE r.state = 'ready' AND coalesce(r.hold, 'overlap') = 'overlap' AND r.due_at <= now()) AS due,
        count(*) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at > now()) AS later,
        min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now()) AS oldest_due
@@ -121,7 +121,7 @@ WHERE h.finished_at > now() - make_interval(secs => :seconds::float8) GROUP BY h
 -- with so many slots.
 SELECT p.handler, p.queue, sum(p.runs)::bigint AS runs, min(p.oldest_due) AS oldest_due, p.requires, CASE WHEN largest.slots IS NOT NULL THEN p.weight END AS weight
 FROM (SELECT due.handler, due.queue, due.requires, coalesce(due.weight, 1) AS weight, count(*) AS runs, min(due.due_at) AS oldest_due FROM (
-        (SELECT h.handler, h.queue, h.due_at, h.requires, h.weight FROM pgcron.run h WHERE h.hold <> 'overlap' LIMIT :look::int)
+        (SELECT h.handler, h.queue, h.due_at, h.requires, h.weight FROM pgcron.run h WHERE h.hold NOT IN ('overlap', 'previous') LIMIT :look::int)
         UNION ALL
         (SELECT r.handler, r.queue, r.due_at, r.requires, r.weight FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() LIMIT :look::int)) due
       GROUP BY due.handler, due.queue, due.requires, coalesce(due.weight, 1)) p
@@ -133,7 +133,7 @@ GROUP BY p.handler, p.queue, p.requires, 6 ORDER BY min(p.oldest_due) LIMIT :lim
 -- Of one due run, why no live node can take it; no row when one can, and when it is not due.
 SELECT r.handler, r.queue, r.requires, CASE WHEN largest.slots IS NOT NULL THEN r.weight END AS weight
 FROM pgcron.run r CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
-WHERE r.id = :run_id::bigint AND r.state = 'ready' AND (r.hold <> 'overlap' OR r.due_at <= now()) AND coalesce(largest.slots < coalesce(r.weight, 1), true);
+WHERE r.id = :run_id::bigint AND r.state = 'ready' AND (r.hold NOT IN ('overlap', 'previous') OR r.due_at <= now()) AND coalesce(largest.slots < coalesce(r.weight, 1), true);
 
 -- name: list_invalid_schedules
 SELECT s.name, s.spec, s.timezone, c.error FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id

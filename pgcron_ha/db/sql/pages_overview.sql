@@ -105,7 +105,7 @@ ORDER BY found.oldest_due;
 -- Runs that a node has put aside because nobody offers their handler, with the labels that they require.
 SELECT held.queue, held.handler, count(*) AS runs, min(held.due_at) AS oldest_due, min(held.schedule) AS schedule, count(DISTINCT held.schedule_id) AS schedules,
        held.requires
-FROM (SELECT r.queue, r.handler, r.requires, r.due_at, r.schedule, r.schedule_id, r.hold FROM pgcron.run r WHERE r.hold <> 'overlap' LIMIT :look::int) held
+FROM (SELECT r.queue, r.handler, r.requires, r.due_at, r.schedule, r.schedule_id, r.hold FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') LIMIT :look::int) held
 WHERE held.hold = 'unserved' GROUP BY held.queue, held.handler, held.requires ORDER BY min(held.due_at) LIMIT :limit::int;
 
 -- name: page_running
@@ -157,5 +157,5 @@ CROSS JOIN LATERAL (SELECT e.id, e.outcome, e.started_at, e.finished_at, e.attem
                     ORDER BY e.finished_at DESC LIMIT :each::int) h;
 
 -- name: page_parked_schedules
-SELECT DISTINCT held.schedule_id FROM (SELECT r.schedule_id, r.hold FROM pgcron.run r WHERE r.hold <> 'overlap' AND r.schedule_id IS NOT NULL LIMIT :look::int) held
+SELECT DISTINCT held.schedule_id FROM (SELECT r.schedule_id, r.hold FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
 WHERE held.hold = 'unserved' LIMIT :limit::int;

@@ -3,7 +3,7 @@
 -- looked, floor and floor_at stand in every row (and in the only one, with no run in it, when nothing matched) and say how far.
 WITH looked AS MATERIALIZED (
   SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner, CASE WHEN r.state = 'running' THEN coalesce(r.started_at, r.claimed_at) ELSE r.due_at END AS at,
-         CASE WHEN r.hold <> 'overlap' THEN 'parked' WHEN r.state = 'ready' AND r.attempt > 0 THEN 'retrying'
+         CASE WHEN r.hold NOT IN ('overlap', 'previous') THEN 'parked' WHEN r.state = 'ready' AND r.attempt > 0 THEN 'retrying'
               WHEN r.state = 'ready' AND r.due_at > now() THEN 'scheduled' ELSE r.state END AS word
   FROM pgcron.run r WHERE r.id < :before::bigint ORDER BY r.id DESC LIMIT :look::int),
 matched AS MATERIALIZED (
@@ -27,7 +27,7 @@ WITH looked AS MATERIALIZED (
    FROM pgcron.run r WHERE 'running' = ANY(:states::text[]) AND r.state = 'running' AND r.owner IS NOT NULL LIMIT :look::int)
   UNION ALL
   (SELECT r.id, r.handler, r.queue, r.schedule_id, r.schedule, r.owner, r.due_at, 'parked'
-   FROM pgcron.run r WHERE 'parked' = ANY(:states::text[]) AND r.hold <> 'overlap' LIMIT :look::int)),
+   FROM pgcron.run r WHERE 'parked' = ANY(:states::text[]) AND r.hold NOT IN ('overlap', 'previous') LIMIT :look::int)),
 matched AS MATERIALIZED (
   SELECT l.id, l.word, l.at FROM looked l
   WHERE l.id < :before::bigint AND (:queue::text IS NULL OR l.queue = :queue::text) AND (:handler::text IS NULL OR l.handler = :handler::text)
@@ -135,7 +135,7 @@ SELECT r.id, CASE WHEN r.word = 'retrying' AND r.snoozes > 0 AND EXISTS (SELECT 
        coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at, NULL::timestamptz AS finished_at,
        NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error
 FROM (SELECT e.*, CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at) ELSE e.due_at END AS at,
-             CASE WHEN e.hold <> 'overlap' THEN 'parked' WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
+             CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'parked' WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
                   WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled' ELSE e.state END AS word
       FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint LIMIT :look::int) r
 LEFT JOIN pgcron.node n ON n.incarnation = r.owner

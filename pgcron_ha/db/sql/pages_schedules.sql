@@ -63,7 +63,7 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args::text 
        extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.source, s.version, s.created_at, s.updated_at,
        s.lane, s.retry::text AS retry,
        s.max_running, s.max_queued, s.queue_drops,
-       extract(epoch FROM s.jitter)::float8 AS jitter, extract(epoch FROM s.spread_window)::float8 AS spread_window, s.max_runs, c.runs_made,
+       extract(epoch FROM s.jitter)::float8 AS jitter, extract(epoch FROM s.spread_window)::float8 AS spread_window, s.max_runs, c.runs_made, s.depends_on_previous,
        c.status, c.error ->> 'message' AS error, c.error ->> 'detail' AS error_detail, c.error ->> 'hint' AS error_hint, c.watermark, c.since,
        (SELECT concat_ws(' ', v.actor, 'by', v.door) FROM pgcron.schedule_version v WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)

@@ -48,6 +48,7 @@ _DECISIONS: Final[dict[str, str]] = {
     "superseded": "A newer fire took its place",
     "expired": "It expired",
     "cancelled": "It was cancelled",
+    "upstream_failed": "The fire before it had failed",
     "not yet": "It is not decided yet",
     "not an instant": "It does not fire at this instant",
 }
@@ -178,7 +179,7 @@ def _ledger_row(fire: dict[str, Any], now: datetime) -> LedgerRow:
     if outcome == "ready":
         is_future = fire["due_at"] is not None and fire["due_at"] > now
         waiting = "retrying" if fire["attempt"] else "scheduled" if is_future else "ready"
-        outcome = waiting if fire["hold"] in (None, "overlap") else "parked"
+        outcome = waiting if fire["hold"] in (None, "overlap", "previous") else "parked"
     started = fire["started_at"]
     return LedgerRow(
         facts=fire,

@@ -218,6 +218,7 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
             if row["spread_window"]
             else []
         ),
+        *([("Depends on", "the fire before it")] if row["depends_on_previous"] else []),
         *([("Most runs", _runs_made(row))] if row["max_runs"] else []),
         ("Timeout", duration(row["timeout"])),
         ("Attempts", waits if policy is None else str(attempts)),

@@ -1,0 +1,107 @@
+"""What a handler learns of the run before: `Context.previous`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from pgcron_ha.db.transactions import Transactions
+from pgcron_ha.engine.runner import _OF_A_CLAIM
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.base import Context, Outcome, Succeeded
+from pgcron_ha.executors.previous import Previous
+from pgcron_ha.executors.python import PythonExecutor
+from pgcron_ha.executors.python_handler import PythonHandler
+from tests.db.control import (
+    HANDLER,
+    Connection,
+    claim_lanes,
+    cursor_of,
+    finish,
+    join,
+    materialize,
+    put_schedule,
+)
+from tests.waiting import until
+
+
+class Sink:
+    """Keeps nothing."""
+
+    def write(self, context: Context, stream: Any, line: str) -> None: ...
+
+    def progress(self, context: Context, progress: Any) -> None: ...
+
+
+Run = Callable[[Callable[..., Any], list[Any]], Any]
+
+
+@pytest.fixture
+async def run(database: str) -> AsyncIterator[Run]:
+    """Executes a handler for claimed rows; gives their outcomes."""
+    made: list[PythonExecutor] = []
+
+    async def execute(function: Callable[..., Any], rows: list[Any]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        name = HANDLER.partition(":")[2]
+        executor = PythonExecutor(
+            {name: PythonHandler(name, function)},
+            lambda context, outcome: outcomes.append(outcome),
+            lambda: None,
+            Sink(),
+            4,
+            Transactions(database, 2),
+            lambda context: None,  # type: ignore[arg-type,return-value]
+        )
+        made.append(executor)
+        executor.start([Context(*_OF_A_CLAIM(row)) for row in rows])
+        await until("the handlers have ended", lambda: len(outcomes) == len(rows))
+        return outcomes
+
+    yield execute
+    for executor in made:
+        await executor.close(1)
+
+
+async def test_a_handler_learns_how_the_run_before_ended(connection: Connection, run: Run) -> None:
+    schedule = await put_schedule(connection)
+    node = await join(connection)
+    await connection.execute("UPDATE pgcron.cursor SET watermark = now() - interval '1 hour'")
+    told: list[Previous | None] = []
+
+    async def asks(context: Context) -> None:
+        told.append(await context.previous())
+
+    def waits(context: Context) -> None:
+        told.append(context.previous().wait())
+
+    runs = []
+    for handler in (asks, asks, waits):
+        cursor = await cursor_of(connection, schedule)
+        await materialize(connection, cursor, [cursor["watermark"] + timedelta(minutes=1)])
+        rows, _ = await claim_lanes(connection, node)
+        assert [type(outcome) for outcome in await run(handler, rows)] == [Succeeded]
+        await finish(connection, rows)
+        runs += rows
+
+    first, second, third = told
+    assert first is None
+    assert second is not None
+    assert third is not None
+    assert (second.run_id, second.fire_time) == (runs[0]["id"], runs[0]["fire_time"])
+    assert (second.outcome, second.result, second.error) == ("succeeded", {"fine": True}, None)
+    assert third.run_id == runs[1]["id"]
+
+
+async def test_without_a_schedule_there_is_none_and_elsewhere_it_is_refused() -> None:
+    def context(schedule: str | None) -> Context:
+        token = UUID(int=1)
+        return Context(1, token, "py:work", "{}", 1, 5, "default", 5, schedule, None, token, 1)
+
+    assert await context(None).previous() is None
+    with pytest.raises(InvalidInput, match="can't ask for the one before"):
+        context("job").previous()
