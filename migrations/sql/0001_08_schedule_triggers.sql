@@ -137,7 +137,7 @@ LANGUAGE sql AS $$
   VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed), since,
           left(nullif(current_setting('pgcron_ha.version_note', true), ''), 500))
   ON CONFLICT DO NOTHING;
-  DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = changed.id AND v.version <= changed.version - 200 $$;
+  DELETE FROM pgcron.schedule_version v WHERE changed.version > 200 AND v.schedule_id = changed.id AND v.version <= changed.version - 200 $$;
 
 -- What an edit may change without a word to the runs that are made already.
 CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]

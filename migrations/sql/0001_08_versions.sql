@@ -85,7 +85,7 @@ DECLARE
   known bigint;
   unknown text := (SELECT min(k) FROM jsonb_object_keys(changes) k
                     WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by')
-                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname = k));
+                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
   assigned text;
   new_version int;
 BEGIN

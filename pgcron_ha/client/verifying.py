@@ -104,7 +104,9 @@ def _timings(versions: list[Row], after: datetime, until: datetime) -> Iterator[
         begin = max(row["since"], after)
         if begin < end:
             content = row["content"]
-            yield Timing(begin, end, _spec(content), bool(content["enabled"]))
+            # Nor does one that had made all its runs owe any; when that was, no version tells.
+            owes = content["enabled"] and content.get("max_runs") is None
+            yield Timing(begin, end, _spec(content), bool(owes))
 
 
 def _spec(content: Row) -> Spec | None:

@@ -26,7 +26,7 @@ class Timing(NamedTuple):
     until: datetime
     spec: Spec | None
     owes: bool
-    """False while paused: what a pause leaves is not asked for."""
+    """False while paused or with a number of runs: what has no answer then is not asked for."""
 
 
 class Range(NamedTuple):

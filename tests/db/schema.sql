@@ -1533,7 +1533,7 @@ DECLARE
   known bigint;
   unknown text := (SELECT min(k) FROM jsonb_object_keys(changes) k
                     WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by')
-                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname = k));
+                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
   assigned text;
   new_version int;
 BEGIN
@@ -3428,7 +3428,7 @@ CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, s
   VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed), since,
           left(nullif(current_setting('pgcron_ha.version_note', true), ''), 500))
   ON CONFLICT DO NOTHING;
-  DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = changed.id AND v.version <= changed.version - 200 $$;
+  DELETE FROM pgcron.schedule_version v WHERE changed.version > 200 AND v.schedule_id = changed.id AND v.version <= changed.version - 200 $$;
 
 CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL::text, args jsonb DEFAULT NULL::jsonb) RETURNS bigint
     LANGUAGE plpgsql

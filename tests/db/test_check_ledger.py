@@ -173,3 +173,17 @@ async def test_each_version_answers_for_its_own_time(connection: Connection) -> 
     await materialize(connection, cursor, [after], next_fire=after + minutes(1))
 
     assert await rules(connection, now) == []
+
+
+async def test_a_schedule_with_a_number_of_runs_owes_no_more(connection: Connection) -> None:
+    schedule, now = await fires_every_minute(connection)
+    at = now - minutes(50)
+    await materialize(connection, await cursor_of(connection, schedule), [at], watermark=now)
+    assert len(await rules(connection, now)) > 50
+
+    await connection.execute(
+        "SET session_replication_role = replica; UPDATE pgcron.schedule SET max_runs = 1;"
+        " UPDATE pgcron.schedule_version SET content = content || '{\"max_runs\": 1}';"
+        " RESET session_replication_role"
+    )
+    assert await rules(connection, now) == []
