@@ -49,7 +49,7 @@ END $$;
 
 -- Writes the override, NULL for none, and makes it true for a run that there is already.
 CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamptz, wanted pgcron.occurrence_override) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   held record := pgcron.lock_occurrence(name, instant);
@@ -121,3 +121,6 @@ COMMENT ON FUNCTION pgcron.edit_occurrence(text, timestamptz, jsonb, text, text)
 CREATE FUNCTION pgcron.restore_occurrence(name text, instant timestamptz) RETURNS void
 LANGUAGE sql AS $$ SELECT pgcron.override_occurrence(restore_occurrence.name, restore_occurrence.instant, NULL::pgcron.occurrence_override) $$;
 COMMENT ON FUNCTION pgcron.restore_occurrence(text, timestamptz) IS 'A fire to come that was skipped, moved or given other args is as the schedule says again.';
+
+-- Locks and writes what only nodes may: for those whom `pgcron-ha grants` lets pause schedules.
+REVOKE ALL ON FUNCTION pgcron.override_occurrence(text, timestamptz, pgcron.occurrence_override), pgcron.lock_occurrence(text, timestamptz) FROM PUBLIC;

@@ -57,6 +57,8 @@ _KEYS = (
     "GRANT SELECT, INSERT, UPDATE (run_id, until) ON unique_period TO",
     "GRANT EXECUTE ON FUNCTION replace_run TO",
 )
+# Skips, moves or edits one fire to come.
+_ONE_FIRE = "GRANT EXECUTE ON FUNCTION override_occurrence TO"
 _STATEMENTS: dict[str, tuple[str, ...]] = {
     "producer": (
         f"GRANT INSERT (id, {_RUN}) ON run TO",
@@ -69,10 +71,12 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "scheduler": (
         *_READ,
         f"GRANT INSERT ({_SCHEDULE}), UPDATE ({_SCHEDULE}), DELETE ON schedule TO",
+        _ONE_FIRE,
     ),
     "operator": (
         *_READ,
         "GRANT UPDATE (enabled, paused_note, paused_until) ON schedule TO",
+        _ONE_FIRE,
         f"GRANT INSERT ({_RUN_OF_SCHEDULE}), UPDATE (due_at, cancel_at, cancel_reason, kill_at), "
         "DELETE ON run TO",
         "GRANT UPDATE (decision, reason, decided_at) ON occurrence TO",

@@ -100,6 +100,8 @@ def test_an_operator_pauses_runs_cancels_and_redrives(
 
     assert operator("schedules", "pause", "s", "--note", "n").code == 0
     assert operator("schedules", "resume", "s").code == 0
+    assert operator("schedules", "skip", "s", "2090-01-01T00:00Z").code == 0
+    assert operator("schedules", "restore-occurrence", "s", "2090-01-01T00:00Z").code == 0
     run_id = int(operator("schedules", "run-now", "s").out)
     assert operator("runs", "retry", run_id).out == f"{run_id}\n"
     assert operator("runs", "cancel", run_id).out == f"run {run_id} is cancelled\n"

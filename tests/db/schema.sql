@@ -3052,7 +3052,8 @@ CREATE TABLE pgcron.occurrence_override (
 COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
 
 CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamp with time zone, wanted pgcron.occurrence_override) RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_variable
 DECLARE

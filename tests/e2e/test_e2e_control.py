@@ -1,0 +1,122 @@
+"""What schedules do by themselves, and what people do to one fire, with real nodes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tests.e2e.ledger import Connection, unaccounted
+from tests.e2e.nodes import Cluster
+from tests.waiting import until
+
+
+async def test_a_schedule_pauses_after_failures_and_goes_on_when_its_probe_succeeds(
+    cluster: Cluster, connection: Connection
+) -> None:
+    nodes = [cluster.start(name, horizon="4s") for name in ("a", "b")]
+    policies = "max_attempts => 1, overlap => 'allow', pause_after_failures => 3"
+    await connection.execute(
+        "SELECT pgcron.put_schedule('s', '* * * * * *', 'py:fails', probe_after => '2 s', "
+        f"{policies})"
+    )
+    paused = (
+        "SELECT NOT enabled AND paused_note LIKE 'paused after 3 failures%' FROM pgcron.schedule"
+    )
+    await until("failures paused it", lambda: connection.fetchval(paused))
+    nodes[0].kill9()
+    probed = "SELECT failures FROM pgcron.failure_pause WHERE failures >= 4"
+    await until("its probe failed", lambda: connection.fetchval(probed))
+    runs = await connection.fetchval("SELECT count(*) FROM pgcron.history")
+    # Three that failed, what was claimed in the same moment, and probes.
+    assert 4 <= runs <= 7
+    await connection.execute(
+        "UPDATE pgcron.schedule SET handler = 'py:work', args = '{\"seconds\": 0}'"
+    )
+    resumed = (
+        "SELECT enabled AND c.resumed_by = 'pgcron_ha' FROM pgcron.schedule s"
+        " JOIN pgcron.cursor c ON c.schedule_id = s.id"
+    )
+    await until("a probe succeeded", lambda: connection.fetchval(resumed))
+    succeeded = "SELECT count(*) FROM pgcron.history WHERE outcome = 'succeeded'"
+    await until("it fires on", lambda: at_least(connection, succeeded, 3))
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.failure_pause") == 0
+    told = await connection.fetchval(
+        "SELECT count(*) FROM pgcron.missed WHERE reason = 'paused'"
+        " AND note LIKE 'pgcron_ha: paused after%'"
+    )
+    assert told == 1
+    await end(connection)
+
+
+async def test_a_pause_ends_by_itself_and_no_fire_after_its_end_is_lost(
+    cluster: Cluster, connection: Connection
+) -> None:
+    cluster.start("a", horizon="4s")
+    await connection.execute(
+        "SELECT pgcron.put_schedule('s', '* * * * * *', 'py:work', overlap => 'allow',"
+        " catchup => 'all')"
+    )
+    ran = "SELECT count(*) FROM pgcron.history"
+    await until("it fires", lambda: at_least(connection, ran, 2))
+    said = cluster.command("schedules", "pause", "s", "--until", "3s", "--note", "a fair")
+    assert said.returncode == 0, said.stderr
+    end_of_pause: datetime = await connection.fetchval("SELECT paused_until FROM pgcron.schedule")
+    after = "SELECT count(*) FROM pgcron.occurrence WHERE fire_at > $1 AND decision = 'run'"
+    await until("it goes on", lambda: at_least(connection, after, 3, end_of_pause))
+
+    row = await connection.fetchrow(
+        "SELECT resumed_by, (SELECT max(last_at) FROM pgcron.missed WHERE reason = 'paused'"
+        " AND note LIKE '%: a fair') AS told, (SELECT min(fire_at) FROM pgcron.occurrence"
+        " WHERE fire_at > $1) AS first FROM pgcron.cursor",
+        end_of_pause,
+    )
+    assert row is not None
+    assert (row["resumed_by"], row["told"]) == ("pgcron_ha", end_of_pause)
+    assert (row["first"] - end_of_pause).total_seconds() <= 1
+    await end(connection)
+
+
+async def test_a_fire_of_next_year_is_moved_to_now_and_another_is_skipped(
+    cluster: Cluster, connection: Connection
+) -> None:
+    cluster.start("a", horizon="4s")
+    put = "SELECT pgcron.put_schedule('s', '0 0 1 1 *', 'py:work')"
+    await connection.execute(put)
+    valid = "SELECT status = 'valid' FROM pgcron.cursor"
+    await until("it is decided", lambda: connection.fetchval(valid))
+    soon: datetime = await connection.fetchval("SELECT date_trunc('second', now() + '12 s')")
+    fire = f"{soon.year + 1}-01-01T00:00Z"
+    moved = cluster.command("schedules", "move", "s", fire, soon.isoformat(), "--note", "a fair")
+    assert moved.returncode == 0, moved.stderr
+    refused = cluster.command("schedules", "skip", "s", f"{soon.year + 1}-01-02T00:00Z")
+    assert f"before at {soon.year + 1}-01-01T00:00:00Z" in refused.stderr
+    ended = "SELECT count(*) FROM pgcron.history"
+    await until("it ran", lambda: at_least(connection, ended, 1))
+
+    row = await connection.fetchrow("SELECT scheduled_for, due_at, outcome FROM pgcron.history")
+    assert row is not None
+    assert (row["scheduled_for"].year, row["due_at"], row["outcome"]) == (
+        soon.year + 1,
+        soon,
+        "succeeded",
+    )
+    why = cluster.command("schedules", "why", "s", fire)
+    assert "moved" in why.stdout
+    late = cluster.command("schedules", "skip", "s", fire)
+    assert "has ended as run" in late.stderr
+    assert await unaccounted(connection) == 0
+
+
+async def at_least(connection: Connection, count: str, least: int, *values: object) -> bool:
+    found: int = await connection.fetchval(count, *values)
+    return found >= least
+
+
+async def end(connection: Connection) -> None:
+    await connection.execute("UPDATE pgcron.schedule SET enabled = false")
+
+    async def nothing_lives() -> bool:
+        return not await connection.fetchval("SELECT count(*) FROM pgcron.run")
+
+    await until("nothing lives", nothing_lives)
+    assert await unaccounted(connection) == 0
