@@ -20,7 +20,7 @@ from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.sentences import sentence
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
-from pgcron_ha.web.formats import duration, offset, plural
+from pgcron_ha.web.formats import duration, offset, plural, short
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.owners import owner_words
@@ -106,7 +106,7 @@ def future_fire_lines(
         return (), error.message
     note = "; ".join(ahead.notes) or None
     if not row["enabled"]:
-        note = "It is paused; these fires would be, if it were resumed."
+        note = f"{_pause_words(row)}; these fires would be, if it were resumed."
     changes = {one["fire_at"]: changed_words(one) for one in row.get("changed", ())}
     lines = tuple(
         replace(_fire_line(fire, row["timezone"]), change=changes.get(fire.fire_at))
@@ -115,6 +115,14 @@ def future_fire_lines(
     if not lines and row.get("max_runs"):
         return lines, f"It is completed: its {row['max_runs']} runs are made."
     return lines, note if lines else "It never fires again."
+
+
+def _pause_words(row: dict[str, Any]) -> str:
+    by = f" by {row['paused_by']}" if row.get("paused_by") else ""
+    end = row.get("paused_until")
+    until = f" until {end:%Y-%m-%d %H:%M:%S} UTC" if end else ""
+    note = f" ({short(row['paused_note'])})" if row.get("paused_note") else ""
+    return f"It is paused{by}{until}{note}"
 
 
 def schedule_sentence(row: dict[str, Any]) -> str | None:
