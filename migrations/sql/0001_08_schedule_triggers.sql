@@ -78,7 +78,7 @@ LANGUAGE sql STABLE AS $$
 -- before it; (4) a new statement deletes what lies after. Reading the clock earlier runs a fire twice.
 -- The new timing begins at the edit: an instant before it is never decided by it. What the old timing owed and nobody has decided
 -- (all nodes were away, or the last edit was a moment ago) is told as missed. A pause that had an end was over then, whenever it is
--- resumed: what lies after it is owed. What it held back is told, or left to the catch-up policy; not to a timing that did not name it.
+-- resumed: what lies after it is owed, unless an edit came in between. What it held back is told, or left to the catch-up policy; not to a timing that did not name it.
 CREATE FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -111,7 +111,7 @@ BEGIN
       untold := NULL;      -- decided late, as the timing is the same; or told when the pause is over
     ELSIF untold = 'paused' THEN
       told_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
-                                                  ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark) END;
+                                                  ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark, cursor_before.since) END;
     END IF;
   ELSIF NOT schedule_now.enabled AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
     untold := NULL;

@@ -109,7 +109,7 @@ BEGIN
       untold := NULL;      -- decided late, as the timing is the same; or told when the pause is over
     ELSIF untold = 'paused' THEN
       told_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
-                                                  ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark) END;
+                                                  ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark, cursor_before.since) END;
     END IF;
   ELSIF NOT schedule_now.enabled AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
     untold := NULL;

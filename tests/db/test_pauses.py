@@ -43,7 +43,9 @@ async def paused_an_hour(connection: Connection, **columns: Any) -> tuple[int, d
     await connection.execute("UPDATE pgcron.schedule SET paused_until = $1", end)
     await connection.execute("ALTER TABLE pgcron.schedule ENABLE TRIGGER USER")
     await connection.execute(
-        "UPDATE pgcron.cursor SET paused_until = $1, watermark = $2", end, now - minutes(120)
+        "UPDATE pgcron.cursor SET paused_until = $1, watermark = $2, since = $2",
+        end,
+        now - minutes(120),
     )
     return schedule, end
 
@@ -92,6 +94,22 @@ async def test_who_pauses_again_is_the_author_of_what_they_wrote(connection: Con
     row, cursor = await schedule_row(connection), await cursor_of(connection, schedule)
     assert (row["paused_by"], row["paused_until"]) == ("bert", None)
     assert (cursor["pause_note"], cursor["paused_until"]) == ("bert: for good", None)
+
+
+async def test_an_edit_after_the_end_of_a_pause_decides_nothing_before_itself(
+    connection: Connection,
+) -> None:
+    """The pause was over and nobody had resumed yet when the timing was edited."""
+    schedule, end = await paused_an_hour(connection)
+    await connection.execute("UPDATE pgcron.schedule SET spec = '*/2 * * * *'")
+    edited = (await cursor_of(connection, schedule))["since"]
+    assert edited > end
+
+    assert await resume_overdue(connection, schedule)
+
+    assert (await cursor_of(connection, schedule))["watermark"] == edited
+    [(reason, _, _, last)] = await missed(connection)
+    assert (reason, last) == ("paused", edited)
 
 
 async def test_an_overdue_pause_ends_as_of_its_end(connection: Connection) -> None:

@@ -157,7 +157,8 @@ class ScheduleStatements(EndingStatements):
         elif untold == "paused" and schedule.after_pause == "catchup":
             told_until = cursor.watermark
         elif untold == "paused":
-            told_until = max(min(cursor.paused_until or now, now), cursor.watermark)
+            end = min(cursor.paused_until or now, now)
+            told_until = max(end, cursor.watermark, cursor.since)
         if untold is not None and told_until > cursor.watermark:
             self._tell_missed(cursor, told_until, untold)
         if untold is not None:
