@@ -49,6 +49,7 @@ SCRIPTS = (
     "0001_30_preview",
     "0001_28_max_runs",
     "0001_28_previous",
+    "0001_32_overrun",
 )
 
 

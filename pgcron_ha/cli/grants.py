@@ -40,7 +40,7 @@ _READABLE = (
     "schedule_version, schedule_preview, run, progress, occurrence, missed, occurrence_override, "
     "history, "
     "history_overflow, attempt, dead_letter, log, retention, reason, breaker, "
-    "breaker_handler, diversion, fire_failure, failure_pause, backfill_run"
+    "breaker_handler, diversion, fire_failure, failure_pause, backfill_run, overrun"
 )
 
 _READ = (

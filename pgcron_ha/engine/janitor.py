@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Busy, Link
 from pgcron_ha.db.statements import in_schema
+from pgcron_ha.engine.overruns import notice_overruns
 from pgcron_ha.engine.previews import write_previews
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -52,6 +53,7 @@ class Janitor(Service):
         await write_previews(self._link)
         if self._is_due("nets", NETS_EVERY):
             await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
+            await notice_overruns(self._link)
             if await self._link.rows("unpark_mended", at_most=BATCH):
                 await self._link.rows("wake_idle_nodes")
         if self._is_due("sweeps", 60.0):
@@ -81,6 +83,7 @@ class Janitor(Service):
         await self._link.rows("forget_keys", at_most=BATCH)
         await self._link.rows("forget_periods", at_most=BATCH)
         await self._link.rows("forget_progress", at_most=BATCH)
+        await self._link.rows("forget_overruns", at_most=BATCH)
         await self._link.rows("forget_diversions", at_most=BATCH)
         await self._link.rows("forget_callbacks", at_most=BATCH)
         await self._link.rows("forget_nodes")

@@ -261,6 +261,24 @@ class RunsGivenUp(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RunOverruns(Event):
+    """A run executes for longer than its schedule's history lets expect; told once for each run."""
+
+    level = logging.WARNING
+    run: int
+    schedule: str | None
+    expected: float
+    taken: float
+
+    def sentence(self) -> str:
+        """Says for how long, and what was expected."""
+        return (
+            f"run {self.run} of schedule '{self.schedule}' executes for {self.taken:.0f} s; "
+            f"{self.expected:.0f} s were to be expected"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RunIsStuck(Event):
     """A handler ignores that it was asked to stop and can't be ended by force."""
 

@@ -71,6 +71,8 @@ def _running(run: dict[str, Any], now: datetime) -> str:
         taken = (now - run["started_at"]).total_seconds()
         if run["timeout"] is not None and taken > run["timeout"]:
             text += f", beyond its timeout of {duration(run['timeout'])}"
+        elif run.get("expected") is not None:
+            text += f"; it overruns: {duration(run['expected'])} were to be expected"
     if run["cancel_at"] is not None:
         text += f". Its node was asked to stop it {_since(run['cancel_at'], now)} ago"
         if run["kill_at"] is not None:

@@ -273,7 +273,7 @@ async def _command(policy: str, runs: int, seed: int, copies: int) -> bool:
             path = Path(server.folder) / f".s.PGSQL.{server.port}"
             connection = await asyncpg.connect(dsn)
             async with Proxy(path) as proxy:
-                with Cluster(dsn, folder) as cluster, contextlib.redirect_stdout(sys.stderr):
+                with contextlib.redirect_stdout(sys.stderr), Cluster(dsn, folder) as cluster:
                     cluster.nursery = nursery
                     plan = Plan([policy], runs, copies=copies, seed=seed)
                     played = await play(cluster, connection, proxy, plan)

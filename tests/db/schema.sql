@@ -2008,6 +2008,16 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.expect_version(name text, expected integer) IS 'Locks the schedule until the transaction ends, if it has the version that is expected; else raises PC014, which names who changed it and when.';
 
+CREATE FUNCTION pgcron.expected_duration(schedule_id bigint) RETURNS interval
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT CASE WHEN count(*) >= 5 THEN greatest(1.5 * percentile_cont(0.95) WITHIN GROUP (ORDER BY took.length), interval '10 seconds') END
+    FROM (SELECT last.finished_at - last.started_at AS length FROM (
+            SELECT h.outcome, h.started_at, h.finished_at FROM pgcron.history h WHERE h.schedule_id = expected_duration.schedule_id ORDER BY h.finished_at DESC LIMIT 200) last
+           WHERE last.outcome = 'succeeded' AND last.started_at IS NOT NULL LIMIT 50) took $$;
+
+COMMENT ON FUNCTION pgcron.expected_duration(schedule_id bigint) IS 'What lasts longer overruns: 1.5 times the 95th percentile of the last 50 successes of the schedule, 10 seconds at least; NULL while fewer than 5 are known.';
+
 CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
     AS $$
@@ -2977,6 +2987,24 @@ BEGIN
   ON CONFLICT DO NOTHING;
   IF FOUND THEN PERFORM pg_notify(pgcron.channel(), 'schedule'); END IF;
 END $$;
+
+CREATE FUNCTION pgcron.notice_overruns(at_most integer) RETURNS TABLE(run_id bigint, schedule text, expected interval, taken interval)
+    LANGUAGE sql
+    AS $$
+  WITH long AS MATERIALIZED (
+    SELECT r.id, r.schedule_id, r.schedule, now() - r.started_at AS taken FROM pgcron.run r
+     WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL AND r.started_at < now() - interval '10 seconds'
+       AND NOT EXISTS (SELECT FROM pgcron.overrun o WHERE o.run_id = r.id)
+     LIMIT notice_overruns.at_most),
+  expected AS MATERIALIZED (
+    SELECT s.schedule_id, pgcron.expected_duration(s.schedule_id) AS length FROM (SELECT DISTINCT l.schedule_id FROM long l) s),
+  noticed AS (
+    INSERT INTO pgcron.overrun AS o (run_id, schedule_id, expected)
+    SELECT l.id, l.schedule_id, e.length FROM long l JOIN expected e ON e.schedule_id = l.schedule_id WHERE l.taken > e.length ORDER BY l.id
+    ON CONFLICT DO NOTHING RETURNING o.run_id, o.expected)
+  SELECT n.run_id, l.schedule, n.expected, l.taken FROM noticed n JOIN long l ON l.id = n.run_id $$;
+
+COMMENT ON FUNCTION pgcron.notice_overruns(at_most integer) IS 'Notes runs that execute for longer than expected, each once, and returns those that are new.';
 
 CREATE FUNCTION pgcron.nth_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -5387,6 +5415,15 @@ UNION ALL
 
 COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: pgcron.reason.';
 
+CREATE TABLE pgcron.overrun (
+    run_id bigint NOT NULL,
+    schedule_id bigint NOT NULL,
+    expected interval NOT NULL,
+    noticed_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE pgcron.overrun IS 'Runs that execute, or executed a moment ago, for longer than expected; the row of a run that is over is removed within minutes.';
+
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
     attempt integer NOT NULL,
@@ -5808,6 +5845,9 @@ ALTER TABLE ONLY pgcron.occurrence_override
 ALTER TABLE ONLY pgcron.offer
     ADD CONSTRAINT offer_pkey PRIMARY KEY (incarnation, handler);
 
+ALTER TABLE ONLY pgcron.overrun
+    ADD CONSTRAINT overrun_pkey PRIMARY KEY (run_id);
+
 ALTER TABLE ONLY pgcron.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (run_id);
 
@@ -5900,6 +5940,8 @@ CREATE INDEX occurrence_override_early ON pgcron.occurrence_override USING btree
 COMMENT ON INDEX pgcron.occurrence_override_early IS 'Fires that were moved ahead of their time: they become runs before the cursor comes to them.';
 
 CREATE INDEX offer_handler ON pgcron.offer USING btree (handler);
+
+CREATE INDEX overrun_schedule ON pgcron.overrun USING btree (schedule_id);
 
 CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
 

@@ -7,9 +7,10 @@ import pytest
 from pgcron_ha.db.link import Busy, Link
 from pgcron_ha.engine.janitor import Janitor
 from pgcron_ha.errors import DatabaseUnavailable
-from pgcron_ha.telemetry.events import Event, RepairWasNeeded
+from pgcron_ha.telemetry.events import Event, RepairWasNeeded, RunOverruns
 from tests.db import control
 from tests.db.control import Connection, Row
+from tests.db.test_overruns import started
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
 
@@ -65,6 +66,19 @@ async def test_progress_of_runs_that_are_over_is_removed(
 
     left = await connection.fetch("SELECT run_id FROM pgcron.progress")
     assert [row["run_id"] for row in left] == [alive]
+
+
+async def test_an_overrun_is_told_by_one_of_two_janitors(
+    janitor: Janitor, link: Link, connection: Connection, events: list[Event]
+) -> None:
+    _, run = await started(connection, 40)
+
+    await janitor.run_once()
+    await Janitor(link, "pgcron").run_once()
+
+    [told] = [event for event in events if isinstance(event, RunOverruns)]
+    assert told.run == run
+    assert "40 s; 30 s were to be expected" in told.sentence()
 
 
 async def test_partitions_that_outlived_their_rows_are_dropped(

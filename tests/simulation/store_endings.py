@@ -182,6 +182,13 @@ class EndingStatements(Tables):
             self.progress[run.id] = (run.attempt, *told)
         return []
 
+    def notice_overruns(self, *, at_most: int) -> list[Row]:
+        """What it notes nobody decides by."""
+        return []
+
+    def forget_overruns(self, *, at_most: int) -> list[Row]:
+        return []
+
     def forget_progress(self, *, at_most: int) -> list[Row]:
         for run in sorted(run for run in self.progress if run not in self.runs)[:at_most]:
             del self.progress[run]

@@ -1,6 +1,7 @@
 -- name: page_run
 -- One run wherever it stands: alive, ended, ended while there was no partition, or a dead letter whose history retention removed.
-SELECT f.*, s.name AS schedule_now
+SELECT f.*, s.name AS schedule_now,
+       (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o WHERE o.run_id = f.id AND f.state = 'running') AS expected
 FROM ((SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue, r.priority, r.handler,
               left(r.args::text, :most::int) AS args, octet_length(r.args::text) AS args_bytes, r.delivery, r.state, r.hold, r.due_at, r.expire_at, r.attempt,
               coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, extract(epoch FROM r.timeout)::float8 AS timeout,

@@ -62,13 +62,17 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args::text 
        extract(epoch FROM s.timeout)::float8 AS timeout, s.max_attempts, extract(epoch FROM s.retry_base)::float8 AS retry_base,
        extract(epoch FROM s.retry_cap)::float8 AS retry_cap, s.delivery, s.managed_by, s.source, s.version, s.created_at, s.updated_at,
        s.lane, s.retry::text AS retry,
-       s.max_running, s.max_queued, s.queue_drops,
+       s.max_running, s.max_queued, s.queue_drops, overrun.run_id AS overrun, overrun.expected AS overrun_expected,
        extract(epoch FROM s.jitter)::float8 AS jitter, extract(epoch FROM s.spread_window)::float8 AS spread_window, s.max_runs, c.runs_made, s.depends_on_previous,
        c.status, c.error ->> 'message' AS error, c.error ->> 'detail' AS error_detail, c.error ->> 'hint' AS error_hint, c.watermark, c.since,
        (SELECT concat_ws(' ', v.actor, 'by', v.door) FROM pgcron.schedule_version v WHERE v.schedule_id = s.id ORDER BY v.version DESC LIMIT 1) AS last_editor,
        EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                WHERE o.handler = s.handler AND n.state = 'alive' AND n.lease_until > now() AND s.queue = ANY(n.queues)) AS is_served
-FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id WHERE s.name = :name::text;
+FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
+LEFT JOIN LATERAL (
+  SELECT o.run_id, extract(epoch FROM o.expected)::float8 AS expected FROM pgcron.overrun o JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
+  WHERE o.schedule_id = s.id ORDER BY o.run_id LIMIT 1) overrun ON true
+WHERE s.name = :name::text;
 
 -- name: page_ledger
 -- Decisions on single fires and dropped ranges, newest first. :before is the first instant of the page before.

@@ -20,6 +20,14 @@ WHERE r.id = ANY(ARRAY(SELECT o.id FROM pgcron.run o WHERE o.state = 'running' A
                         AND o.started_at + o.timeout + interval '2 minutes' < now() LIMIT :at_most FOR UPDATE SKIP LOCKED))
 RETURNING r.id;
 
+-- name: notice_overruns
+-- Runs of schedules that last longer than expected, each told once: to the node whose statement noted it.
+SELECT run_id, schedule, extract(epoch FROM expected)::float8 AS expected, extract(epoch FROM taken)::float8 AS taken FROM pgcron.notice_overruns(:at_most);
+
+-- name: forget_overruns
+DELETE FROM pgcron.overrun v WHERE v.run_id = ANY(ARRAY(
+  SELECT o.run_id FROM pgcron.overrun o WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED));
+
 -- name: forget_keys
 DELETE FROM pgcron.idempotency k WHERE k.key = ANY(ARRAY(SELECT e.key FROM pgcron.idempotency e WHERE e.expires_at <= now() ORDER BY e.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED));
 

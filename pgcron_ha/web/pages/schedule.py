@@ -245,6 +245,9 @@ def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
     if row["overlap"] == "queue":
         dropped = row["queue_drops"] or "newest"
         found.append(("Waiting", f"{row['max_queued'] or 1000} at most, then the {dropped} goes"))
+    if row["overrun"] is not None:
+        expected = duration(row["overrun_expected"])
+        found.append(("Overruns", f"run {row['overrun']}; {expected} were to be expected"))
     return found
 
 
