@@ -251,7 +251,7 @@ BEGIN
       SELECT FROM pgcron.run o WHERE o.schedule_id = s.id AND o.state = 'ready' AND o.overlap <> 'skip' AND o.due_at <= now()));
     IF others <> '{}' THEN
       superseded := ARRAY(SELECT pgcron.replace_older(others, claim_limited.handlers));
-      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s LOOP
+      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s WHERE s.verdict <> 'go' LOOP
         queue := NULL; lane := NULL; due := NULL;
         RETURN NEXT;
       END LOOP;

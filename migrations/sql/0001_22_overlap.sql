@@ -106,7 +106,7 @@ LANGUAGE sql VOLATILE AS $$
   RETURNING r.id, r.hold IS NOT NULL $$;
 
 -- ready -> skipped, superseded
--- Before a choice: what is too much for a queue ends, and the rest lines up. The caller has the schedules' advisory locks.
+-- Before a choice: what is too much for a queue ends, and the rest lines up (`hold`: stands apart from now on, `go`: no more). The caller has the schedules' advisory locks.
 CREATE FUNCTION pgcron.settle_queues(schedules bigint[]) RETURNS TABLE (verdict text, id bigint)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
@@ -133,7 +133,7 @@ BEGIN
       RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e FROM pgcron.end_waiting_runs(locked, ending.outcome, ending.reason) e;
     END IF;
   END LOOP;
-  RETURN QUERY SELECT 'hold', l.id FROM pgcron.line_up(schedules) l WHERE l.is_held;
+  RETURN QUERY SELECT CASE WHEN l.is_held THEN 'hold' ELSE 'go' END, l.id FROM pgcron.line_up(schedules) l;
 END $$;
 
 -- ready -> skipped
@@ -178,7 +178,7 @@ DECLARE
   left_waiting bigint[];
 BEGIN
   settled := (SELECT jsonb_object_agg(s.id, 'supersede') FROM pgcron.replace_older(lanes, decide_lanes.handlers) s(id));
-  settled := coalesce(settled, '{}') || coalesce((SELECT jsonb_object_agg(s.id, s.verdict) FROM pgcron.settle_queues(lanes) s), '{}');
+  settled := coalesce(settled, '{}') || coalesce((SELECT jsonb_object_agg(s.id, s.verdict) FROM pgcron.settle_queues(lanes) s WHERE s.verdict <> 'go'), '{}');
   IF decide_lanes.free + decide_lanes.ahead > 0 THEN
     SELECT array_agg(ranked.id) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
            array_agg(ranked.slot) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
@@ -226,6 +226,7 @@ BEGIN
             UNION ALL SELECT 'mine', r.id FROM pgcron.run r WHERE r.id = ANY(chosen) AND r.owner = decide_lanes.incarnation AND r.overlap NOT IN ('skip', 'skip many')) told(verdict, id);
 END $$;
 
+-- ready -> skipped, superseded
 -- Lets those go that were put aside and may have a slot now: each node calls it, when a run has ended that kept others waiting, and now and
 -- then. A walk over the schedules that keep runs waiting, from `beyond`, `most` of them; `ended_at` is where it ended (NULL: it saw all).
 -- Whether one of them starts is decided by its claim. Where a run waits for one that was not asked to stop yet it is asked.
@@ -252,7 +253,7 @@ BEGIN
       IF lane.overlap IN ('replace', 'terminate') THEN
         SELECT let_go + count(*) INTO let_go FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
       END IF;
-      SELECT let_go + count(*) INTO let_go FROM pgcron.line_up(ARRAY[lane.schedule_id]) l WHERE NOT l.is_held;
+      SELECT let_go + count(*) INTO let_go FROM pgcron.settle_queues(ARRAY[lane.schedule_id]) s WHERE s.verdict <> 'hold';
     END IF;
     IF steps >= most THEN
       ended_at := lane.schedule_id;

@@ -938,7 +938,7 @@ BEGIN
       SELECT FROM pgcron.run o WHERE o.schedule_id = s.id AND o.state = 'ready' AND o.overlap <> 'skip' AND o.due_at <= now()));
     IF others <> '{}' THEN
       superseded := ARRAY(SELECT pgcron.replace_older(others, claim_limited.handlers));
-      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s LOOP
+      FOR verdict, id IN SELECT s.verdict, s.id FROM pgcron.settle_queues(others) s WHERE s.verdict <> 'go' LOOP
         queue := NULL; lane := NULL; due := NULL;
         RETURN NEXT;
       END LOOP;
@@ -1339,7 +1339,7 @@ DECLARE
   left_waiting bigint[];
 BEGIN
   settled := (SELECT jsonb_object_agg(s.id, 'supersede') FROM pgcron.replace_older(lanes, decide_lanes.handlers) s(id));
-  settled := coalesce(settled, '{}') || coalesce((SELECT jsonb_object_agg(s.id, s.verdict) FROM pgcron.settle_queues(lanes) s), '{}');
+  settled := coalesce(settled, '{}') || coalesce((SELECT jsonb_object_agg(s.id, s.verdict) FROM pgcron.settle_queues(lanes) s WHERE s.verdict <> 'go'), '{}');
   IF decide_lanes.free + decide_lanes.ahead > 0 THEN
     SELECT array_agg(ranked.id) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
            array_agg(ranked.slot) FILTER (WHERE ranked.position <= decide_lanes.free OR ranked.delivery = 'at_least_once'),
@@ -2736,7 +2736,7 @@ BEGIN
       IF lane.overlap IN ('replace', 'terminate') THEN
         SELECT let_go + count(*) INTO let_go FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
       END IF;
-      SELECT let_go + count(*) INTO let_go FROM pgcron.line_up(ARRAY[lane.schedule_id]) l WHERE NOT l.is_held;
+      SELECT let_go + count(*) INTO let_go FROM pgcron.settle_queues(ARRAY[lane.schedule_id]) s WHERE s.verdict <> 'hold';
     END IF;
     IF steps >= most THEN
       ended_at := lane.schedule_id;
@@ -4393,7 +4393,7 @@ BEGIN
       RETURN QUERY SELECT CASE ending.outcome WHEN 'skipped' THEN 'skip' ELSE 'supersede' END, e FROM pgcron.end_waiting_runs(locked, ending.outcome, ending.reason) e;
     END IF;
   END LOOP;
-  RETURN QUERY SELECT 'hold', l.id FROM pgcron.line_up(schedules) l WHERE l.is_held;
+  RETURN QUERY SELECT CASE WHEN l.is_held THEN 'hold' ELSE 'go' END, l.id FROM pgcron.line_up(schedules) l;
 END $$;
 
 CREATE FUNCTION pgcron.short_interval(length interval) RETURNS text

@@ -127,6 +127,19 @@ async def test_a_full_queue_drops_the_newest_or_the_oldest(connection: Connectio
     assert await decide(connection, node, free=0) == {"skip": [late]}
 
 
+async def test_who_lets_runs_go_drops_what_is_too_much_too(connection: Connection) -> None:
+    node = await join(connection)
+    columns = await of(connection, overlap="queue", max_queued=1)
+    holder, _ = await enqueue(connection, 2, **columns)
+    await decide(connection, node)
+    await end(connection, holder)
+    _, late = await enqueue(connection, 2, **columns)
+
+    await let_go(connection)
+
+    assert await outcome(connection, late) == ("skipped", "1 older runs wait (max_queued)")
+
+
 async def test_what_could_start_does_not_count_as_waiting(connection: Connection) -> None:
     node = await join(connection)
     runs = await enqueue(connection, 4, **await of(connection, overlap="queue", max_queued=2))

@@ -70,6 +70,7 @@ SELECT * FROM pgcron.claim_lanes(:incarnation, :queues, :priorities, :handlers, 
 SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :free, :ahead, :look, :aged);
 
 -- name: let_waiting_go
+-- ready -> skipped
 -- ready -> superseded
 -- ready -> skipped
 -- ready -> upstream_failed
