@@ -48,10 +48,13 @@ def explain(row: Mapping[str, Any], instant: datetime, told: Reason) -> Explaine
             told = told._replace(meaning=_NOT_THEN)
         return Explained(instant, told, True)
     if told.code in _UNDECIDED:
+        # What somebody wanted with a fire that it would have been.
+        gone = f" any more: {told.reason} ({told.actor})" if told.code == "not_yet" else ""
+        gone = gone if told.actor else ""
         told = told._replace(
             decision="not an instant",
             code="not_an_instant",
-            reason="the schedule does not name this instant",
+            reason=f"the schedule does not name this instant{gone}",
             meaning=_NOT_NAMED,
             actor=None,
             note=None,

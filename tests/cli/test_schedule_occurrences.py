@@ -55,5 +55,9 @@ def test_a_change_of_what_is_no_fire_any_more_is_shown_and_can_be_taken_back(
     assert gone in put.err
     assert "the schedule does not fire then any more" in put.err
     assert gone in cli("schedules", "show", "s").out
+    why = cli("schedules", "why", "s", f"{FIRE}Z", "--json").rows[0]
+    assert why["reason"].startswith(
+        "the schedule does not name this instant any more: it is to be skipped ("
+    )
     assert cli("schedules", "restore-occurrence", "s", f"{FIRE}Z").code == 0
     assert execute("SELECT count(*) FROM pgcron.occurrence_override") == [(0,)]
