@@ -48,8 +48,8 @@ WHERE (:state::text IS NULL OR r.state = :state::text) AND (:handler::text IS NU
 ORDER BY r.id DESC LIMIT :limit::int;
 
 -- name: one_run
-SELECT v.*, r.cancel_reason, r.kill_at, r.expire_at, r.time_limits, r.timeout, p.done, p.total, p.note,
-       extract(epoch FROM o.expected)::float8 AS overruns_expected_seconds
+SELECT v.*, coalesce(r.cancel_reason, (SELECT h.cancel_reason FROM pgcron.history h WHERE h.id = v.id LIMIT 1)) AS cancel_reason, r.kill_at, r.expire_at, r.time_limits, r.timeout, p.done, p.total, p.note,
+       o.expected AS overrun_after
 FROM pgcron.runs v LEFT JOIN pgcron.run r ON r.id = v.id
 LEFT JOIN pgcron.overrun o ON o.run_id = v.id AND v.state = 'running'
 LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
