@@ -35,7 +35,7 @@ BEGIN
         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
           AND r.queue = due_demand.queue AND r.priority = level AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT due_demand.most)
       UNION ALL
-      (SELECT r.schedule_id, r.expire_at FROM pgcron.run r
+      (SELECT CASE r.overlap WHEN 'skip' THEN r.schedule_id END, r.expire_at FROM pgcron.run r      -- of other policies only what may begin has no hold
         WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL
           AND r.queue = due_demand.queue AND r.priority = level AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT due_demand.most)) found
     LIMIT due_demand.most) due;

@@ -172,6 +172,15 @@ async def test_max_running_is_how_many_run_at_once(connection: Connection, polic
     )
 
 
+async def test_what_waits_for_a_slot_is_no_demand_for_nodes(connection: Connection) -> None:
+    node = await join(connection)
+    await enqueue(connection, 5, **await of(connection, overlap="queue", max_running=3))
+
+    await decide(connection, node, free=1)
+
+    assert await connection.fetchval("SELECT pgcron.scale_demand()") == 3
+
+
 async def test_allow_without_a_number_has_no_limit(connection: Connection) -> None:
     assert (await of(connection, overlap="allow"))["overlap"] is None
 
