@@ -71,6 +71,8 @@ def judge(row: dict[str, Any], now: datetime) -> Health:
         if found is not None:
             return found
     finished = _executed(row)
+    if row["is_completed"]:
+        return Health("ok", f"It is completed: its {row['max_runs']} runs are made.")
     ago = f", {duration((now - finished[0][1]).total_seconds())} ago" if finished else ""
     return Health("ok", f"The last run succeeded{ago}." if finished else "Nothing is wrong.")
 
@@ -153,9 +155,9 @@ def _late(row: dict[str, Any], now: datetime) -> Health | None:
 
 def _stale(row: dict[str, Any], now: datetime) -> Health | None:
     beats = rhythm(row["spec"], row["timezone"], row["dst"], now) if row["enabled"] else None
-    if beats is None:
+    if beats is None or row["is_completed"]:
         return None
-    longest = beats.largest * 2 + beats.grace
+    longest = beats.largest * 2 + beats.grace + timedelta(seconds=row["longest_delay"])
     # A success before the newest 30 ended runs is too far away to count.
     last = next((at for outcome, at, _, _ in _executed(row) if outcome == "succeeded"), None)
     since = max(last or row["created_at"], row["since"])
