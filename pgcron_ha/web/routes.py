@@ -14,6 +14,7 @@ from starlette.responses import Response
 from pgcron_ha.web import probes
 from pgcron_ha.web.pages import (
     assets_page,
+    backfills,
     breakers,
     dead_letters,
     ledger,
@@ -45,6 +46,7 @@ PERMISSIONS: Final = frozenset(
         "schedules:pause",
         "schedules:edit",
         "schedules:write",
+        "schedules:backfill",
         "runs:read",
         "runs:logs",
         "runs:cancel",
@@ -131,6 +133,22 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         "schedules:edit",
         schedule_versions.restore,
     ),
+    WebRoute(
+        "POST",
+        "/schedules/{name}/backfill",
+        "ask_backfill",
+        "schedules:backfill",
+        backfills.ask_for,
+    ),
+    WebRoute("GET", "/backfills", "backfills", "schedules:read", backfills.show_backfills),
+    WebRoute("GET", "/backfills/{id}", "backfill", "schedules:read", backfills.show_backfill),
+    WebRoute(
+        "POST", "/backfills/{id}/pause", "pause_backfill", "schedules:backfill", backfills.pause
+    ),
+    WebRoute(
+        "POST", "/backfills/{id}/resume", "resume_backfill", "schedules:backfill", backfills.resume
+    ),
+    WebRoute("POST", "/backfills/{id}/stop", "stop_backfill", "schedules:backfill", backfills.stop),
     WebRoute("GET", "/dead", "dead", "dead:read", dead_letters.show_dead_letters),
     WebRoute("POST", "/dead/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),
     WebRoute("POST", "/dead/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),

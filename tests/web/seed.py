@@ -334,6 +334,15 @@ class _Seeder:
                FROM pgcron.schedule WHERE name = 'etl/orders'"""
         )
         await self.connection.execute(
+            """SELECT pgcron.backfill('etl/orders', '2026-01-05', '2026-01-06', if_ran => 'failed',
+                 note => 'the disk was full', actor => 'ada', planned => 96);
+               SELECT pgcron.pause_backfill(1, 'ada');
+               UPDATE pgcron.backfill SET already = 40, created = 12, succeeded = 9, failed = 2,
+                 reached = '2026-01-05 13:00';
+               INSERT INTO pgcron.backfill_run (backfill_id, run_id, fire_at, outcome)
+               SELECT 1, max(id), '2026-01-05 12:45', 'dead' FROM pgcron.history"""
+        )
+        await self.connection.execute(
             """INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('misread', '0 0 1 1 *',
                'py:misread');
                UPDATE pgcron.cursor SET status = 'invalid', error =

@@ -17,6 +17,8 @@ PAGES = (
     "/schedules",
     "/schedules/etl%2Forders",
     "/schedules/etl%2Forders/occurrences?at=02:00",
+    "/backfills",
+    "/backfills/1",
     "/runs",
     "/runs?schedule=etl/orders",
     "/runs/1",

@@ -87,6 +87,12 @@ async def _schedule(
         schedule,
         text,
     )
+    await connection.execute(
+        """SELECT pgcron.backfill($1, '2026-01-05', '2026-01-06', args => $2::jsonb, note => $1,
+             actor => $1)""",
+        text,
+        args,
+    )
 
 
 async def _ended(

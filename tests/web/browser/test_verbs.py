@@ -179,6 +179,39 @@ async def test_one_fire_is_skipped_moved_changed_and_restored(
     assert await changed() == []
 
 
+async def test_a_backfill_is_asked_for_paused_resumed_and_stopped(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    await schedule(cluster, name)
+    state = "SELECT state, note, created_by FROM pgcron.backfills WHERE id = $1"
+    ended = {"since": "2020-01-01", "until": "2023-06-01", "parallelism": "1"}
+    await hands.open(f"/schedules/{quote(name, safe='')}")
+    page = await hands.press("Backfill", **ended)
+    done = int(page.rpartition("/")[2])
+
+    async def is_done() -> bool:
+        return bool(
+            await one(cluster, "SELECT state FROM pgcron.backfill WHERE id=$1", done) == "done"
+        )
+
+    await until("its four runs have ended", is_done)
+    made = await cluster.execute("SELECT * FROM pgcron.backfills WHERE id = $1", done)
+    assert (made[0]["planned"], made[0]["succeeded"], made[0]["created_by"]) == (4, 4, ACTOR)
+    await cluster.execute("UPDATE pgcron.schedule SET queue = 'nobody' WHERE name = $1", name)
+    await hands.open(f"/schedules/{quote(name, safe='')}")
+    page = await hands.press("Backfill", since="2010-01-01", until="2015-01-01")
+    waiting = int(page.rpartition("/")[2])
+    await hands.press("Pause")
+    assert (
+        await one(cluster, "SELECT state FROM pgcron.backfill WHERE id = $1", waiting) == "paused"
+    )
+    await hands.press("Resume")
+    assert await one(cluster, "SELECT state FROM pgcron.backfill WHERE id = $1", waiting) == "open"
+    await hands.press("Stop", note="a <b>mistake</b>")
+    assert tuple((await cluster.execute(state, waiting))[0]) == ("stopped", None, ACTOR)
+    assert "stopped" in await hands.text()
+
+
 async def test_a_running_run_is_stopped_and_runs_again(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
@@ -397,5 +430,6 @@ async def test_no_verb_is_left_out() -> None:
         *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
         *("skip_fire", "move_fire", "edit_fire", "restore_fire"),
         *("save", "restore"),
+        *("ask_backfill", "pause_backfill", "resume_backfill", "stop_backfill"),
         *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),
     }

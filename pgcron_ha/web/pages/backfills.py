@@ -1,0 +1,240 @@
+"""``/backfills``: how far they are, what failed; asking for one, pausing, resuming, stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pgcron_ha.db import backfills as doors
+from pgcron_ha.db import overview
+from pgcron_ha.db.pages import backfills as ask
+from pgcron_ha.db.pages import schedules as ask_schedules
+from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.errors import InvalidInput, NotFound
+from pgcron_ha.model.backfill import measure
+from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.model.zones import load_zone
+from pgcron_ha.web.address import choice
+from pgcron_ha.web.formats import Mark
+from pgcron_ha.web.pages.schedule import NoSuchSchedule
+from pgcron_ha.web.pages.written_times import written_instant
+from pgcron_ha.web.run_words import run_word
+from pgcron_ha.web.visit import Visit
+
+STATES: Final[dict[str, Mark]] = {
+    "open": Mark("▶", "open", "run"),
+    "paused": Mark("‖", "paused", "idle"),
+    "stopping": Mark("◐", "stopping", "late"),
+    "stopped": Mark("–", "stopped", "idle"),
+    "done": Mark("✓", "done", "ok"),
+}
+MOST_PARALLEL: Final = 1000
+_MOST_ID: Final = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class BackfillRow:
+    """One backfill: a row of the view, its mark, and what of it is over (None: not counted)."""
+
+    row: dict[str, Any]
+    mark: Mark
+    error: str | None
+
+    @property
+    def passed(self) -> int:
+        """Instants that were looked at and are over."""
+        row = self.row
+        return int(row["already"] + row["succeeded"] + row["failed"])
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it can be paused, resumed or stopped."""
+        return self.row["state"] in ("open", "paused")
+
+
+@dataclass(frozen=True)
+class BackfillsView:
+    """``backfills.html``; `schedule` is whose they are, if one was asked for."""
+
+    rows: list[BackfillRow]
+    schedule: str | None
+    state: str | None
+    states: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BackfillView:
+    """``backfill.html``; `runs` are the open ones, then the last that did not succeed."""
+
+    one: BackfillRow
+    runs: list[dict[str, Any]]
+    settings: list[tuple[str, str]]
+
+
+async def show_backfills(visit: Visit) -> Response:
+    """The newest ones; ``?schedule=`` and ``?state=`` choose."""
+    asked = visit.query("schedule", "state")
+    name, state = asked.get("schedule"), choice(asked.get("state"), doors.STATES, "state")
+
+    async def read(connection: Connection) -> tuple[bool, list[dict[str, Any]]]:
+        known = None
+        if name is not None:
+            known = await ask_schedules.schedule(connection, name, schema=visit.schema)
+            if known is None:
+                return False, []
+        id_ = None if known is None else known["id"]
+        return True, await ask.backfills(
+            connection, schedule_id=id_, state=state, schema=visit.schema
+        )
+
+    snapshot = await visit.read(("backfills", name, state), read)
+    if (drawn := visit.drawn(snapshot)) is not None:
+        return drawn
+    is_known, rows = snapshot.value
+    if not is_known:
+        raise NoSuchSchedule(name or "", [("all schedules", visit.link("schedules"))])
+    view = BackfillsView([_row(row) for row in rows], name, state, doors.STATES)
+    return visit.page("backfills.html", view, snapshot, title="Backfills", section="schedules")
+
+
+async def show_backfill(visit: Visit) -> Response:
+    """One of them: how far it is, and its runs."""
+    id_ = _id(visit)
+
+    async def read(connection: Connection) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+        return (
+            await ask.one(connection, id_, schema=visit.schema),
+            await ask.runs(connection, id_, schema=visit.schema),
+        )
+
+    snapshot = await visit.read(("backfill", id_), read)
+    if (drawn := visit.drawn(snapshot)) is not None:
+        return drawn
+    row, runs = snapshot.value
+    if row is None:
+        raise NotFound(
+            f"backfill {id_} does not exist",
+            "It was never asked for, or was forgotten with the ledger of its time.",
+            "Look for it in the list of backfills.",
+        )
+    told = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
+    view = BackfillView(_row(row), told, _settings(row))
+    title = f"Backfill {id_}"
+    return visit.page("backfill.html", view, snapshot, title=title, section="schedules")
+
+
+async def ask_for(visit: Visit) -> Response:
+    """Asks for one: ``since`` and ``until`` (now) without an offset by the schedule's clock."""
+    name = visit.segment("name")
+    given = await visit.form("since", "until", "direction", "parallelism", "if_ran", "note")
+    direction = choice(given.get("direction"), doors.DIRECTIONS, "direction") or "forward"
+    if_ran = choice(given.get("if_ran"), doors.IF_RAN, "rule for instants that ran") or "skip"
+    parallelism = _parallelism(given.get("parallelism", "1"))
+
+    async def make(connection: Any) -> int:
+        found = await overview.schedule(connection, name, schema=visit.schema)
+        now = await overview.database_time(connection, schema=visit.schema)
+        zone = load_zone(found["timezone"])
+        since = written_instant(given.get("since", ""), zone)
+        until = written_instant(given["until"], zone) if "until" in given else None
+        # In a thread: a range of many instants takes a while to count.
+        measured = await asyncio.to_thread(measure, spec_of(found), since, until or now, now)
+        return await doors.backfill(
+            connection,
+            name,
+            since,
+            until,
+            direction=direction,
+            parallelism=parallelism,
+            if_ran=if_ran,
+            note=given.get("note"),
+            planned=measured.instants,
+            actor=visit.actor,
+            schema=visit.schema,
+        )
+
+    return visit.redirect("backfill", {"done": "backfill"}, id=await visit.act(make))
+
+
+async def pause(visit: Visit) -> Response:
+    """Makes no more runs until it is resumed."""
+    id_ = _id(visit)
+    await visit.form()
+    await visit.act(
+        lambda connection: doors.pause_backfill(
+            connection, id_, actor=visit.actor, schema=visit.schema
+        )
+    )
+    return visit.redirect("backfill", {"done": "backfill_paused"}, id=id_)
+
+
+async def resume(visit: Visit) -> Response:
+    """Goes on."""
+    id_ = _id(visit)
+    await visit.form()
+    await visit.act(
+        lambda connection: doors.resume_backfill(
+            connection, id_, actor=visit.actor, schema=visit.schema
+        )
+    )
+    return visit.redirect("backfill", {"done": "backfill_resumed"}, id=id_)
+
+
+async def stop(visit: Visit) -> Response:
+    """Cancels what waits; ``note`` says why."""
+    id_ = _id(visit)
+    reason = (await visit.form("note")).get("note")
+    await visit.act(
+        lambda connection: doors.stop_backfill(
+            connection, id_, reason, actor=visit.actor, schema=visit.schema
+        )
+    )
+    return visit.redirect("backfill", {"done": "backfill_stopped"}, id=id_)
+
+
+def _row(row: dict[str, Any]) -> BackfillRow:
+    error = None if row["error"] is None else json.loads(row["error"])["message"]
+    return BackfillRow(row, STATES[row["state"]], error)
+
+
+def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
+    rule = {
+        "skip": "left alone",
+        "failed": "run again if they did not succeed",
+        "all": "run again",
+    }[row["if_ran"]]
+    return [
+        ("Direction", row["direction"]),
+        ("At once", f"{row['parallelism']} (overlap {row['overlap']})"),
+        ("Decided instants", rule),
+        ("Spec", f"{row['spec']} ({row['timezone']}), as of version {row['version']}"),
+        *([("Args", row["args"][:300])] if row["args"] else []),
+        *([("Note", row["note"])] if row["note"] else []),
+        ("Asked for by", row["created_by"]),
+        *([("Last changed by", row["changed_by"])] if row["changed_by"] else []),
+    ]
+
+
+def _id(visit: Visit) -> int:
+    text = visit.segment("id")
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text[:20]) <= _MOST_ID:
+        raise NotFound(
+            f"'{text[:60]}' is no backfill",
+            "A backfill has a number.",
+            "Look for it in the list of backfills.",
+        )
+    return int(text)
+
+
+def _parallelism(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= MOST_PARALLEL:
+        raise InvalidInput(
+            f"parallelism '{text[:60]}' is out of range",
+            f"Of a backfill 1 to {MOST_PARALLEL} runs are open at once.",
+            "Leave it out for 1.",
+        )
+    return int(text)
