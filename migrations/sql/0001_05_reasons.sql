@@ -10,7 +10,7 @@ COMMENT ON TABLE pgcron.reason IS 'The answers of pgcron.why. What a ledger row 
 INSERT INTO pgcron.reason (code, decision, matches, meaning) VALUES
   ('run', 'run', NULL, 'It became a run.'),
   ('moved', 'run', NULL, 'It became a run, at another time.'),
-  ('backfilled', 'run', NULL, 'A backfill made a run of it.'),
+  ('backfilled', 'run', '^backfill [0-9]+$', 'A backfill made a run of it.'),
   ('overlap_skipped', 'skipped', '^(the last run is not over|[0-9]+ runs are not over)', 'The last run was not over, and the schedule skips what overlaps.'),
   ('overlap_superseded', 'superseded', '^run [0-9]+ came later', 'A newer fire took its place before it began.'),
   ('overlap_queue_full', 'skipped', '^[0-9]+ (older|newer) runs wait \(max_queued\)', 'As many runs of the schedule waited as may.'),

@@ -31,7 +31,7 @@ CREATE VIEW pgcron.schedules AS
 
 CREATE VIEW pgcron.occurrences AS
   SELECT s.name AS schedule, o.schedule_id, o.fire_at, o.fire_at AS last_at, o.decision, o.reason, o.run_id, 1 AS fires, o.decided_at,
-         CASE WHEN o.decision = 'run' THEN 'run' ELSE pgcron.reason_code(o.decision, o.reason) END AS code
+         CASE WHEN o.decision = 'run' AND o.reason IS NULL THEN 'run' ELSE pgcron.reason_code(o.decision, o.reason) END AS code
     FROM pgcron.occurrence o LEFT JOIN pgcron.schedule s ON s.id = o.schedule_id
   UNION ALL
   SELECT s.name, m.schedule_id, m.first_at, m.last_at, 'missed', concat_ws(': ', m.reason, m.note), NULL, m.fires, m.decided_at,

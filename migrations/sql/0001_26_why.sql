@@ -25,7 +25,10 @@ BEGIN
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
       actor := changed.actor; note := changed.note;
     END IF;
-    IF decision <> 'run' THEN code := pgcron.reason_code(decision, reason); END IF;
+    IF decision <> 'run' OR (code = 'run' AND reason IS NOT NULL) THEN code := pgcron.reason_code(decision, reason); END IF;
+    IF code = 'backfilled' THEN
+      SELECT b.created_by, b.note INTO actor, note FROM pgcron.backfills b WHERE b.id = substring(reason FROM '^backfill ([0-9]+)$')::bigint;
+    END IF;
   ELSE
     SELECT * INTO dropped FROM pgcron.missed m WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at ORDER BY m.first_at DESC LIMIT 1;
     IF dropped.schedule_id IS NOT NULL THEN

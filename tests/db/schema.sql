@@ -4852,7 +4852,7 @@ END $$;
 
 CREATE FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text, OUT code text, OUT meaning text, OUT note text, OUT actor text, OUT decided_at timestamp with time zone, OUT due_at timestamp with time zone, OUT late_by interval, OUT until timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE
-    AS $$
+    AS $_$
 #variable_conflict use_variable
 DECLARE
   known bigint := coalesce(pgcron.schedule_of_versions(schedule), pgcron.schedule_id(schedule));
@@ -4873,7 +4873,10 @@ BEGIN
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
       actor := changed.actor; note := changed.note;
     END IF;
-    IF decision <> 'run' THEN code := pgcron.reason_code(decision, reason); END IF;
+    IF decision <> 'run' OR (code = 'run' AND reason IS NOT NULL) THEN code := pgcron.reason_code(decision, reason); END IF;
+    IF code = 'backfilled' THEN
+      SELECT b.created_by, b.note INTO actor, note FROM pgcron.backfills b WHERE b.id = substring(reason FROM '^backfill ([0-9]+)$')::bigint;
+    END IF;
   ELSE
     SELECT * INTO dropped FROM pgcron.missed m WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at ORDER BY m.first_at DESC LIMIT 1;
     IF dropped.schedule_id IS NOT NULL THEN
@@ -4896,7 +4899,7 @@ BEGIN
     PERFORM pgcron.schedule_id(schedule);
   END IF;
   meaning := (SELECT r.meaning FROM pgcron.reason r WHERE r.code = why.code);
-END $$;
+END $_$;
 
 COMMENT ON FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text, OUT code text, OUT meaning text, OUT note text, OUT actor text, OUT decided_at timestamp with time zone, OUT due_at timestamp with time zone, OUT late_by interval, OUT until timestamp with time zone) IS 'Why a fire time of a schedule did or did not run: one answer for every instant, from what is stored. until: when the pause ends by itself; late_by: from when it was due to its start, or to now.';
 
@@ -5394,7 +5397,7 @@ CREATE VIEW pgcron.occurrences AS
     1 AS fires,
     o.decided_at,
         CASE
-            WHEN (o.decision = 'run'::text) THEN 'run'::text
+            WHEN ((o.decision = 'run'::text) AND (o.reason IS NULL)) THEN 'run'::text
             ELSE pgcron.reason_code(o.decision, o.reason)
         END AS code
    FROM (pgcron.occurrence o

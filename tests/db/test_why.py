@@ -177,3 +177,24 @@ async def test_a_run_tells_how_late_it_began_and_what_came_of_it(connection: Con
     assert ended.late_by is not None
     assert minutes(3) <= ended.late_by < minutes(4)
     assert forgotten.late_by is None
+
+
+async def test_a_backfilled_instant_says_who_asked_for_it(connection: Connection) -> None:
+    schedule, at = await schedule_with_past(connection)
+    backfill = await connection.fetchval(
+        "SELECT pgcron.backfill('job', $1, $2, note => 'lost disk', actor => 'anna')",
+        at - minutes(1),
+        at + minutes(1),
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)"
+        " VALUES ($1, $2, 'run', 'backfill ' || $3::text, 4711)",
+        schedule,
+        at,
+        str(backfill),
+    )
+
+    found = await ask(connection, at)
+
+    assert (found.code, found.actor, found.note) == ("backfilled", "anna", "lost disk")
+    assert await connection.fetchval("SELECT code FROM pgcron.occurrences") == "backfilled"
