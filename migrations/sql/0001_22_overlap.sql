@@ -226,7 +226,7 @@ BEGIN
             UNION ALL SELECT 'mine', r.id FROM pgcron.run r WHERE r.id = ANY(chosen) AND r.owner = decide_lanes.incarnation AND r.overlap NOT IN ('skip', 'skip many')) told(verdict, id);
 END $$;
 
--- ready -> skipped, superseded
+-- ready -> skipped, superseded, upstream_failed
 -- Lets those go that were put aside and may have a slot now: each node calls it, when a run has ended that kept others waiting, and now and
 -- then. A walk over the schedules that keep runs waiting, from `beyond`, `most` of them; `ended_at` is where it ended (NULL: it saw all).
 -- Whether one of them starts is decided by its claim. Where a run waits for one that was not asked to stop yet it is asked.

@@ -72,7 +72,6 @@ SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :f
 -- name: let_waiting_go
 -- ready -> skipped
 -- ready -> superseded
--- ready -> skipped
 -- ready -> upstream_failed
 -- Runs that were put aside until their schedule has a slot for them, where it has one now, or until the fire before theirs is over.
 SELECT let_go, ended_at FROM pgcron.let_waiting_go(:beyond, :most);
