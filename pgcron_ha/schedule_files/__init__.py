@@ -16,5 +16,6 @@ file says ``enabled``. A *source* (one file, or a folder of them) is known by it
 it defines, and pruning deletes what it once owned and defines no longer.
 
 `documents` reads files with the lines where things stand, `definitions` judges them, `json_schema`
-is the published form, `writing` the way back; `crontab`, `kubernetes` and `pg_cron` import.
+is the published form, `writing` the way back; `crontab`, `kubernetes` and `pg_cron` import;
+`calendar_import` reads days from appointments (.ics).
 """
