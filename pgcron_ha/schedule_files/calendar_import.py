@@ -187,6 +187,8 @@ def _yearly(parts: Parts, first: date, last: date) -> list[str]:
     days = parts.numbers.get("BYMONTHDAY", (first.day,))
     if months != (first.month,) or days != (first.day,) or "BYSETPOS" in parts:
         return []
+    if "BYMONTHDAY" in parts and "BYMONTH" not in parts:
+        return []  # that day of each month
     if first == last:
         return [f"yearly {first:%m-%d}"]
     months_between = {(first + _DAY * number).month for number in range((last - first).days + 1)}

@@ -214,6 +214,11 @@ def test_several_days_of_each_year_become_a_yearly_range() -> None:
             ["DTSTART;VALUE=DATE:20281223", "RRULE:FREQ=WEEKLY;BYDAY=SA"],
             ["2028-12-23", "2028-12-30"],
         ),
+        # Without BYMONTH it is that day of each month.
+        (
+            ["DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=YEARLY;BYMONTHDAY=1"],
+            [f"{year}-{month:02}-01" for year in (2026, 2027, 2028) for month in range(1, 13)],
+        ),
         # The day after Thanksgiving is no nth weekday, and DTSTART the first occurrence.
         (
             ["DTSTART;VALUE=DATE:20261127", "RRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH"],
