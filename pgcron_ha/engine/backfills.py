@@ -16,7 +16,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.spec import Spec
-from pgcron_ha.telemetry.events import BackfillCantGoOn, BackfillIsOver
+from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver
 from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 50

@@ -8,7 +8,8 @@ import pytest
 
 from pgcron_ha.db import backfills as doors
 from pgcron_ha.engine.backfills import BUSY_SECONDS, MOST_AT_ONCE, Backfills
-from pgcron_ha.telemetry.events import BackfillCantGoOn, BackfillIsOver, Event
+from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver
+from pgcron_ha.telemetry.events import Event
 from tests.db.control import Connection, claim, finish, join, minutes, put_schedule
 from tests.engine.conftest import MakeLink
 

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from pgcron_ha.telemetry import events
+from pgcron_ha.telemetry import backfill_events, control_events, events
 from pgcron_ha.telemetry.events import (
     Event,
     NodeJoined,
@@ -22,11 +22,13 @@ from pgcron_ha.telemetry.log import LOGGER, emit, set_up
 
 KINDS = [
     kind
-    for kind in vars(events).values()
+    for module in (events, control_events, backfill_events)
+    for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 ]
 EXAMPLES: dict[Any, Any] = {
     str: "word",
+    str | None: "word",
     int: 3,
     float: 1.5,
     bool: True,
