@@ -3,7 +3,7 @@
 # PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench chaos model lock clean
+.PHONY: help demo test examples check format bench chaos model lock clean
 
 ARGS ?=
 ONLY ?=
@@ -23,7 +23,6 @@ test: ## all tests, against real PostgreSQL servers, processes and a browser; fa
 	@.ci/environment dev
 	@.ci/browser
 	@.ci/model-checker
-	@.ci/node
 	@$(BIN)/python -m pytest -p tests.house.no_skips -n auto --maxprocesses 4 $(ARGS)
 
 check: ## format, lint, strict types, import contracts
@@ -32,6 +31,11 @@ check: ## format, lint, strict types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy pgcron_ha migrations tests
 	$(BIN)/lint-imports
+
+examples: ## the examples of the SQL contract, the one for Node too, which needs npm or apt
+	@.ci/environment dev
+	@.ci/node
+	@PGCRON_HA_TEST_NODE=1 $(BIN)/python -m pytest tests/db/test_sql_contract.py $(ARGS)
 
 format: ## let ruff write the format and the simple fixes
 	@.ci/environment dev
