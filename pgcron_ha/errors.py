@@ -5,6 +5,7 @@
     PgcronError
     ├── InvalidInput        the caller asked for something that can't be     SQLSTATE PC001
     │   ├── InvalidSpec     a schedule's spec (cron text, interval, …)                PC002
+    │   ├── InvalidCalendar a calendar's days                                         PC005
     │   ├── UnknownZone     a time zone that tzdata does not know                     PC003
     │   └── TooLarge        args, result or text over their bound                     PC004
     ├── NotFound            no such schedule, run, queue or node                      PC010
@@ -56,6 +57,12 @@ class InvalidSpec(InvalidInput):
     """A line of a schedule's spec is not what the grammar allows, or never fires."""
 
     sqlstate = "PC002"
+
+
+class InvalidCalendar(InvalidInput):
+    """A line of a calendar is not what the grammar allows, or the calendar contains itself."""
+
+    sqlstate = "PC005"
 
 
 class UnknownZone(InvalidInput):

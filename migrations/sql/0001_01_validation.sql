@@ -363,14 +363,16 @@ BEGIN
   FOREACH line IN ARRAY string_to_array(spec, E'\n') LOOP
     line := btrim(line, E' \t\r');
     CONTINUE WHEN line = '';
-    kind := coalesce((regexp_match(lower(line), '^(every|at|rrule|not|from|until)(?:\s|$)'))[1], 'cron');
+    kind := coalesce((regexp_match(lower(line), '^(every|at|rrule|not|only|from|until)(?:\s|$)'))[1], 'cron');
     IF kind = 'every' AND line ~* '^every\s+\S+\s+of(\s|$)' THEN kind := 'nth'; END IF;
+    IF kind = 'only' OR line ~* '^not\s+in(\s|$)' THEN kind := CASE WHEN line ~* 'move\s+next\s*$' THEN 'next' WHEN line ~* 'move\s+previous\s*$' THEN 'previous' ELSE 'calendar' END; END IF;
     kinds := kinds || kind;
     IF length(line) > 256 OR cardinality(kinds) > 32 THEN
       RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', cardinality(kinds)),
         'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
     END IF;
-    PERFORM CASE kind WHEN 'nth' THEN pgcron.nth_line_is_fine(line) WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
+    PERFORM CASE kind WHEN 'calendar' THEN pgcron.calendar_use_is_fine(line) WHEN 'next' THEN pgcron.calendar_use_is_fine(line) WHEN 'previous' THEN pgcron.calendar_use_is_fine(line)
+                      WHEN 'nth' THEN pgcron.nth_line_is_fine(line) WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
                       WHEN 'not' THEN pgcron.not_line_is_fine(line) WHEN 'cron' THEN pgcron.spread_or_cron_line_is_fine(line)
                       ELSE pgcron.moment_line_is_fine(line) END;
   END LOOP;
@@ -378,6 +380,9 @@ BEGIN
     RETURN pgcron.refuse('PC002', 'the spec has no line that fires', 'A spec has at least one line; `not`, `from` and `until` only take away.', 'Write for example ''0 3 * * *''.');
   ELSIF cardinality(array_positions(kinds, 'from')) > 1 OR cardinality(array_positions(kinds, 'until')) > 1 THEN
     RETURN pgcron.refuse('PC002', 'the spec begins or ends several times', 'It has at most one `from` line and one `until` line.', 'Write several schedules for several times.');
+  END IF;
+  IF kinds @> '{next,previous}' THEN
+    RETURN pgcron.refuse('PC002', 'the spec moves to the next and to the previous day', 'All its lines that move do so in one direction.', 'Write `move next` in all of them, or `move previous`.');
   END IF;
   RETURN true;
 END $$;

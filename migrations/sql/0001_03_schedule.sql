@@ -64,6 +64,7 @@ CREATE TABLE pgcron.schedule (
     format('pause_after_failures %s is out of range', pause_after_failures), 'A schedule pauses itself after 1 to 1000 failures in a row.', 'Leave it out to go on whatever fails.')),
   probe_after interval CONSTRAINT a_probe_comes_after_1_second_to_1_day CHECK (probe_after IS NULL OR probe_after BETWEEN '1 second' AND '1 day' OR pgcron.refuse('PC001',
     format('probe_after %s is out of range', probe_after), 'A schedule that failures have paused is probed after 1 second to 1 day.', 'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes it.')),
+  calendars jsonb,
   managed_by text NOT NULL DEFAULT 'sql' CONSTRAINT a_schedule_is_managed_by_a_door CHECK (managed_by IN ('sql', 'code', 'file', 'cli', 'ui') OR pgcron.refuse('PC001',
     format('managed_by %L is not known', left(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.', 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.')),
   source text CONSTRAINT a_source_has_a_name CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '') OR pgcron.refuse('PC001',

@@ -29,6 +29,11 @@ BEGIN
   ELSE
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at; NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
+  IF NEW.spec ~* '\min\s' THEN
+    NEW.calendars := pgcron.take_calendars(NEW.spec);
+  ELSE
+    NEW.calendars := NULL;
+  END IF;
   IF NEW.managed_by <> 'file' THEN      -- who takes it over takes it from its files
     NEW.source := NULL;
   END IF;
@@ -176,7 +181,7 @@ BEGIN
       PERFORM pgcron.pause_was_changed(NEW);
       IF pgcron.actor() <> 'pgcron_ha' AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
         PERFORM pgcron.forget_failures(NEW.id);
-      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.probe_after) THEN
+      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars, NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars, OLD.probe_after) THEN
         UPDATE pgcron.failure_pause SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END, probe_fire = NULL,
                look_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END WHERE schedule_id = NEW.id AND probe_run IS NULL;
       END IF;
@@ -187,10 +192,10 @@ BEGIN
     END IF;
     IF to_jsonb(NEW) - untouched IS DISTINCT FROM to_jsonb(OLD) - untouched THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst));
+        PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars));
       ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
         UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true,
-               timing_is_new = timing_is_new OR (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst)
+               timing_is_new = timing_is_new OR (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars)
          WHERE schedule_id = NEW.id;
       END IF;
     END IF;

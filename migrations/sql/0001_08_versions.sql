@@ -38,7 +38,7 @@ COMMENT ON FUNCTION pgcron.expect_version(text, int) IS 'Locks the schedule unti
 CREATE FUNCTION pgcron.warn_of_owner(before pgcron.schedule, after pgcron.schedule) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  left_to_operators CONSTANT text[] := '{version,updated_at,enabled,paused_note,paused_by,paused_until}';
+  left_to_operators CONSTANT text[] := '{version,updated_at,enabled,paused_note,paused_by,paused_until,calendars}';
   door text := pgcron.door();
   told int := coalesce(nullif(current_setting('pgcron_ha.owners_told', true), '')::int, 0);
 BEGIN
@@ -84,7 +84,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   known bigint;
   unknown text := (SELECT min(k) FROM jsonb_object_keys(changes) k
-                    WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by')
+                    WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by', 'calendars')
                        OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
   assigned text;
   new_version int;
@@ -129,7 +129,7 @@ BEGIN
   PERFORM set_config('pgcron_ha.version_note', note, true);
   SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_catalog.pg_attribute a
    WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND old ? a.attname AND a.attgenerated = ''
-     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
+     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by,calendars}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
   IF is_gone THEN
     EXECUTE format('INSERT INTO pgcron.schedule AS s (%1$s) SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1) RETURNING s.id, s.version', columns)
        INTO schedule_id, new_version USING old || jsonb_build_object('name', restore_schedule.name);

@@ -50,6 +50,7 @@ SCRIPTS = (
     "0001_28_max_runs",
     "0001_28_previous",
     "0001_32_overrun",
+    "0001_33_calendars",
 )
 
 

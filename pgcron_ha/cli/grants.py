@@ -33,14 +33,15 @@ _SCHEDULE = (
 )
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups, "
-    "backfills"
+    "backfills, calendars"
 )
 _READABLE = (
     "cluster, node, cordon, offer, queue, lane_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, run, progress, occurrence, missed, occurrence_override, "
     "history, "
     "history_overflow, attempt, dead_letter, log, retention, reason, breaker, "
-    "breaker_handler, diversion, fire_failure, failure_pause, backfill_run, overrun"
+    "breaker_handler, diversion, fire_failure, failure_pause, backfill_run, overrun, "
+    "calendar"
 )
 
 _READ = (
@@ -49,7 +50,7 @@ _READ = (
     # To find a run by its key; who reads the args of runs learns no more from their keys.
     "GRANT SELECT (key, run_id) ON idempotency TO",
     "GRANT SELECT ON unique_period TO",
-    "GRANT EXECUTE ON FUNCTION scale_demand TO",
+    "GRANT EXECUTE ON FUNCTION scale_demand, calendars_of TO",
 )
 # What pgcron.enqueue remembers of keys, and how it replaces what has not begun.
 _KEYS = (
@@ -59,6 +60,8 @@ _KEYS = (
 )
 # Skips, moves or edits one fire to come.
 _ONE_FIRE = "GRANT EXECUTE ON FUNCTION override_occurrence TO"
+# Whatever changes a schedule takes the calendars that its spec names.
+_TAKES_CALENDARS = "GRANT EXECUTE ON FUNCTION take_calendars TO"
 _STATEMENTS: dict[str, tuple[str, ...]] = {
     "producer": (
         f"GRANT INSERT (id, {_RUN}) ON run TO",
@@ -71,11 +74,14 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "scheduler": (
         *_READ,
         f"GRANT INSERT ({_SCHEDULE}), UPDATE ({_SCHEDULE}), DELETE ON schedule TO",
+        "GRANT EXECUTE ON FUNCTION put_calendar, delete_calendar TO",
+        _TAKES_CALENDARS,
         _ONE_FIRE,
     ),
     "operator": (
         *_READ,
         "GRANT UPDATE (enabled, paused_note, paused_until) ON schedule TO",
+        _TAKES_CALENDARS,
         _ONE_FIRE,
         f"GRANT INSERT ({_RUN_OF_SCHEDULE}), UPDATE (due_at, cancel_at, cancel_reason, kill_at), "
         "DELETE ON run TO",

@@ -41,6 +41,9 @@ COMMANDS: dict[str, Subcommand] = {
     "backfills": Subcommand(
         "backfills:backfills_group", "Show, pause, resume and stop backfills of schedules."
     ),
+    "calendars": Subcommand(
+        "calendars:calendars_group", "Keep holidays and other days that schedules share."
+    ),
     "next": Subcommand("next:next_command", "Print the fire times of a spec."),
     "enqueue": Subcommand(
         "enqueue:enqueue_command", "Ask for one run of a handler, or a file of them."

@@ -38,6 +38,7 @@ from pgcron_ha.db.clients import tried
 from pgcron_ha.db.occurrences import changed_occurrences
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.preview import Preview
+from pgcron_ha.model.schedule_spec import calendars_in
 
 COLUMNS = (
     Column("NAME", "name", 20),
@@ -127,7 +128,8 @@ def show_command(name: str, as_json: bool) -> None:
     if as_json:
         print_json({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
         return
-    print_fields(found, as_json=False)
+    calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
+    print_fields({**found, "calendars": calendars or None}, as_json=False)
     click.echo()
     for line in changed_lines(found, changed):
         click.echo(line)

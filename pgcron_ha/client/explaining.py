@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pgcron_ha.db.reasons import Reason
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.left_out import why_not
 from pgcron_ha.model.schedule_spec import spec_of
 
 _INSTANT_EARLIER: Final = timedelta(microseconds=1)
@@ -36,7 +37,7 @@ class Explained:
 
 
 def explain(row: Mapping[str, Any], instant: datetime, told: Reason) -> Explained:
-    """The answer for an instant (aware) of a schedule; `row` has spec, timezone and dst."""
+    """The answer for an instant (aware) of a schedule; `row` has what `spec_of` reads."""
     try:
         spec = spec_of(row)
         after = spec.next(instant - _INSTANT_EARLIER)
@@ -47,6 +48,7 @@ def explain(row: Mapping[str, Any], instant: datetime, told: Reason) -> Explaine
         if told.code == "not_an_instant":
             told = told._replace(meaning=_NOT_THEN)
         return Explained(instant, told, True)
+    left_out = why_not(spec, instant)
     if told.code in _UNDECIDED:
         # What somebody wanted with a fire that it would have been.
         gone = f" any more: {told.reason} ({told.actor})" if told.code == "not_yet" else ""
@@ -54,10 +56,12 @@ def explain(row: Mapping[str, Any], instant: datetime, told: Reason) -> Explaine
         told = told._replace(
             decision="not an instant",
             code="not_an_instant",
-            reason=f"the schedule does not name this instant{gone}",
+            reason=f"{left_out or 'the schedule does not name this instant'}{gone}",
             meaning=_NOT_NAMED,
             actor=None,
             note=None,
             until=None,
         )
+    elif told.code == "not_an_instant" and left_out:
+        told = told._replace(reason=left_out)
     return Explained(instant, told, False, before, after)

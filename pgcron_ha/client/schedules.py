@@ -18,7 +18,7 @@ from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.delays import LONGEST
 from pgcron_ha.model.plan import CatchUp
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.model.spec import check_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
 
 DOORS: Final = ("cli", "code", "file", "sql", "ui")
@@ -149,7 +149,7 @@ def _check_spec(spec: str, policies: SchedulePolicies) -> None:
     policy = DstPolicy.VIXIE if dst is None else DstPolicy.parse(dst)
     if dst is not None:
         policies["dst"] = str(policy)
-    parse_spec(spec, "UTC" if zone is None else zone, policy, EXAMPLE_SEED)
+    check_spec(spec, "UTC" if zone is None else zone, policy, EXAMPLE_SEED)
 
 
 def _check_choices(policies: SchedulePolicies) -> None:

@@ -51,6 +51,9 @@ class Exclusion(Protocol):
     def begin(self, after: datetime) -> datetime:
         """An instant later than ``after`` (not covered), up to which nothing is covered."""
 
+    def takes_day(self, day: date) -> bool:
+        """Whether the day is covered as a whole, whatever the clocks do on it."""
+
 
 @dataclass(frozen=True)
 class InstantExclusion:
@@ -66,6 +69,10 @@ class InstantExclusion:
     def begin(self, after: datetime) -> datetime:
         """The instant, if it is still to come."""
         return self.instant if after < self.instant else LATEST
+
+    def takes_day(self, day: date) -> bool:
+        """Never."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,11 @@ class DatesExclusion:
         if place == len(self.first):
             return LATEST
         return _instant(self.timezone, after, _midnight(self.first[place]))
+
+    def takes_day(self, day: date) -> bool:
+        """Whether it is one of the days."""
+        place = bisect_right(self.first, day) - 1
+        return place >= 0 and day <= self.last[place]
 
 
 @dataclass(frozen=True)
@@ -135,6 +147,16 @@ class CronExclusion:
             return _instant(self.timezone, after, _next(wall, self._grain()))
         day = self.expression.days.after(wall.date())
         return LATEST if day is None else _instant(self.timezone, after, _midnight(day))
+
+    def takes_day(self, day: date) -> bool:
+        """Whether it names the day and each time of it."""
+        return self._names_all_times and self.expression.days.has(day)
+
+    @cached_property
+    def _names_all_times(self) -> bool:
+        named = self.expression
+        seconds = len(named.seconds) if self.by_second else 60
+        return (len(named.hours), len(named.minutes), seconds) == (24, 60, 60)
 
     @cached_property
     def _names_all_days(self) -> bool:

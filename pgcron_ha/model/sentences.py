@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST
+from pgcron_ha.model.calendar_use import CalendarExclusion
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.cron_expression import CronExpression
 from pgcron_ha.model.cron_words import covered_words, cron_words
@@ -94,6 +95,9 @@ def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
         return covered_words(exclusion.expression, exclusion.by_second)
     if isinstance(exclusion, InstantExclusion):
         return f"at {moment(exclusion.instant.astimezone(load_zone(timezone)))}"
+    if isinstance(exclusion, CalendarExclusion):
+        kept = "outside" if exclusion.use.keeps else "on days of"
+        return f"{kept} calendar {exclusion.use.name}"
     return exclusion.canonical.removeprefix("not ")
 
 
@@ -114,6 +118,8 @@ def _when(spec: Spec) -> str:
         left_out.append(f"by {len(spec.exclusions) - MOST_RULES} more lines")
     if left_out:
         text += f", but not {', nor '.join(left_out)}"
+    for line in spec.moves.lines if spec.moves is not None else ():
+        text += f", {exclusion_words(line, spec.timezone)} on the {line.use.move} day that is left"
     return text
 
 

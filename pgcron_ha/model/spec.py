@@ -15,21 +15,28 @@ is written:
 - ``not`` and what is left out of all of them: dates (``not 2026-12-24..2027-01-01,2027-05-01``),
   the minutes that a cron expression names (``not * * * * sat,sun``), an instant
   (``not at 2026-12-24T18:00``);
+- ``not in`` and ``only in``, and a calendar's name: its days are left out, or all others; then, if
+  fires move instead, ``, move next`` or ``, move previous`` (`pgcron_ha.model.calendar_use`);
 - ``from <instant>`` and ``until <instant>``: nothing fires before or after.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST, last_before
+from pgcron_ha.model.calendar_use import CalendarExclusion, CalendarUse
+from pgcron_ha.model.calendars import Calendars, read_calendars, unknown_calendar
 from pgcron_ha.model.cron import DstPolicy, load_zone
 from pgcron_ha.model.exclusions import Exclusion
-from pgcron_ha.model.rules import FireRule
+from pgcron_ha.model.moves import MOST_MOVED_A_DAY, Moves, too_often
+from pgcron_ha.model.rules import CronRule, FireRule, IntervalRule
 from pgcron_ha.model.spec_lines import EXAMPLES, Bound, read_line
+from pgcron_ha.model.spread import EXAMPLE_SEED
 
 # More rules than this belong into several schedules; each costs a search at every fire.
 MOST_LINES = 32
@@ -63,6 +70,9 @@ class Spec:
     """Nothing fires later."""
     seed: str | None = None
     """What its spread macros are chosen by; None if it has none."""
+    calendars: Calendars = ()
+    """What the calendars that it names contained."""
+    moves: Moves | None = field(compare=False, repr=False, default=None)
 
     def next(self, after: datetime) -> datetime | None:
         """The first fire later than ``after``, or None: never again.
@@ -74,7 +84,7 @@ class Spec:
     def previous(self, before: datetime) -> datetime | None:
         """The last fire earlier than ``before``, or None: never before. Raises as `next`."""
         before = min(before, self.last + _INSTANT_LATER)
-        if self.exclusions:
+        if self.exclusions or self.moves is not None:
             fire = last_before(self._next_until, before)
         else:
             found = (rule.previous(before) for rule in self.rules)
@@ -93,6 +103,8 @@ class Spec:
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """How many fires with after < fire <= until: exact up to ``most``, else more."""
         after, until = max(after, self.first - _SECOND), min(until, self.last)
+        if self.moves is not None:
+            return len(self.between(after, until, most + 1))
         if len(self.rules) == 1:
             return self._count_of(self.rules[0], after, until, most)
         if max(self._count_of(rule, after, until, most) for rule in self.rules) > most:
@@ -100,6 +112,8 @@ class Spec:
         return len(self.between(after, until, most + 1))
 
     def _next_until(self, after: datetime, until: datetime) -> datetime | None:
+        if self.moves is not None:
+            return self.moves.next_until(after, until)
         if len(self.rules) == 1 and not self.exclusions:
             fire = self.rules[0].next(after)
         else:
@@ -119,6 +133,8 @@ class Spec:
             end = max((one for one in ends if one is not None), default=None)
             if end is None:
                 return fire
+            if end >= LATEST:
+                return None
             after = end - _INSTANT_LATER
         raise _nothing_left(f"the next {MOST_LEFT_OUT} fires of {rule.canonical} are left out")
 
@@ -135,24 +151,60 @@ class Spec:
         return total
 
 
+Line = FireRule | Exclusion | Bound | CalendarUse
+
+
 def parse_spec(
     text: str,
     timezone: str = "UTC",
     dst: DstPolicy = DstPolicy.VIXIE,
     seed: str | None = None,
+    calendars: Calendars = (),
 ) -> Spec:
-    """Read a spec; raises `InvalidSpec` (with the line's number if there are several) or
-    `UnknownZone`. Blank lines are nothing.
+    """Read a spec; raises `InvalidSpec` (with the line's number if there are several),
+    `UnknownZone`, or `InvalidCalendar`. Blank lines are nothing.
 
     ``seed`` is the uuid of the schedule, by which spread macros such as ``@daily~`` choose their
     minute; without one they are refused. Specs without such macros are shared by all seeds.
+    ``calendars`` has those that it names, and those that they name.
     """
-    return read_spec(text, timezone, dst, seed if "~" in text else None)
+    return read_spec(text, timezone, dst, seed if "~" in text else None, calendars)
 
 
 @lru_cache(maxsize=CACHED_SPECS)
-def read_spec(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> Spec:
+def read_spec(
+    text: str, timezone: str, dst: DstPolicy, seed: str | None, calendars: Calendars
+) -> Spec:
     """As `parse_spec`, which is what others call; a seed that changes nothing fills the cache."""
+    return _put_together(text, timezone, dst, seed, _read(text, timezone, dst, seed), calendars)
+
+
+def check_spec(
+    text: str,
+    timezone: str = "UTC",
+    dst: DstPolicy = DstPolicy.VIXIE,
+    seed: str | None = None,
+) -> None:
+    """Judge a spec without its calendars; raises as `parse_spec`. Whether calendars exist, and
+    leave anything, is not known here.
+    """
+    lines = _read(text, timezone, dst, seed)
+    if any(isinstance(line, CalendarUse) for line in lines):
+        for name in ("from", "until"):
+            _bound(lines, name)
+        _judge_uses([line for line in lines if isinstance(line, CalendarUse)])
+        _judge_rules([line for line in lines if isinstance(line, FireRule)])
+    else:
+        parse_spec(text, timezone, dst, seed)
+
+
+def calendar_names(text: str) -> tuple[str, ...]:
+    """The calendars that a spec names, each once; raises `InvalidSpec`."""
+    lines = _read(text, "UTC", DstPolicy.VIXIE, EXAMPLE_SEED)
+    return tuple(dict.fromkeys(line.name for line in lines if isinstance(line, CalendarUse)))
+
+
+def _read(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> list[Line]:
     load_zone(timezone)
     if len(text) > MOST_CHARACTERS:
         raise InvalidSpec(
@@ -168,11 +220,10 @@ def read_spec(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> Spe
             f"it has 1 to {MOST_LINES} lines, each a rule, an exclusion or a bound",
             EXAMPLES,
         )
-    read = [
+    return [
         _numbered_line(line, timezone, dst, seed, number if len(written) > 1 else None)
         for number, line in written.items()
     ]
-    return _put_together(text, timezone, dst, seed, read)
 
 
 def _put_together(
@@ -180,16 +231,20 @@ def _put_together(
     timezone: str,
     dst: DstPolicy,
     seed: str | None,
-    lines: list[FireRule | Exclusion | Bound],
+    lines: list[Line],
+    calendars: Calendars,
 ) -> Spec:
     bounds = {name: _bound(lines, name) for name in ("from", "until")}
     once = {line.canonical: line for line in lines}
     lines = [once[canonical] for canonical in sorted(once)]
     rules = [line for line in lines if isinstance(line, FireRule)]
+    uses = [line for line in lines if isinstance(line, CalendarUse)]
+    by_calendar = _with_calendars(uses, timezone, calendars)
     exclusions = [line for line in lines if isinstance(line, Exclusion)]
     limits = [bound for bound in bounds.values() if bound is not None]
-    ordered: list[FireRule | Exclusion | Bound] = [*limits, *rules, *exclusions]
+    ordered: list[Line] = [*limits, *rules, *exclusions, *uses]
     first, last = bounds["from"], bounds["until"]
+    _judge_rules(rules)
     spec = Spec(
         text=text,
         canonical="\n".join(line.canonical for line in ordered),
@@ -197,21 +252,70 @@ def _put_together(
         dst=dst,
         notes=tuple(dict.fromkeys(note for rule in rules for note in rule.notes)),
         rules=tuple(rules),
-        exclusions=tuple(exclusions),
+        exclusions=(*exclusions, *(line for line in by_calendar if line.use.move is None)),
         first=EARLIEST if first is None else first.instant,
         last=LATEST if last is None else last.instant,
         seed=seed,
+        calendars=calendars if uses else (),
     )
-    if not rules:
-        raise InvalidSpec(
-            "the spec has no line that fires", "exclusions and bounds only take away", EXAMPLES
-        )
+    moving = [line for line in by_calendar if line.use.move is not None]
+    if moving:
+        spec = replace(spec, moves=_moves(spec, moving))
     if len(ordered) > len(rules) and spec.next(spec.first - _SECOND) is None:
         raise _nothing_left("nothing is left of its rules between its bounds")
     return spec
 
 
-def _bound(lines: list[FireRule | Exclusion | Bound], name: str) -> Bound | None:
+def _with_calendars(
+    uses: Sequence[CalendarUse], timezone: str, calendars: Calendars
+) -> list[CalendarExclusion]:
+    _judge_uses(uses)
+    known = read_calendars(calendars) if uses else {}
+    for use in uses:
+        if use.name not in known:
+            raise unknown_calendar(use.name, dict(calendars))
+    return [CalendarExclusion(use, known[use.name], timezone) for use in uses]
+
+
+def _judge_uses(uses: Sequence[CalendarUse]) -> None:
+    if len({use.move for use in uses if use.move is not None}) > 1:
+        raise InvalidSpec(
+            "the spec moves to the next and to the previous day",
+            "all its lines that move do so in one direction",
+            "write `move next` in all of them, or `move previous`",
+        )
+
+
+def _judge_rules(rules: Sequence[FireRule]) -> None:
+    if not rules:
+        raise InvalidSpec(
+            "the spec has no line that fires", "exclusions and bounds only take away", EXAMPLES
+        )
+
+
+def _moves(before: Spec, lines: Sequence[CalendarExclusion]) -> Moves:
+    """The moves of a spec that is the same but for them."""
+    for rule in before.rules:
+        if _fires_a_day(rule) > MOST_MOVED_A_DAY:
+            raise too_often()
+    others, rule = before.exclusions, before.rules[0]
+    return Moves(
+        lines,
+        before._next_until,
+        takes_day=lambda day: any(line.takes_day(day) for line in others),
+        leaves_out=lambda fire: any(line.end(fire, rule) is not None for line in others),
+    )
+
+
+def _fires_a_day(rule: FireRule) -> int:
+    """At most, for those rules that say so."""
+    if isinstance(rule, CronRule):
+        named = rule.expression
+        return len(named.hours) * len(named.minutes) * len(named.seconds)
+    return timedelta(days=1) // rule.period if isinstance(rule, IntervalRule) else 0
+
+
+def _bound(lines: list[Line], name: str) -> Bound | None:
     found = [line for line in lines if isinstance(line, Bound) and line.name == name]
     if len(found) > 1:
         raise InvalidSpec(
@@ -232,7 +336,7 @@ def _nothing_left(why: str) -> InvalidSpec:
 
 def _numbered_line(
     line: str, timezone: str, dst: DstPolicy, seed: str | None, number: int | None
-) -> FireRule | Exclusion | Bound:
+) -> Line:
     try:
         return read_line(line, timezone, dst, seed)
     except InvalidSpec as error:

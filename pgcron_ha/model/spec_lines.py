@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.calendar_bounds import naive_utc
+from pgcron_ha.model.calendar_use import CalendarUse, names_calendar, read_calendar_use
 from pgcron_ha.model.cron import DstPolicy, parse_cron
 from pgcron_ha.model.exclusions import Exclusion, read_exclusion
 from pgcron_ha.model.nth import START, nth_of, ordinal
@@ -37,11 +38,12 @@ class Bound:
 
 def read_line(
     line: str, timezone: str, dst: DstPolicy, seed: str | None = None
-) -> FireRule | Exclusion | Bound:
+) -> FireRule | Exclusion | Bound | CalendarUse:
     """Read a line that is not blank; raises `InvalidSpec`. The seed is that of spread macros."""
     words = line.split()
     kind = words[0].lower()
-    if kind in ("every", "not", "rrule", "at", "from", "until") and len(line) > MOST_CHARACTERS:
+    known = ("every", "not", "only", "rrule", "at", "from", "until")
+    if kind in known and len(line) > MOST_CHARACTERS:
         raise InvalidSpec(
             f"the line has {len(line)} characters",
             f"a line has at most {MOST_CHARACTERS}",
@@ -51,6 +53,8 @@ def read_line(
         return _nth(words, timezone, dst, seed)
     if kind == "every":
         return _interval(words)
+    if names_calendar(words):
+        return read_calendar_use(words)
     if kind == "not":
         return read_exclusion(words, timezone)
     if kind == "rrule":

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from pgcron_ha.errors import InvalidInput, InvalidSpec, TooLarge
 from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST
+from pgcron_ha.model.calendars import MOST_CHARACTERS, MOST_DAYS_OF_RANGE, MOST_LINES
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.recurrence import RecurrenceRule, read_recurrence
 from pgcron_ha.model.recurrence_parts import DAYS, Parts, read_parts
@@ -21,10 +22,6 @@ from pgcron_ha.schedule_files.imported import Loss
 
 YEARS_AHEAD: Final = 5
 MOST_YEARS_AHEAD: Final = 50
-# As many as a calendar may have.
-MOST_LINES: Final = 20_000
-# A longer event is no holiday; ranges of calendars end there, too.
-MOST_DAYS: Final = 3660
 _DAY: Final = timedelta(days=1)
 _WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _PLAIN_YEARLY: Final = {"FREQ", "INTERVAL", "WKST", "BYMONTH", "BYMONTHDAY", "BYDAY", "BYSETPOS"}
@@ -76,13 +73,18 @@ def import_calendar(
         lines |= dict.fromkeys(found)
         carried_over += 1 if found else 0
         if len(lines) > MOST_LINES:
-            raise TooLarge(
-                f"{name} names days in more than {MOST_LINES} lines",
-                "a calendar has at most so many",
-                "import fewer years ahead, or a part of the file",
-            )
+            raise _too_large(f"{name} names days in more than {MOST_LINES} lines")
     texts = [_written(line) for line in sorted(lines, key=lambda line: line.order)]
-    return ImportedCalendar("".join(f"{text}\n" for text in texts), carried_over, losses)
+    written = "".join(f"{text}\n" for text in texts)
+    if len(written.encode()) > MOST_CHARACTERS:
+        raise _too_large(f"the days of {name} have more than {MOST_CHARACTERS} bytes")
+    return ImportedCalendar(written, carried_over, losses)
+
+
+def _too_large(fact: str) -> TooLarge:
+    return TooLarge(
+        fact, "a calendar has no more", "import fewer years ahead, or a part of the file"
+    )
 
 
 def _written(line: _Line) -> str:
@@ -91,8 +93,10 @@ def _written(line: _Line) -> str:
 
 def _lines(event: Event, since: date, until: date, losses: list[Loss]) -> Iterator[_Line]:
     first, last = event.days(event.start)
-    if last - first > timedelta(days=MOST_DAYS):
-        losses.append(Loss(event.where, f"not carried over: it lasts more than {MOST_DAYS} days"))
+    if last - first > timedelta(days=MOST_DAYS_OF_RANGE):
+        losses.append(
+            Loss(event.where, f"not carried over: it lasts more than {MOST_DAYS_OF_RANGE} days")
+        )
         return
     if event.hours is not None:
         losses.append(

@@ -234,3 +234,5 @@ class ScheduleView:
     """What else is set, as words."""
     owner: str | None
     """What becomes of an edit here, when the schedule is managed elsewhere."""
+    calendars: Sequence[str] = ()
+    """Names of those that the spec uses, and of their parts."""

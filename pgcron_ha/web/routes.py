@@ -16,6 +16,7 @@ from pgcron_ha.web.pages import (
     assets_page,
     backfills,
     breakers,
+    calendars,
     dead_letters,
     ledger,
     nodes,
@@ -149,6 +150,12 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         "POST", "/backfills/{id}/resume", "resume_backfill", "schedules:backfill", backfills.resume
     ),
     WebRoute("POST", "/backfills/{id}/stop", "stop_backfill", "schedules:backfill", backfills.stop),
+    WebRoute("GET", "/calendars", "calendars", "schedules:read", calendars.show_calendars),
+    WebRoute("GET", "/calendars/{name}", "calendar", "schedules:read", calendars.show_calendar),
+    WebRoute("POST", "/calendars", "save_calendar", "schedules:edit", calendars.save),
+    WebRoute(
+        "POST", "/calendars/{name}/delete", "delete_calendar", "schedules:edit", calendars.delete
+    ),
     WebRoute("GET", "/dead", "dead", "dead:read", dead_letters.show_dead_letters),
     WebRoute("POST", "/dead/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),
     WebRoute("POST", "/dead/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),

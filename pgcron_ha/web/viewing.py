@@ -20,6 +20,8 @@ NOTICES: Final[dict[str, str]] = {
     "backfill_paused": "Paused: it makes no more runs; those that were made go on.",
     "backfill_resumed": "Resumed: it goes on.",
     "backfill_stopped": "Stopped: what waited is cancelled, what runs goes on.",
+    "calendar_saved": "Saved: the schedules that use it follow it from now on.",
+    "calendar_deleted": "The calendar is deleted.",
     "fire_skipped": "Skipped: it will not run then.",
     "fire_moved": "Moved: it runs at the other time, as the fire of its own.",
     "fire_edited": "It will run with these args.",

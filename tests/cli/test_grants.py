@@ -80,8 +80,16 @@ def test_a_producer_forges_no_state(
         connection.execute(f"INSERT INTO pgcron.run (handler, {column}) VALUES ('py:x', NULL)")
 
 
-def test_a_scheduler_defines_schedules(granted: Callable[[str], As]) -> None:
+def test_a_scheduler_defines_schedules(granted: Callable[[str], As], tmp_path: Path) -> None:
     scheduler = granted("scheduler")
+    days = tmp_path / "days"
+    days.write_text("sat,sun\n")
+
+    assert scheduler("calendars", "put", "days", days).code == 0
+    assert scheduler("schedules", "put", "c", "0 9 * * *\nnot in days", "py:x").code == 0
+    assert "\nsat,sun\n" in scheduler("calendars", "show", "days").out
+    assert scheduler("schedules", "delete", "c").code == 0
+    assert scheduler("calendars", "delete", "days").code == 0
 
     assert scheduler("schedules", "put", "s", "@daily", "py:x").code == 0
     assert scheduler("schedules", "put", "s", "@hourly", "py:x", "--paused").code == 0
@@ -94,7 +102,8 @@ def test_a_scheduler_defines_schedules(granted: Callable[[str], As]) -> None:
 def test_an_operator_pauses_runs_cancels_and_redrives(
     granted: Callable[[str], As], cli: Cli, execute: Execute
 ) -> None:
-    cli("schedules", "put", "s", "@daily", "py:x")
+    execute("SELECT pgcron.put_calendar('days', '2099-12-25')")
+    cli("schedules", "put", "s", "0 0 * * *\nnot in days", "py:x")
     insert_ended(execute, 900)
     operator = granted("operator")
 
@@ -112,6 +121,7 @@ def test_an_operator_pauses_runs_cancels_and_redrives(
     assert operator("status").code == 0
     assert refused(operator("schedules", "put", "other", "@daily", "py:x"))
     assert refused(operator("schedules", "delete", "s"))
+    assert refused(operator("calendars", "delete", "days"))
 
 
 def test_a_viewer_only_looks(granted: Callable[[str], As], cli: Cli) -> None:

@@ -257,14 +257,16 @@ BEGIN
   FOREACH line IN ARRAY string_to_array(spec, E'\n') LOOP
     line := btrim(line, E' \t\r');
     CONTINUE WHEN line = '';
-    kind := coalesce((regexp_match(lower(line), '^(every|at|rrule|not|from|until)(?:\s|$)'))[1], 'cron');
+    kind := coalesce((regexp_match(lower(line), '^(every|at|rrule|not|only|from|until)(?:\s|$)'))[1], 'cron');
     IF kind = 'every' AND line ~* '^every\s+\S+\s+of(\s|$)' THEN kind := 'nth'; END IF;
+    IF kind = 'only' OR line ~* '^not\s+in(\s|$)' THEN kind := CASE WHEN line ~* 'move\s+next\s*$' THEN 'next' WHEN line ~* 'move\s+previous\s*$' THEN 'previous' ELSE 'calendar' END; END IF;
     kinds := kinds || kind;
     IF length(line) > 256 OR cardinality(kinds) > 32 THEN
       RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', cardinality(kinds)),
         'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
     END IF;
-    PERFORM CASE kind WHEN 'nth' THEN pgcron.nth_line_is_fine(line) WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
+    PERFORM CASE kind WHEN 'calendar' THEN pgcron.calendar_use_is_fine(line) WHEN 'next' THEN pgcron.calendar_use_is_fine(line) WHEN 'previous' THEN pgcron.calendar_use_is_fine(line)
+                      WHEN 'nth' THEN pgcron.nth_line_is_fine(line) WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
                       WHEN 'not' THEN pgcron.not_line_is_fine(line) WHEN 'cron' THEN pgcron.spread_or_cron_line_is_fine(line)
                       ELSE pgcron.moment_line_is_fine(line) END;
   END LOOP;
@@ -272,6 +274,9 @@ BEGIN
     RETURN pgcron.refuse('PC002', 'the spec has no line that fires', 'A spec has at least one line; `not`, `from` and `until` only take away.', 'Write for example ''0 3 * * *''.');
   ELSIF cardinality(array_positions(kinds, 'from')) > 1 OR cardinality(array_positions(kinds, 'until')) > 1 THEN
     RETURN pgcron.refuse('PC002', 'the spec begins or ends several times', 'It has at most one `from` line and one `until` line.', 'Write several schedules for several times.');
+  END IF;
+  IF kinds @> '{next,previous}' THEN
+    RETURN pgcron.refuse('PC002', 'the spec moves to the next and to the previous day', 'All its lines that move do so in one direction.', 'Write `move next` in all of them, or `move previous`.');
   END IF;
   RETURN true;
 END $_$;
@@ -337,6 +342,7 @@ CREATE TABLE pgcron.schedule (
     max_runs integer,
     pause_after_failures integer,
     probe_after interval,
+    calendars jsonb,
     managed_by text DEFAULT 'sql'::text NOT NULL,
     source text,
     version integer DEFAULT 1 NOT NULL,
@@ -616,6 +622,102 @@ BEGIN
    WHERE b.schedule_id = OLD.id AND b.state IN ('open', 'paused');
   RETURN OLD;
 END $$;
+
+CREATE FUNCTION pgcron.calendar_is_fine(content text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  written text;
+  line text;
+  number int := 0;
+  rules int := 0;
+  names_days boolean := false;
+  example CONSTANT text := 'Write for example ''2026-12-24..2027-01-01 # closed'', ''yearly 12-25'' or ''sat,sun''.';
+BEGIN
+  IF octet_length(content) > 65536 OR content ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]' THEN
+    RETURN pgcron.refuse('PC005', format('the calendar has %s bytes, or a control character', octet_length(content)),
+      'A calendar is text of up to 65536 bytes, with a rule in each line.', 'Split a longer one, and name the parts with `calendar` lines.');
+  END IF;
+  FOREACH written IN ARRAY string_to_array(content, E'\n') LOOP
+    number := number + 1;
+    line := btrim(regexp_replace(regexp_replace(btrim(written, E' \t\r'), '(^|[ \t])#.*$', ''), '\s+', ' ', 'g'));
+    CONTINUE WHEN line = '';
+    rules := rules + 1;
+    names_days := names_days OR line !~* '^not ';
+    IF length(btrim(written, E' \t\r')) > 512 OR rules > 5000 OR NOT pgcron.calendar_line_is_fine(line) THEN
+      RETURN pgcron.refuse('PC005', format('line %s of the calendar does not name days: %L', number, left(line, 100)),
+        'A line is dates, yearly dates, days of the week, or `calendar` and a name; or `not` and these; up to 512 characters, 5000 lines.', example);
+    END IF;
+  END LOOP;
+  IF rules > 0 AND NOT names_days THEN
+    RETURN pgcron.refuse('PC005', 'the calendar has no line that names days', '`not` lines only take away.', example);
+  END IF;
+  RETURN true;
+END $_$;
+
+COMMENT ON FUNCTION pgcron.calendar_is_fine(content text) IS 'Judges the grammar of a calendar; raises PC005 with message, detail and hint.';
+
+CREATE FUNCTION pgcron.calendar_line_is_fine(line text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  rule text := regexp_replace(line, '^not ', '', 'i');
+  word text := lower(rule);
+  part text[];
+BEGIN
+  IF word ~ '^calendar ' THEN RETURN rule ~ '^\S+ [A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'; END IF;
+  IF word ~ '^yearly \S+$' THEN RETURN pgcron.calendar_yearly_is_fine(substr(word, 8)); END IF;
+  part := regexp_match(word, '^(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?$');
+  IF part IS NOT NULL THEN
+    RETURN CASE WHEN pgcron.date_is_fine(part[1]) AND (part[2] IS NULL OR pgcron.date_is_fine(part[2]))
+                THEN coalesce(part[2]::date - part[1]::date, 0) BETWEEN 0 AND 3660 ELSE false END;
+  END IF;
+  RETURN word ~ '^(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))?(,(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))?)*$';
+END $_$;
+
+CREATE FUNCTION pgcron.calendar_use_is_fine(line text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT regexp_replace(line, '\s+', ' ', 'g') ~* '^(not|only) in [a-z0-9][a-z0-9_.-]{0,99}( ?, ?(skip|move (next|previous)))?$' OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
+    'It is written `not in NAME` or `only in NAME`; then, if its fires shall move, `, move next` or `, move previous`.', 'Write for example ''not in holidays'' or ''only in business-days, move next''.') $_$;
+
+CREATE FUNCTION pgcron.calendar_yearly_is_fine(written text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  days CONSTANT int[] := '{31,29,31,30,31,30,31,31,30,31,30,31}';
+  part text[] := regexp_match(written, '^(\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?$');
+  first_day int;
+  last_day int;
+BEGIN
+  IF part IS NOT NULL THEN
+    RETURN coalesce(part[2]::int BETWEEN 1 AND days[part[1]::int], false) AND (part[3] IS NULL OR coalesce(part[4]::int BETWEEN 1 AND days[part[3]::int], false));
+  END IF;
+  part := regexp_match(written, '^(\d\d)-(?:mon|tue|wed|thu|fri|sat|sun)#[1-5l]$');
+  IF part IS NOT NULL THEN RETURN part[1]::int BETWEEN 1 AND 12; END IF;
+  part := regexp_match(written, '^easter([+-]\d{1,3})?(\.\.easter([+-]\d{1,3})?)?$');
+  IF part IS NULL THEN RETURN false; END IF;
+  first_day := coalesce(part[1]::int, 0);
+  last_day := CASE WHEN part[2] IS NULL THEN first_day ELSE coalesce(part[3]::int, 0) END;
+  RETURN first_day >= -80 AND first_day <= last_day AND last_day <= 250;
+END $_$;
+
+CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
+    LANGUAGE sql IMMUTABLE ROWS 2
+    AS $$
+  SELECT DISTINCT found[1] FROM regexp_matches(spec, '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]{0,99})', 'gin') found $$;
+
+CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  WITH RECURSIVE used(name) AS (
+    SELECT named FROM pgcron.calendars_named(calendars_of.spec) named
+    UNION
+    SELECT part FROM used JOIN pgcron.calendar c ON c.name = used.name CROSS JOIN LATERAL pgcron.parts_of_calendar(c.content) part)
+  SELECT jsonb_object_agg(c.name, c.content ORDER BY c.name) FROM used JOIN pgcron.calendar c ON c.name = used.name $$;
+
+COMMENT ON FUNCTION pgcron.calendars_of(spec text) IS 'The contents of the calendars that a spec needs, by name.';
 
 CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
@@ -1411,6 +1513,32 @@ BEGIN
   RETURN NOT EXISTS (SELECT FROM jsonb_array_elements(delays) delay WHERE pgcron.policy_interval(delay) IS NULL);
 END $$;
 
+CREATE FUNCTION pgcron.delete_calendar(name text, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  users text;
+BEGIN
+  PERFORM pgcron.require_read_committed('calendars');
+  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
+  PERFORM FROM pgcron.calendar c WHERE c.name = delete_calendar.name FOR UPDATE;
+  IF NOT FOUND THEN
+    PERFORM pgcron.refuse('PC010', format('calendar %L does not exist', left(delete_calendar.name, 200)), 'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.');
+  END IF;
+  SELECT string_agg(u.name, ', ') INTO users FROM (
+    (SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? delete_calendar.name ORDER BY s.name LIMIT 5)
+    UNION ALL
+    (SELECT 'calendar ' || c.name FROM pgcron.calendar c WHERE delete_calendar.name IN (SELECT pgcron.parts_of_calendar(c.content)) ORDER BY c.name LIMIT 5)) u;
+  IF users IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.name), 'By ' || users || '.', 'Take it out of their specs first.');
+  END IF;
+  DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.name;
+END $$;
+
+COMMENT ON FUNCTION pgcron.delete_calendar(name text, actor text) IS 'Deletes a calendar that nobody uses.';
+
 CREATE FUNCTION pgcron.delete_schedule(name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1532,7 +1660,7 @@ CREATE FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_version 
 DECLARE
   known bigint;
   unknown text := (SELECT min(k) FROM jsonb_object_keys(changes) k
-                    WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by')
+                    WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by', 'calendars')
                        OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
   assigned text;
   new_version int;
@@ -2553,6 +2681,11 @@ BEGIN
   ELSE
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at; NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
+  IF NEW.spec ~* '\min\s' THEN
+    NEW.calendars := pgcron.take_calendars(NEW.spec);
+  ELSE
+    NEW.calendars := NULL;
+  END IF;
   IF NEW.managed_by <> 'file' THEN      -- who takes it over takes it from its files
     NEW.source := NULL;
   END IF;
@@ -3181,6 +3314,11 @@ CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
 
+CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS SETOF text
+    LANGUAGE sql IMMUTABLE ROWS 2
+    AS $$
+  SELECT DISTINCT found[1] FROM regexp_matches(content, '^[ \t\r]*(?:not[ \t]+)?calendar[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]{0,99})', 'gin') found $$;
+
 CREATE FUNCTION pgcron.pause_backfill(backfill bigint, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -3308,6 +3446,47 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.prune_schedules(source text, kept text[], actor text) IS 'Deletes the schedules that a source owns, but for those of these names.';
+
+CREATE FUNCTION pgcron.put_calendar(name text, content text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  users bigint[];
+  changed bigint;
+  known bigint;
+  unknown text;
+BEGIN
+  PERFORM pgcron.require_read_committed('calendars');
+  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
+  PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? put_calendar.name ORDER BY s.id FOR NO KEY UPDATE;
+  INSERT INTO pgcron.calendar AS c (name, content, updated_by) VALUES (put_calendar.name, put_calendar.content, coalesce(put_calendar.actor, session_user))
+  ON CONFLICT (name) DO UPDATE SET content = EXCLUDED.content, version = c.version + 1, updated_at = now(), updated_by = EXCLUDED.updated_by
+  WHERE c.content <> EXCLUDED.content RETURNING c.id INTO changed;
+  SELECT c.id INTO known FROM pgcron.calendar c WHERE c.name = put_calendar.name;
+  IF changed IS NULL THEN RETURN known; END IF;
+  SELECT min(part) INTO unknown FROM pgcron.parts_of_calendar(put_calendar.content) part WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = part);
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC005', format('calendar %L names calendar %L, which is not known', put_calendar.name, unknown), 'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
+  END IF;
+  IF EXISTS (WITH RECURSIVE inside(name) AS (
+               SELECT part FROM pgcron.parts_of_calendar(put_calendar.content) part
+               UNION
+               SELECT part FROM inside JOIN pgcron.calendar c ON c.name = inside.name CROSS JOIN LATERAL pgcron.parts_of_calendar(c.content) part)
+             SELECT FROM inside WHERE inside.name = put_calendar.name) THEN
+    PERFORM pgcron.refuse('PC005', format('calendar %L contains itself', put_calendar.name), 'A calendar may name others, but not in a circle.', 'Remove one of the `calendar` lines.');
+  END IF;
+  -- Those that were being written when the lock on the calendar was asked for, too.
+  users := ARRAY(SELECT s.id FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? put_calendar.name ORDER BY s.id FOR NO KEY UPDATE);
+  PERFORM pgcron.act_as(put_calendar.actor, put_calendar.door);
+  PERFORM set_config('pgcron_ha.version_note', format('calendar %s was changed', put_calendar.name), true);
+  UPDATE pgcron.schedule s SET calendars = NULL WHERE s.id = ANY(users);      -- the trigger takes what they contain now
+  PERFORM set_config('pgcron_ha.version_note', '', true);
+  RETURN known;
+END $$;
+
+COMMENT ON FUNCTION pgcron.put_calendar(name text, content text, actor text, door text) IS 'Makes or changes a calendar; returns its id. The future runs of the schedules that use it are made again. Refuses a calendar that contains itself.';
 
 CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule, defaults jsonb) RETURNS void
     LANGUAGE plpgsql
@@ -3856,7 +4035,7 @@ BEGIN
   PERFORM set_config('pgcron_ha.version_note', note, true);
   SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_catalog.pg_attribute a
    WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND old ? a.attname AND a.attgenerated = ''
-     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
+     AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by,calendars}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
   IF is_gone THEN
     EXECUTE format('INSERT INTO pgcron.schedule AS s (%1$s) SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1) RETURNING s.id, s.version', columns)
        INTO schedule_id, new_version USING old || jsonb_build_object('name', restore_schedule.name);
@@ -4253,7 +4432,7 @@ BEGIN
       PERFORM pgcron.pause_was_changed(NEW);
       IF pgcron.actor() <> 'pgcron_ha' AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
         PERFORM pgcron.forget_failures(NEW.id);
-      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.probe_after) THEN
+      ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars, NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars, OLD.probe_after) THEN
         UPDATE pgcron.failure_pause SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END, probe_fire = NULL,
                look_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END WHERE schedule_id = NEW.id AND probe_run IS NULL;
       END IF;
@@ -4264,10 +4443,10 @@ BEGIN
     END IF;
     IF to_jsonb(NEW) - untouched IS DISTINCT FROM to_jsonb(OLD) - untouched THEN
       IF current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst));
+        PERFORM pgcron.apply_edit(NEW.id, (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars));
       ELSE      -- this transaction's snapshot may not show rows made meanwhile: a node finishes the edit
         UPDATE pgcron.cursor SET generation = generation + 1, edit_is_pending = true,
-               timing_is_new = timing_is_new OR (NEW.spec, NEW.timezone, NEW.dst) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst)
+               timing_is_new = timing_is_new OR (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars)
          WHERE schedule_id = NEW.id;
       END IF;
     END IF;
@@ -4558,6 +4737,23 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.stop_backfill(backfill bigint, reason text, actor text) IS 'Ends a backfill: makes no more runs, cancels those that wait, leaves those that run. Returns how many were cancelled.';
 
+CREATE FUNCTION pgcron.take_calendars(spec text) RETURNS jsonb
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  unknown text;
+BEGIN
+  PERFORM FROM pgcron.calendar c WHERE c.name IN (SELECT jsonb_object_keys(pgcron.calendars_of(take_calendars.spec))) ORDER BY c.id FOR SHARE;
+  SELECT min(named) INTO unknown FROM pgcron.calendars_named(take_calendars.spec) named WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = named);
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC002', format('calendar %L is not known', unknown), 'A spec names calendars that exist, spelled exactly.',
+      'There are: ' || coalesce((SELECT string_agg(known.name, ', ') FROM (SELECT c.name FROM pgcron.calendar c ORDER BY lower(c.name) <> lower(unknown), c.name LIMIT 5) known), 'none')
+      || '. `pgcron-ha calendars put` makes one.');
+  END IF;
+  RETURN pgcron.calendars_of(take_calendars.spec);
+END $$;
+
 CREATE FUNCTION pgcron.take_given_back(at_most integer DEFAULT 1000) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -4837,7 +5033,7 @@ CREATE FUNCTION pgcron.warn_of_owner(before pgcron.schedule, after pgcron.schedu
     LANGUAGE plpgsql
     AS $$
 DECLARE
-  left_to_operators CONSTANT text[] := '{version,updated_at,enabled,paused_note,paused_by,paused_until}';
+  left_to_operators CONSTANT text[] := '{version,updated_at,enabled,paused_note,paused_by,paused_until,calendars}';
   door text := pgcron.door();
   told int := coalesce(nullif(current_setting('pgcron_ha.owners_told', true), '')::int, 0);
 BEGIN
@@ -5047,6 +5243,42 @@ CREATE TABLE pgcron.breaker_handler (
 );
 
 COMMENT ON TABLE pgcron.breaker_handler IS 'Which handlers a breaker stands for; a handler has one breaker at most.';
+
+CREATE TABLE pgcron.calendar (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    content text NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_by text NOT NULL,
+    CONSTRAINT a_calendar_is_readable CHECK (pgcron.calendar_is_fine(content)),
+    CONSTRAINT a_calendar_name_is_one_word CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text)))
+);
+
+COMMENT ON TABLE pgcron.calendar IS 'Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
+
+ALTER TABLE pgcron.calendar ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME pgcron.calendar_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW pgcron.calendars AS
+ SELECT id,
+    name,
+    content,
+    version,
+    updated_at,
+    updated_by,
+    ( SELECT count(*) AS count
+           FROM pgcron.schedule s
+          WHERE ((s.calendars IS NOT NULL) AND (s.calendars ? c.name))) AS schedules
+   FROM pgcron.calendar c;
+
+COMMENT ON VIEW pgcron.calendars IS 'Calendars, and how many schedules use each, directly or within another.';
 
 CREATE TABLE pgcron.callback (
     run_id bigint NOT NULL,
@@ -5800,6 +6032,12 @@ ALTER TABLE ONLY pgcron.breaker_handler
 ALTER TABLE ONLY pgcron.breaker
     ADD CONSTRAINT breaker_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY pgcron.calendar
+    ADD CONSTRAINT calendar_name_key UNIQUE (name);
+
+ALTER TABLE ONLY pgcron.calendar
+    ADD CONSTRAINT calendar_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY pgcron.callback
     ADD CONSTRAINT callback_pkey PRIMARY KEY (run_id, fence);
 
@@ -5987,6 +6225,8 @@ CREATE INDEX schedule_preview_asked ON pgcron.schedule_preview USING btree (aske
 CREATE INDEX schedule_version_deleted ON pgcron.schedule_version USING btree (((content ->> 'name'::text)), at) WHERE (operation = 'delete'::text);
 
 CREATE INDEX schedule_version_outlived ON pgcron.schedule_version USING btree (at) WHERE (operation = 'delete'::text);
+
+CREATE INDEX schedule_with_calendars ON pgcron.schedule USING btree (id) WHERE (calendars IS NOT NULL);
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 

@@ -228,6 +228,7 @@ def test_a_decision_needs_no_database() -> None:
         "spec": "0 * * * *",
         "timezone": "UTC",
         "dst": "vixie",
+        "calendars": None,
         "uuid": "00000000-0000-0000-0000-000000000001",
         "now": now,
         "watermark": now,

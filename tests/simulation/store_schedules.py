@@ -398,6 +398,7 @@ class ScheduleStatements(EndingStatements):
             spec=schedule.spec,
             timezone=schedule.timezone,
             dst=schedule.dst,
+            calendars=None,
             catchup=schedule.catchup,
             catchup_window=schedule.catchup_window,
             jitter=None,

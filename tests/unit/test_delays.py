@@ -95,6 +95,7 @@ def test_a_preview_tells_delays_and_the_last_run() -> None:
         "spec": "0 * * * *",
         "timezone": "UTC",
         "dst": "vixie",
+        "calendars": None,
         "uuid": UUID(SEED),
         "jitter": 600.0,
         "spread_window": None,

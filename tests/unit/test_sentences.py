@@ -224,4 +224,4 @@ def test_every_valid_spec_has_a_sentence_that_is_always_the_same(text: str, dst:
     assert said[0] == said[0].upper()
     assert 5 < len(said) <= MOST_CHARACTERS
     assert not ({"\n", "  "} & {said[i : i + n] for n in (1, 2) for i in range(len(said))})
-    assert sentence(read_spec.__wrapped__(spec.canonical, BERLIN, dst, None)) == said
+    assert sentence(read_spec.__wrapped__(spec.canonical, BERLIN, dst, None, ())) == said

@@ -59,6 +59,7 @@ def test_a_seed_is_asked_for_and_changes_nothing_else() -> None:
     assert parse_spec("@daily~", seed=SEED) != parse_spec("@daily~", seed=str(UUID(int=1)))
     assert parse_spec("@daily", seed=SEED) is parse_spec("@daily", seed=str(UUID(int=1)))
     row = {"spec": "@daily~", "timezone": "UTC", "dst": "vixie", "uuid": UUID(SEED)}
+    row |= {"calendars": None}
     assert spec_of(row) == parse_spec("@daily~", seed=SEED)
     with pytest.raises(InvalidSpec, match='contains "~"'):
         parse_spec("@hourly\nnot @daily~", seed=SEED)

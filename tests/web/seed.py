@@ -343,6 +343,9 @@ class _Seeder:
                SELECT 1, max(id), '2026-01-05 12:45', 'dead' FROM pgcron.history"""
         )
         await self.connection.execute(
+            """SELECT pgcron.put_calendar('closed', '2099-12-24..2100-01-01 # the shops', 'ada')"""
+        )
+        await self.connection.execute(
             """INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('misread', '0 0 1 1 *',
                'py:misread');
                UPDATE pgcron.cursor SET status = 'invalid', error =

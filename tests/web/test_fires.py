@@ -9,7 +9,8 @@ from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule
 
 
 def schedule(spec: str, **changes: Any) -> dict[str, Any]:
-    row = {"spec": spec, "timezone": "Europe/Berlin", "dst": "vixie", "status": "valid"}
+    row: dict[str, Any] = {"spec": spec, "timezone": "Europe/Berlin", "dst": "vixie"}
+    row |= {"status": "valid", "calendars": None}
     row["uuid"] = "8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"
     return row | {"enabled": True, "error": None} | changes
 

@@ -19,6 +19,8 @@ PAGES = (
     "/schedules/etl%2Forders/occurrences?at=02:00",
     "/backfills",
     "/backfills/1",
+    "/calendars",
+    "/calendars/closed",
     "/runs",
     "/runs?schedule=etl/orders",
     "/runs/1",

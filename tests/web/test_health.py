@@ -25,6 +25,7 @@ def schedule(**changes: Any) -> dict[str, Any]:
         "spec": "0 * * * *",
         "timezone": "UTC",
         "dst": "vixie",
+        "calendars": None,
         "is_completed": False,
         "max_runs": None,
         "longest_delay": 0.0,

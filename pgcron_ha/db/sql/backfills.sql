@@ -34,7 +34,7 @@ WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id
 
 -- name: open_backfills
 -- Those under way that have something to do: room for more runs, or runs that have ended. They take turns.
-SELECT b.id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran, b.reached, b.planned, b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec, b.definition ->> 'timezone' AS timezone,
+SELECT b.id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran, b.reached, b.planned, b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec, b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,
        b.definition ->> 'dst' AS dst, b.parallelism - held.open AS room, (b.state = 'open' AND held.open < b.parallelism) OR held.ended > 0 OR (b.state = 'stopping' AND held.open = held.ended) AS has_work
 FROM (SELECT u.* FROM pgcron.backfill u WHERE u.state IN ('open', 'paused', 'stopping') ORDER BY u.id > :after::bigint DESC, u.id LIMIT :at_most) b
 CROSS JOIN LATERAL (

@@ -29,7 +29,7 @@ SELECT EXISTS (SELECT FROM pgcron.run r WHERE r.scheduled_for <= :until::timesta
 
 -- name: demo_definitions
 -- What each schedule owes follows from these alone, and from the instant of its last edit.
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.enabled, c.since, c.status
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.enabled, c.since, c.status
 FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id ORDER BY s.name LIMIT :limit::int;
 
 -- name: demo_ledger

@@ -3,7 +3,7 @@
 -- Two ends of one index, apart: an OR of them would walk every schedule. The order of the new ones, who are all alike, only names the
 -- index: where many are new, a planner that expects to find some soon would walk the table from its beginning in every pass.
 -- The two take turns, so that a million new schedules don't delay those that are due, nor the other way round.
-SELECT c.schedule_id, c.generation, c.watermark, c.status, s.uuid, s.spec, s.timezone, s.dst, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
+SELECT c.schedule_id, c.generation, c.watermark, c.status, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
        extract(epoch FROM s.jitter)::float8 AS jitter, extract(epoch FROM s.spread_window)::float8 AS spread_window, s.max_runs, c.runs_made,
        now() AS now
 FROM (
@@ -96,4 +96,4 @@ UPDATE pgcron.cursor SET status = 'unchecked', error = NULL, next_fire = NULL WH
 SELECT schedule_id FROM pgcron.cursor WHERE edit_is_pending ORDER BY schedule_id LIMIT :at_most;
 
 -- name: apply_edit
-SELECT pgcron.apply_edit(:schedule_id);
+SELECT pgcron.apply_edit(c.schedule_id) FROM pgcron.cursor c WHERE c.schedule_id = :schedule_id AND c.edit_is_pending;

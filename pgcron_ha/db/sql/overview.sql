@@ -10,7 +10,7 @@ LEFT JOIN LATERAL (SELECT h.outcome, h.finished_at FROM pgcron.history h WHERE h
 ORDER BY s.name;
 
 -- name: one_schedule
-SELECT v.*, c.since, c.edit_is_pending FROM pgcron.schedules v JOIN pgcron.cursor c ON c.schedule_id = v.id WHERE v.name = :name::text;
+SELECT v.*, c.since, c.edit_is_pending, s.calendars FROM pgcron.schedules v JOIN pgcron.cursor c ON c.schedule_id = v.id JOIN pgcron.schedule s ON s.id = v.id WHERE v.name = :name::text;
 
 -- name: list_runs
 -- Newest first by id. Each source is read from its newest row on, and no further than :look rows, so that a rare filter costs

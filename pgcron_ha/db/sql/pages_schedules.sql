@@ -1,7 +1,7 @@
 -- name: page_schedules
 -- One page of schedules by name; which ones is decided before anything about their runs is read.
 -- The facts of each: its newest 30 ended runs, what runs, what waits. By index, so a page costs the same whatever history holds.
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
        s.created_at, s.updated_at, c.status, c.error ->> 'message' AS error, c.watermark, c.since, s.max_runs, coalesce(c.runs_made >= s.max_runs, false) AS is_completed,
        extract(epoch FROM coalesce(s.jitter, s.spread_window, '0'))::float8 AS longest_delay,
        CASE WHEN s.enabled THEN coalesce(waiting.next_fire, CASE WHEN isfinite(c.next_fire) AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
@@ -56,7 +56,7 @@ ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit:
 SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::int;
 
 -- name: page_schedule
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.after_pause,
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.after_pause,
        s.pause_after_failures, extract(epoch FROM s.probe_after)::float8 AS probe_after,
        (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p WHERE p.schedule_id = s.id) AS probe_at, s.overlap,
        s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window, extract(epoch FROM s.start_deadline)::float8 AS start_deadline,

@@ -16,7 +16,7 @@ from pgcron_ha.db.pages import schedules as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound, PgcronError
 from pgcron_ha.model.preview import PreviewFire
-from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.model.schedule_spec import calendars_in, spec_of
 from pgcron_ha.model.sentences import sentence
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
@@ -182,6 +182,7 @@ def _view(
         slowest=slowest,
         settings=_settings(row),
         owner=owner_words(row["managed_by"]),
+        calendars=[name for name, _ in calendars_in(row["calendars"])],
     )
 
 

@@ -23,6 +23,7 @@ from pgcron_ha.client.schedule_edits import (
     typed_changes,
 )
 from pgcron_ha.db import schedule_versions as ask
+from pgcron_ha.db.calendars import calendars_of
 from pgcron_ha.db.overview import Row
 from pgcron_ha.errors import InvalidInput, PgcronError, VersionConflict
 from pgcron_ha.model.preview import Preview
@@ -83,6 +84,10 @@ async def save(visit: Visit) -> Response:
     view = _view(read, {**texts_of(read), **texts}, note, now, version)
     try:
         changes = typed_changes(name, read, texts)
+        if "spec" in changes:
+            spec = changes["spec"]
+            found = await visit.act(lambda c: calendars_of(c, spec, schema=visit.schema))
+            read = {**read, "calendars": found}
         view = replace(view, preview=_preview(read, changes, now))
         if given.get("do") == "preview":
             return _form_page(visit, view, 200)

@@ -93,6 +93,12 @@ async def _schedule(
         text,
         args,
     )
+    await connection.execute(
+        """SELECT pgcron.put_calendar('hostile-' || $1::text, '2099-12-25 # ' ||
+             left(regexp_replace($2, '[[:cntrl:]]', ' ', 'g'), 400), left($2, 100))""",
+        str(run),
+        text,
+    )
 
 
 async def _ended(

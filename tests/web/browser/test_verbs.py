@@ -212,6 +212,20 @@ async def test_a_backfill_is_asked_for_paused_resumed_and_stopped(
     assert "stopped" in await hands.text()
 
 
+async def test_a_calendar_is_written_changed_and_deleted(hands: Hands, cluster: Cluster) -> None:
+    name = f"days-{uuid.uuid4().hex[:8]}"
+    kept = "SELECT content, version, updated_by FROM pgcron.calendar WHERE name = $1"
+    await hands.open("/calendars")
+    page = await hands.press("Save", name=name, content="2099-12-24 # a <b>note</b>")
+    assert page == f"/calendars/{name}"
+    row = (await cluster.execute(kept, name))[0]
+    assert tuple(row) == ("2099-12-24 # a <b>note</b>", 1, ACTOR)
+    await hands.press("Save", content="sat\nsun")
+    assert tuple((await cluster.execute(kept, name))[0]) == ("sat\nsun", 2, ACTOR)
+    assert await hands.press("Delete") == "/calendars"
+    assert await cluster.execute(kept, name) == []
+
+
 async def test_a_running_run_is_stopped_and_runs_again(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
@@ -429,7 +443,7 @@ async def test_no_verb_is_left_out() -> None:
     assert verbs == {
         *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
         *("skip_fire", "move_fire", "edit_fire", "restore_fire"),
-        *("save", "restore"),
+        *("save", "restore", "save_calendar", "delete_calendar"),
         *("ask_backfill", "pause_backfill", "resume_backfill", "stop_backfill"),
         *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),
     }

@@ -1,0 +1,195 @@
+-- Calendars: days that several schedules share. A spec names them (`not in holidays`, `only in business-days, move next`); each schedule carries what
+-- they contained when it was last written, so that a spec, its versions and its backfills can be read by themselves.
+
+-- Whether the calendar exists is not known here: the trigger of the schedule asks.
+CREATE FUNCTION pgcron.calendar_use_is_fine(line text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT regexp_replace(line, '\s+', ' ', 'g') ~* '^(not|only) in [a-z0-9][a-z0-9_.-]{0,99}( ?, ?(skip|move (next|previous)))?$' OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
+    'It is written `not in NAME` or `only in NAME`; then, if its fires shall move, `, move next` or `, move previous`.', 'Write for example ''not in holidays'' or ''only in business-days, move next''.') $$;
+
+CREATE FUNCTION pgcron.calendar_yearly_is_fine(written text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  days CONSTANT int[] := '{31,29,31,30,31,30,31,31,30,31,30,31}';
+  part text[] := regexp_match(written, '^(\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?$');
+  first_day int;
+  last_day int;
+BEGIN
+  IF part IS NOT NULL THEN
+    RETURN coalesce(part[2]::int BETWEEN 1 AND days[part[1]::int], false) AND (part[3] IS NULL OR coalesce(part[4]::int BETWEEN 1 AND days[part[3]::int], false));
+  END IF;
+  part := regexp_match(written, '^(\d\d)-(?:mon|tue|wed|thu|fri|sat|sun)#[1-5l]$');
+  IF part IS NOT NULL THEN RETURN part[1]::int BETWEEN 1 AND 12; END IF;
+  part := regexp_match(written, '^easter([+-]\d{1,3})?(\.\.easter([+-]\d{1,3})?)?$');
+  IF part IS NULL THEN RETURN false; END IF;
+  first_day := coalesce(part[1]::int, 0);
+  last_day := CASE WHEN part[2] IS NULL THEN first_day ELSE coalesce(part[3]::int, 0) END;
+  RETURN first_day >= -80 AND first_day <= last_day AND last_day <= 250;
+END $$;
+
+CREATE FUNCTION pgcron.calendar_line_is_fine(line text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  rule text := regexp_replace(line, '^not ', '', 'i');
+  word text := lower(rule);
+  part text[];
+BEGIN
+  IF word ~ '^calendar ' THEN RETURN rule ~ '^\S+ [A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'; END IF;
+  IF word ~ '^yearly \S+$' THEN RETURN pgcron.calendar_yearly_is_fine(substr(word, 8)); END IF;
+  part := regexp_match(word, '^(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?$');
+  IF part IS NOT NULL THEN
+    RETURN CASE WHEN pgcron.date_is_fine(part[1]) AND (part[2] IS NULL OR pgcron.date_is_fine(part[2]))
+                THEN coalesce(part[2]::date - part[1]::date, 0) BETWEEN 0 AND 3660 ELSE false END;
+  END IF;
+  RETURN word ~ '^(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))?(,(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))?)*$';
+END $$;
+
+CREATE FUNCTION pgcron.calendar_is_fine(content text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  written text;
+  line text;
+  number int := 0;
+  rules int := 0;
+  names_days boolean := false;
+  example CONSTANT text := 'Write for example ''2026-12-24..2027-01-01 # closed'', ''yearly 12-25'' or ''sat,sun''.';
+BEGIN
+  IF octet_length(content) > 65536 OR content ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]' THEN
+    RETURN pgcron.refuse('PC005', format('the calendar has %s bytes, or a control character', octet_length(content)),
+      'A calendar is text of up to 65536 bytes, with a rule in each line.', 'Split a longer one, and name the parts with `calendar` lines.');
+  END IF;
+  FOREACH written IN ARRAY string_to_array(content, E'\n') LOOP
+    number := number + 1;
+    line := btrim(regexp_replace(regexp_replace(btrim(written, E' \t\r'), '(^|[ \t])#.*$', ''), '\s+', ' ', 'g'));
+    CONTINUE WHEN line = '';
+    rules := rules + 1;
+    names_days := names_days OR line !~* '^not ';
+    IF length(btrim(written, E' \t\r')) > 512 OR rules > 5000 OR NOT pgcron.calendar_line_is_fine(line) THEN
+      RETURN pgcron.refuse('PC005', format('line %s of the calendar does not name days: %L', number, left(line, 100)),
+        'A line is dates, yearly dates, days of the week, or `calendar` and a name; or `not` and these; up to 512 characters, 5000 lines.', example);
+    END IF;
+  END LOOP;
+  IF rules > 0 AND NOT names_days THEN
+    RETURN pgcron.refuse('PC005', 'the calendar has no line that names days', '`not` lines only take away.', example);
+  END IF;
+  RETURN true;
+END $$;
+COMMENT ON FUNCTION pgcron.calendar_is_fine(text) IS 'Judges the grammar of a calendar; raises PC005 with message, detail and hint.';
+
+CREATE TABLE pgcron.calendar (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name text NOT NULL UNIQUE CONSTRAINT a_calendar_name_is_one_word CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$' OR pgcron.refuse('PC005',
+    format('%L is not a name of a calendar', left(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.', 'Write for example ''holidays''.')),
+  content text NOT NULL CONSTRAINT a_calendar_is_readable CHECK (pgcron.calendar_is_fine(content)),
+  version int NOT NULL DEFAULT 1,
+  updated_at timestamptz NOT NULL DEFAULT now(),
+  updated_by text NOT NULL
+);
+COMMENT ON TABLE pgcron.calendar IS 'Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
+CREATE INDEX schedule_with_calendars ON pgcron.schedule (id) WHERE calendars IS NOT NULL;
+
+CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
+LANGUAGE sql IMMUTABLE ROWS 2 AS $$
+  SELECT DISTINCT found[1] FROM regexp_matches(spec, '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]{0,99})', 'gin') found $$;
+
+CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS SETOF text
+LANGUAGE sql IMMUTABLE ROWS 2 AS $$
+  SELECT DISTINCT found[1] FROM regexp_matches(content, '^[ \t\r]*(?:not[ \t]+)?calendar[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]{0,99})', 'gin') found $$;
+
+-- What the calendars that a spec names contain, and those that they name; NULL when it names none.
+CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  WITH RECURSIVE used(name) AS (
+    SELECT named FROM pgcron.calendars_named(calendars_of.spec) named
+    UNION
+    SELECT part FROM used JOIN pgcron.calendar c ON c.name = used.name CROSS JOIN LATERAL pgcron.parts_of_calendar(c.content) part)
+  SELECT jsonb_object_agg(c.name, c.content ORDER BY c.name) FROM used JOIN pgcron.calendar c ON c.name = used.name $$;
+COMMENT ON FUNCTION pgcron.calendars_of(text) IS 'The contents of the calendars that a spec needs, by name.';
+
+-- For the trigger of a schedule that is written. A calendar that is being changed is waited for: its writer sees this schedule, or this schedule sees it.
+CREATE FUNCTION pgcron.take_calendars(spec text) RETURNS jsonb
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  unknown text;
+BEGIN
+  PERFORM FROM pgcron.calendar c WHERE c.name IN (SELECT jsonb_object_keys(pgcron.calendars_of(take_calendars.spec))) ORDER BY c.id FOR SHARE;
+  SELECT min(named) INTO unknown FROM pgcron.calendars_named(take_calendars.spec) named WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = named);
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC002', format('calendar %L is not known', unknown), 'A spec names calendars that exist, spelled exactly.',
+      'There are: ' || coalesce((SELECT string_agg(known.name, ', ') FROM (SELECT c.name FROM pgcron.calendar c ORDER BY lower(c.name) <> lower(unknown), c.name LIMIT 5) known), 'none')
+      || '. `pgcron-ha calendars put` makes one.');
+  END IF;
+  RETURN pgcron.calendars_of(take_calendars.spec);
+END $$;
+
+-- Makes or changes a calendar, and the schedules that use it: their future runs are made again, as after an edit of theirs. Who writes calendars waits
+-- for one another; schedules are locked before the calendar, as by those who write schedules.
+CREATE FUNCTION pgcron.put_calendar(name text, content text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  users bigint[];
+  changed bigint;
+  known bigint;
+  unknown text;
+BEGIN
+  PERFORM pgcron.require_read_committed('calendars');
+  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
+  PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? put_calendar.name ORDER BY s.id FOR NO KEY UPDATE;
+  INSERT INTO pgcron.calendar AS c (name, content, updated_by) VALUES (put_calendar.name, put_calendar.content, coalesce(put_calendar.actor, session_user))
+  ON CONFLICT (name) DO UPDATE SET content = EXCLUDED.content, version = c.version + 1, updated_at = now(), updated_by = EXCLUDED.updated_by
+  WHERE c.content <> EXCLUDED.content RETURNING c.id INTO changed;
+  SELECT c.id INTO known FROM pgcron.calendar c WHERE c.name = put_calendar.name;
+  IF changed IS NULL THEN RETURN known; END IF;
+  SELECT min(part) INTO unknown FROM pgcron.parts_of_calendar(put_calendar.content) part WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = part);
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC005', format('calendar %L names calendar %L, which is not known', put_calendar.name, unknown), 'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
+  END IF;
+  IF EXISTS (WITH RECURSIVE inside(name) AS (
+               SELECT part FROM pgcron.parts_of_calendar(put_calendar.content) part
+               UNION
+               SELECT part FROM inside JOIN pgcron.calendar c ON c.name = inside.name CROSS JOIN LATERAL pgcron.parts_of_calendar(c.content) part)
+             SELECT FROM inside WHERE inside.name = put_calendar.name) THEN
+    PERFORM pgcron.refuse('PC005', format('calendar %L contains itself', put_calendar.name), 'A calendar may name others, but not in a circle.', 'Remove one of the `calendar` lines.');
+  END IF;
+  -- Those that were being written when the lock on the calendar was asked for, too.
+  users := ARRAY(SELECT s.id FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? put_calendar.name ORDER BY s.id FOR NO KEY UPDATE);
+  PERFORM pgcron.act_as(put_calendar.actor, put_calendar.door);
+  PERFORM set_config('pgcron_ha.version_note', format('calendar %s was changed', put_calendar.name), true);
+  UPDATE pgcron.schedule s SET calendars = NULL WHERE s.id = ANY(users);      -- the trigger takes what they contain now
+  PERFORM set_config('pgcron_ha.version_note', '', true);
+  RETURN known;
+END $$;
+COMMENT ON FUNCTION pgcron.put_calendar(text, text, text, text) IS
+  'Makes or changes a calendar; returns its id. The future runs of the schedules that use it are made again. Refuses a calendar that contains itself.';
+
+CREATE FUNCTION pgcron.delete_calendar(name text, actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  users text;
+BEGIN
+  PERFORM pgcron.require_read_committed('calendars');
+  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
+  PERFORM FROM pgcron.calendar c WHERE c.name = delete_calendar.name FOR UPDATE;
+  IF NOT FOUND THEN
+    PERFORM pgcron.refuse('PC010', format('calendar %L does not exist', left(delete_calendar.name, 200)), 'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.');
+  END IF;
+  SELECT string_agg(u.name, ', ') INTO users FROM (
+    (SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? delete_calendar.name ORDER BY s.name LIMIT 5)
+    UNION ALL
+    (SELECT 'calendar ' || c.name FROM pgcron.calendar c WHERE delete_calendar.name IN (SELECT pgcron.parts_of_calendar(c.content)) ORDER BY c.name LIMIT 5)) u;
+  IF users IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.name), 'By ' || users || '.', 'Take it out of their specs first.');
+  END IF;
+  DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.name;
+END $$;
+COMMENT ON FUNCTION pgcron.delete_calendar(text, text) IS 'Deletes a calendar that nobody uses.';
+
+CREATE VIEW pgcron.calendars AS
+  SELECT c.id, c.name, c.content, c.version, c.updated_at, c.updated_by,
+         (SELECT count(*) FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? c.name) AS schedules
+    FROM pgcron.calendar c;
+COMMENT ON VIEW pgcron.calendars IS 'Calendars, and how many schedules use each, directly or within another.';
+
+REVOKE ALL ON FUNCTION pgcron.put_calendar(text, text, text, text), pgcron.delete_calendar(text, text), pgcron.take_calendars(text), pgcron.calendars_of(text) FROM PUBLIC;

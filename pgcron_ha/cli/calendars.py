@@ -1,0 +1,136 @@
+"""``pgcron-ha calendars``: days that schedules share, such as holidays."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final, TextIO
+
+import click
+
+from pgcron_ha.cli.calendar_import import import_command
+from pgcron_ha.cli.output import (
+    Column,
+    json_option,
+    limit_option,
+    print_fields,
+    print_json,
+    print_rows,
+)
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.db import calendars as doors
+from pgcron_ha.db.overview import Row
+from pgcron_ha.model.calendars import Calendar, read_calendar, read_calendars
+from pgcron_ha.model.schedule_spec import calendars_in
+
+COLUMNS = (
+    Column("NAME", "name", 32),
+    Column("SCHEDULES", "schedules"),
+    Column("VERSION", "version"),
+    Column("CHANGED", "updated_at"),
+    Column("BY", "updated_by", 20),
+)
+_MOST_USERS: Final = 20
+_NEXT_DAYS: Final = 10
+_LOOK_AHEAD: Final = timedelta(days=3 * 366)
+
+
+@click.group("calendars")
+def calendars_group() -> None:
+    """Keep holidays and other days that schedules share."""
+
+
+calendars_group.add_command(import_command)
+
+
+@calendars_group.command("list")
+@limit_option()
+@json_option
+def list_command(limit: int, as_json: bool) -> None:
+    """List calendars by name, and how many schedules use each."""
+    rows = on_database(lambda s: doors.calendars(s.connection, limit=limit, schema=s.schema))
+    print_rows(rows, COLUMNS, as_json, "no calendars")
+
+
+@calendars_group.command("show")
+@click.argument("name")
+@json_option
+def show_command(name: str, as_json: bool) -> None:
+    """Show a calendar, who uses it and its next days."""
+
+    async def read(session: Session) -> tuple[Row, list[str]]:
+        found = await doors.calendar(session.connection, name, schema=session.schema)
+        users = await doors.users_of_calendar(
+            session.connection, name, limit=_MOST_USERS, schema=session.schema
+        )
+        return found, users
+
+    found, users = on_database(read)
+    days = next_days(read_calendars(calendars_in(found.pop("parts")))[name], datetime.now(UTC))
+    if as_json:
+        told = [{"day": day.isoformat(), "note": note} for day, note in days]
+        print_json({**found, "used_by": users, "next_days": told})
+        return
+    content = found.pop("content")
+    print_fields({**found, "used_by": ", ".join(users) or None}, as_json=False)
+    click.echo()
+    click.echo(content.strip("\n"))
+    click.echo()
+    for day, note in days:
+        click.echo(f"{day:%a %Y-%m-%d}  {note}".rstrip())
+
+
+@calendars_group.command("put")
+@click.argument("name")
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@json_option
+def put_command(name: str, file: TextIO, as_json: bool) -> None:
+    """Make or change the calendar NAME: FILE ("-": stdin) has a rule in each line.
+
+    Lines are dates ("2026-12-24..2027-01-01 # closed"), dates of each year ("yearly 12-25", "yearly
+    easter+1", "yearly 11-thu#4"), days of the week ("sat,sun"), "calendar OTHER", or "not" and
+    any of these. The future runs of the schedules that use it are made again.
+    """
+    content = file.read()
+    read_calendar(content)
+
+    async def put(session: Session) -> Row:
+        await doors.put_calendar(
+            session.connection,
+            name,
+            content,
+            actor=session.actor,
+            door="cli",
+            schema=session.schema,
+        )
+        return await doors.calendar(session.connection, name, schema=session.schema)
+
+    found: dict[str, Any] = on_database(put)
+    if as_json:
+        print_json({"calendar": name, "version": found["version"], "schedules": found["schedules"]})
+        return
+    users = found["schedules"]
+    used = "no schedule uses it" if not users else f"used by {users} schedule{'s'[: users > 1]}"
+    click.echo(f"calendar '{name}' is version {found['version']}, {used}")
+
+
+@calendars_group.command("delete")
+@click.argument("name")
+@json_option
+def delete_command(name: str, as_json: bool) -> None:
+    """Delete a calendar that nobody uses."""
+    on_database(lambda s: doors.delete_calendar(s.connection, name, actor=s.actor, schema=s.schema))
+    if as_json:
+        print_json({"calendar": name, "done": "deleted"})
+    else:
+        click.echo(f"calendar '{name}' is deleted")
+
+
+def next_days(calendar: Calendar, now: datetime) -> list[tuple[date, str]]:
+    """The next days that it names, with their notes; none further ahead than three years."""
+    found: list[tuple[date, str]] = []
+    day, last = now.date(), (now + _LOOK_AHEAD).date()
+    while day <= last and len(found) < _NEXT_DAYS:
+        if calendar.has(day):
+            found.append((day, calendar.note(day)))
+        day += timedelta(days=1)
+    return found

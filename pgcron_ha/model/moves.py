@@ -1,0 +1,180 @@
+"""Fires that a calendar moves to another day.
+
+What would fire on a day that a line with ``move`` takes fires at the same wall time of the next (or
+previous) day that is allowed: one that neither a calendar nor a ``not`` line takes as a whole. If
+that time of that day is left out, or no day within `MOST_DAYS_MOVED` is allowed, it does not fire.
+A wall time that the zone skips is the end of the gap; one that it repeats is its first pass. Two
+fires that meet are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+
+from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.model.calendar_bounds import LATEST, NextUntil, naive_utc
+from pgcron_ha.model.calendar_rules import first_day, last_day, whole_year
+from pgcron_ha.model.calendar_use import CalendarExclusion, day_of, start_of
+from pgcron_ha.model.zones import instant_at, load_zone, wall_clock
+
+MOST_DAYS_MOVED = 92
+# More fires of a day than this are not moved: they would only meet those of the other day.
+MOST_MOVED_A_DAY = 1440
+# Days in a row on which nothing is left of what is moved there.
+MOST_EMPTY_DAYS = 5_000
+# Targets whose fires are kept: a pass looks at few days, over and over.
+CACHED_DAYS = 16
+
+_DAY = timedelta(days=1)
+_INSTANT = timedelta(microseconds=1)
+
+
+class Moves:
+    """The fires of a spec some of whose calendar lines move. Safe to share between threads."""
+
+    def __init__(
+        self,
+        lines: Sequence[CalendarExclusion],
+        nominal: NextUntil,
+        takes_day: Callable[[date], bool],
+        leaves_out: Callable[[datetime], bool],
+    ) -> None:
+        """``nominal`` finds fires before they are moved; ``takes_day`` and ``leaves_out`` say what
+        the other lines take: whole days, and instants.
+        """
+        self.lines = tuple(lines)
+        self.timezone = lines[0].timezone
+        self.is_forward = lines[0].use.move == "next"
+        self._nominal = nominal
+        self._takes_day = takes_day
+        self._leaves_out = leaves_out
+        self._moved_into = lru_cache(maxsize=CACHED_DAYS)(self._find_moved_into)
+
+    def next_until(self, after: datetime, until: datetime) -> datetime | None:
+        """The first fire in (after, until], or None.
+
+        Raises `InvalidSpec` when `MOST_EMPTY_DAYS` in a row have none.
+        """
+        target = self._allowed_from(day_of(self.timezone, after))
+        reach = until if self.is_forward else _later(until, MOST_DAYS_MOVED + 2)
+        for _ in range(MOST_EMPTY_DAYS):
+            if target is None or start_of(self.timezone, target) > until:
+                return None
+            fire = self._fire_of(target, after)
+            if fire is not None:
+                return fire if fire <= until else None
+            end = start_of(self.timezone, target + _DAY)
+            nominal = self._nominal(max(after, end - _INSTANT), reach)
+            if nominal is None:
+                return None
+            target = self._look_next(day_of(self.timezone, nominal), target)
+        raise InvalidSpec(
+            "the spec never fires",
+            f"nothing is left on {MOST_EMPTY_DAYS} days to which its fires move",
+            "`pgcron-ha next` shows what is left",
+        )
+
+    def takes(self, day: date) -> CalendarExclusion | None:
+        """The first of the lines that takes this day."""
+        return next((line for line in self.lines if line.takes_day(day)), None)
+
+    def destination(self, nominal: datetime) -> datetime | None:
+        """Where a fire of a day that is taken moves to, or None: it does not fire."""
+        day = day_of(self.timezone, nominal)
+        target = self._allowed_from(day) if self.is_forward else self._allowed_before(day)
+        if target is None or abs(target - day) > timedelta(days=MOST_DAYS_MOVED):
+            return None
+        moved = self._on(target, nominal)
+        return None if self._leaves_out(moved) else moved
+
+    def _look_next(self, day: date, behind: date) -> date | None:
+        """The first day on which the first fire that is not looked at yet may be."""
+        if self.takes(day) is not None and not self.is_forward:
+            before = self._allowed_before(day)
+            if before is not None and before > behind:
+                return before
+        return self._allowed_from(day)
+
+    def _fire_of(self, target: date, after: datetime) -> datetime | None:
+        moved = next((fire for fire in self._moved_into(target) if fire > after), None)
+        begin = start_of(self.timezone, target) - _INSTANT
+        end = start_of(self.timezone, target + _DAY)
+        own = self._nominal(max(after, begin), end - _INSTANT) if end > after else None
+        return min((fire for fire in (moved, own) if fire is not None), default=None)
+
+    def _find_moved_into(self, target: date) -> tuple[datetime, ...]:
+        """The fires of other days that come to this (allowed) day, ascending."""
+        found = {self._on(target, fire) for day in self._sources(target) for fire in self._of(day)}
+        return tuple(sorted(fire for fire in found if not self._leaves_out(fire)))
+
+    def _sources(self, target: date) -> Iterator[date]:
+        """The days next to the target that are taken, up to the next one that is allowed."""
+        step = -_DAY if self.is_forward else _DAY
+        day = target + step
+        for _ in range(MOST_DAYS_MOVED):
+            if self.takes(day) is not None:
+                yield day
+            elif not self._takes_day(day):
+                return
+            day += step
+
+    def _of(self, day: date) -> Iterator[datetime]:
+        """The fires of a day that is taken, before they are moved."""
+        after = start_of(self.timezone, day) - _INSTANT
+        end = start_of(self.timezone, day + _DAY) - _INSTANT
+        for _ in range(MOST_MOVED_A_DAY):
+            fire = self._nominal(after, end)
+            if fire is None:
+                return
+            yield fire
+            after = fire
+        if self._nominal(after, end) is not None:
+            raise too_often()
+
+    def _on(self, target: date, nominal: datetime) -> datetime:
+        wall = wall_clock(load_zone(self.timezone), naive_utc(nominal))
+        moved = instant_at(self.timezone, datetime.combine(target, wall.time()))
+        return moved.replace(tzinfo=UTC)
+
+    def _left(self, year: int) -> int:
+        left = whole_year(year)
+        for line in self.lines:
+            left &= line.left(year)
+        return left
+
+    def _allowed_from(self, since: date) -> date | None:
+        last_year = max(line.last_year(since) for line in self.lines)
+        day: date | None = since
+        for _ in range(MOST_EMPTY_DAYS):
+            day = None if day is None else first_day(self._left, day, last_year)
+            if day is None or day >= LATEST.date() - _DAY:
+                return None
+            if not self._takes_day(day):
+                return day
+            day += _DAY
+        return None
+
+    def _allowed_before(self, until: date) -> date | None:
+        earliest = until - timedelta(days=MOST_DAYS_MOVED)
+        day: date | None = until
+        while day is not None:
+            day = last_day(self._left, day, earliest)
+            if day is None or not self._takes_day(day):
+                return day
+            day -= _DAY
+        return None
+
+
+def too_often() -> InvalidSpec:
+    """The refusal of a spec whose fires are too many to be moved."""
+    return InvalidSpec(
+        f"the spec fires more than {MOST_MOVED_A_DAY} times a day, and moves",
+        "fires that are so frequent don't move: they would meet those of the day they move to",
+        "leave `move` out to skip them",
+    )
+
+
+def _later(instant: datetime, days: int) -> datetime:
+    return LATEST if instant >= LATEST - timedelta(days=days) else instant + timedelta(days=days)

@@ -1,0 +1,68 @@
+"""``pgcron-ha calendars``, and what a schedule that uses one shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Cli
+
+HOLIDAYS = "yearly 12-25 # Christmas Day\nyearly easter+1 # Easter Monday\n"
+
+
+def put(cli: Cli, tmp_path: Path, name: str, content: str) -> str:
+    file = tmp_path / f"{name}.txt"
+    file.write_text(content)
+    answer = cli("calendars", "put", name, file)
+    assert answer.code == 0, answer.err
+    return answer.out
+
+
+def test_a_calendar_is_put_shown_listed_and_deleted(cli: Cli, tmp_path: Path) -> None:
+    told = put(cli, tmp_path, "holidays", HOLIDAYS)
+    assert told == "calendar 'holidays' is version 1, no schedule uses it\n"
+    put(cli, tmp_path, "closed", "calendar holidays\nsat,sun\n")
+    cli("schedules", "put", "nightly", "0 3 * * *\nnot in closed", "py:x")
+
+    told = put(cli, tmp_path, "holidays", f"{HOLIDAYS}yearly 12-26\n")
+
+    assert told == "calendar 'holidays' is version 2, used by 1 schedule\n"
+    rows = cli("calendars", "list", "--json").rows
+    assert [(row["name"], row["schedules"]) for row in rows] == [("closed", 1), ("holidays", 1)]
+    [shown] = cli("calendars", "show", "holidays", "--json").rows
+    assert shown["used_by"] == ["nightly"]
+    notes = {day["day"][5:]: day["note"] for day in shown["next_days"]}
+    assert notes["12-25"] == "Christmas Day"
+    assert notes["12-26"] == ""
+    assert "Christmas Day" in cli("calendars", "show", "closed").out
+    refused = cli("calendars", "delete", "holidays")
+    assert refused.code == 1
+    assert "schedule nightly, calendar closed" in refused.err
+    cli("schedules", "delete", "nightly")
+    assert cli("calendars", "delete", "closed").out == "calendar 'closed' is deleted\n"
+    assert cli("calendars", "delete", "holidays").code == 0
+    assert cli("calendars", "show", "holidays").code == 1
+
+
+def test_what_is_no_calendar_is_told_with_its_line(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "bad.txt"
+    file.write_text("sat\nsunday\n")
+
+    answer = cli("calendars", "put", "closed", file)
+
+    assert answer.code == 1
+    assert 'line 2: "sunday" does not name days' in answer.err
+    assert "hint: " in answer.err
+
+
+def test_why_names_the_calendar_and_its_note(cli: Cli, tmp_path: Path) -> None:
+    put(cli, tmp_path, "holidays", HOLIDAYS)
+    cli("schedules", "put", "nightly", "0 3 * * *\nnot in holidays", "py:x")
+
+    [told] = cli("schedules", "why", "nightly", "2098-12-25T03:00Z", "--json").rows
+
+    assert told["decision"] == "not an instant"
+    assert told["reason"] == "left out by calendar holidays: 2098-12-25 Christmas Day"
+    assert told["fires_before"] == "2098-12-24T03:00:00Z"
+    shown = cli("schedules", "show", "nightly").out
+    assert "not on days of calendar holidays" in shown
+    assert "holidays" in shown
