@@ -6,6 +6,7 @@ the demo's ``pgcron-ha.toml``. Where they write is told by the environment (`pla
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -127,6 +128,20 @@ def ready() -> str:
     return word
 
 
+@app.schedule("every 3s", overlap="skip")
+@app.handler()
+async def crawl(context: Context) -> str:
+    """Takes longer than it has until its next fire, which is skipped."""
+    return await _take(context, 5)
+
+
+@app.schedule("every 4s", overlap="replace")
+@app.handler()
+async def follow(context: Context) -> str:
+    """Never comes to its end: its next fire stops it and takes its place."""
+    return await _take(context, 10)
+
+
 @app.handler()
 async def hello(context: Context, name: str = "you") -> str:
     """For the run that you insert by psql."""
@@ -134,7 +149,15 @@ async def hello(context: Context, name: str = "you") -> str:
     return f"hello, {name}"
 
 
+app.add_schedule("greet", "every 5s\nnot in holidays", "py:hello", args={"name": "all who work"})
 app.add_schedule("backup", "every 10s", "shell:backup", timeout=timedelta(minutes=1))
+
+
+async def _take(context: Context, seconds: int) -> str:
+    for done in range(1, seconds + 1):
+        await asyncio.sleep(1)
+        context.progress(done, seconds)
+    return f"took {seconds} s"
 
 
 def _folder() -> Path:

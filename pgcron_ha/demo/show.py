@@ -22,6 +22,7 @@ from pgcron_ha.demo.database import (
     process_environment,
     without_password,
 )
+from pgcron_ha.demo.examples import PAUSED, put_examples
 from pgcron_ha.demo.facts import read_facts
 from pgcron_ha.demo.folder import GRACE_SECONDS, LEASE_TTL, DemoFolder
 from pgcron_ha.demo.migration import Migration
@@ -131,6 +132,7 @@ class _Demo:
             await migration.run(self._database.dsn, self._schema)
         self._folder.configure(self._database.dsn, self._schema)
         async with self._connected() as connection:
+            await put_examples(connection, self._schema)
             self._since = await demo.clock(connection)
         if self._stop.is_set():
             return
@@ -287,7 +289,7 @@ class _Demo:
         """Nobody will run the demo's schedules any more."""
         from pgcron_ha.demo.app import app
 
-        for name in app.schedules:
+        for name in (*app.schedules, PAUSED):
             with contextlib.suppress(NotFound):
                 await doors.delete_schedule(connection, name, door="cli", schema=self._schema)
         self._screen.say(

@@ -305,7 +305,7 @@ MUTANTS: Final = (
         "resuming writes the pause down",
         functions={
             "apply_edit": (
-                ("PERFORM pgcron.tell_missed(cursor_before, edit_time, untold);", "NULL;"),
+                ("PERFORM pgcron.tell_missed(cursor_before, told_until, untold);", "NULL;"),
             )
         },
         needs=("N17",),
@@ -317,7 +317,11 @@ MUTANTS: Final = (
             "apply_edit": (
                 ("  edit_time := clock_timestamp();\n", ""),
                 ("  edit_time timestamptz;", "  edit_time timestamptz := clock_timestamp();"),
-                ("(o.fire_at IN (SELECT scheduled_for FROM gone) OR o.run_id IS NULL)", "true"),
+                (
+                    "(o.fire_at IN (SELECT scheduled_for FROM gone)"
+                    " OR (o.fire_at > edit_time AND o.run_id IS NULL))",
+                    "o.fire_at > edit_time",
+                ),
             )
         },
         needs=("N17.edit_behind_a_lock",),

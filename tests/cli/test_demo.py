@@ -10,12 +10,16 @@ import subprocess
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from pgcron_ha.demo.app import app
+from pgcron_ha.demo.examples import PAUSE_NOTE, PAUSED
+from tests.cli.conftest import Cli
 from tests.cli.demos import DemoProcess, processes_about, summary
 from tests.waiting import wait_for
 
@@ -57,7 +61,7 @@ def run(command: str) -> str:
 def require_balance(output: str) -> None:
     """Every schedule's fires add up."""
     accounts = summary(output)
-    assert set(accounts) == set(app.schedules)
+    assert set(accounts) == {*app.schedules, PAUSED}
     for name, account in accounts.items():
         parts = sum(account[part] for part in ("run", "waiting", "skipped", "missed"))
         assert account["due"] == parts, name
@@ -76,14 +80,47 @@ def test_a_demo_with_a_time_ends_by_itself_and_accounts_for_every_occurrence(
     require_balance(demo.output)
     accounts = summary(demo.output)
     assert accounts["tick"]["run"] >= 14
-    for name in app.schedules:
+    for name in app.schedules.keys() - {"follow"}:
         assert "succeeded" in accounts[name]["outcomes"], name
+    assert accounts["crawl"]["skipped"] >= 1
+    assert "cancelled" in accounts["follow"]["outcomes"]
+    assert accounts[PAUSED]["due"] == 0
     assert "after a retry" in accounts["flaky"]["outcomes"]
     assert processes_about(folder) == []
     assert list((folder / "dumps").glob("*.dump"))
     assert json.loads((folder / "report.json").read_text())
     assert len((folder / "trend.csv").read_text().splitlines()) >= 3
     assert (folder / "pgcron-ha.toml").stat().st_mode & 0o077 == 0
+
+
+def test_what_the_examples_are_for_is_explained(start: Start, cli: Cli) -> None:
+    demo = start("--for", 12, "--nodes", 1)
+    dsn = demo.wait_for_output(r"^database +(\S+)$")[1]
+    demo.wait_for_output("^first job executed")
+
+    def why(name: str, instant: datetime) -> dict[str, Any]:
+        [told] = cli("--dsn", dsn, "schedules", "why", name, instant.isoformat(), "--json").rows
+        return told
+
+    with psycopg.connect(dsn, autocommit=True) as connection:
+
+        def fire_of(name: str, outcome: str) -> datetime:
+            query = "SELECT scheduled_for FROM pgcron.history WHERE schedule = %s AND outcome = %s"
+            found = wait_for(
+                f"{name} {outcome}", lambda: connection.execute(query, (name, outcome)).fetchall()
+            )
+            fire: datetime = found[0][0]
+            return fire
+
+        skipped = why("crawl", fire_of("crawl", "skipped"))
+        replaced = why("follow", fire_of("follow", "cancelled"))
+    assert skipped["code"] == "overlap_skipped"
+    assert replaced["outcome"] == "cancelled"
+    paused = why(PAUSED, datetime(2098, 3, 1, 4, tzinfo=UTC))
+    assert (paused["code"], paused["note"]) == ("is_paused", PAUSE_NOTE)
+    holiday = why("greet", datetime(2098, 12, 25, 4, tzinfo=UTC))
+    assert holiday["reason"] == "left out by calendar holidays: 2098-12-25 Christmas"
+    assert demo.end() == 0, demo.output
 
 
 def test_a_fire_that_is_lost_is_named_and_ends_the_demo_with_1(start: Start) -> None:

@@ -148,4 +148,4 @@ def test_decisions_are_counted_by_what_they_were() -> None:
     count_decided(row)
 
     grown = {word: COUNTERS.occurrences[word] - count for word, count in before.items()}
-    assert grown == {"run": 3, "skipped": 1, "missed": 1000, "expired": 0}
+    assert grown == {"run": 3, "skipped": 1, "missed": 1000, "expired": 0, "superseded": 0}

@@ -8,12 +8,17 @@ import sys
 import tomllib
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.house.checkout import ROOT
+
+# Where the package is installed pytest finds the plug-in by itself.
+IS_INSTALLED = any(found.name == "pgcron_ha" for found in entry_points(group="pytest11"))
+LOADED = () if IS_INSTALLED else ("-p", "pgcron_ha.testing.plugin")
 
 JOBS = """
 import threading
@@ -154,7 +159,7 @@ def suite(tmp_path: Path, empty_database: str) -> Suite:
         (tmp_path / "test_jobs.py").write_text(tests)
         given = {"PYTHONPATH": str(ROOT), "PGCRON_HA_TEST_DSN": dsn or ""}
         return subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "pgcron_ha.testing.plugin"],
+            [sys.executable, "-m", "pytest", "-q", *LOADED],
             cwd=tmp_path,
             env={**os.environ, **given},
             capture_output=True,

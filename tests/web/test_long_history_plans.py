@@ -30,7 +30,7 @@ LONG = re.compile(r"\(seq\) (run|history|occurrence|attempt|dead_letter|log)(_\w
 MOST = {
     "overview": 10_000,
     "dead letters": 3_000,
-    "nodes": 3_500,
+    "nodes": 4_000,
     "occurrences, decision": 13_000,
     "occurrences": 200,
     "queues": 18_000,
