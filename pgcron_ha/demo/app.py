@@ -149,7 +149,6 @@ async def hello(context: Context, name: str = "you") -> str:
     return f"hello, {name}"
 
 
-app.add_schedule("greet", "every 5s\nnot in holidays", "py:hello", args={"name": "all who work"})
 app.add_schedule("backup", "every 10s", "shell:backup", timeout=timedelta(minutes=1))
 
 

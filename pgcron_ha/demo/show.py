@@ -22,7 +22,7 @@ from pgcron_ha.demo.database import (
     process_environment,
     without_password,
 )
-from pgcron_ha.demo.examples import PAUSED, put_examples
+from pgcron_ha.demo.examples import EXAMPLES, put_examples
 from pgcron_ha.demo.facts import read_facts
 from pgcron_ha.demo.folder import GRACE_SECONDS, LEASE_TTL, DemoFolder
 from pgcron_ha.demo.migration import Migration
@@ -289,7 +289,7 @@ class _Demo:
         """Nobody will run the demo's schedules any more."""
         from pgcron_ha.demo.app import app
 
-        for name in (*app.schedules, PAUSED):
+        for name in (*app.schedules, *EXAMPLES):
             with contextlib.suppress(NotFound):
                 await doors.delete_schedule(connection, name, door="cli", schema=self._schema)
         self._screen.say(

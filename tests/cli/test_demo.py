@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from pgcron_ha.demo.app import app
-from pgcron_ha.demo.examples import PAUSE_NOTE, PAUSED
+from pgcron_ha.demo.examples import EXAMPLES, PAUSE_NOTE, PAUSED
 from tests.cli.conftest import Cli
 from tests.cli.demos import DemoProcess, processes_about, summary
 from tests.waiting import wait_for
@@ -61,7 +61,7 @@ def run(command: str) -> str:
 def require_balance(output: str) -> None:
     """Every schedule's fires add up."""
     accounts = summary(output)
-    assert set(accounts) == {*app.schedules, PAUSED}
+    assert set(accounts) == {*app.schedules, *EXAMPLES}
     for name, account in accounts.items():
         parts = sum(account[part] for part in ("run", "waiting", "skipped", "missed"))
         assert account["due"] == parts, name
