@@ -61,11 +61,7 @@ class Materializer(Service):
         """One batch of schedules. Begins when half of the horizon is used up, so that frequent
         schedules are decided in bulk.
         """
-        await self._finish_edits()
-        await end_pauses(self._link)
-        await judge_failures(self._link)
-        await self._make_single_fires()
-        await self._link.rows("take_given_back", at_most=1000)
+        await self._control()
         rows = await self._link.rows("due_cursors", refill=self._horizon / 2, at_most=BATCH)
         if not rows:
             return None
@@ -82,15 +78,32 @@ class Materializer(Service):
         # work.
         return 0 if (len(rows) == BATCH or is_short) and counts["schedules"] else None
 
+    async def _control(self) -> None:
+        """What people's control of schedules leaves to nodes; mostly nothing."""
+        duties = (await self._link.rows("control_duties", horizon=self._horizon))[0]["duties"]
+        if "pending_edits" in duties:
+            await self._finish_edits()
+        if "overdue_pauses" in duties:
+            await end_pauses(self._link)
+        if "failing_schedules" in duties:
+            await judge_failures(self._link)
+        if "early_fires" in duties:
+            await self._make_early_fires()
+        if "due_probes" in duties:
+            await self._make_probes()
+        if "take_given_back" in duties:
+            await self._link.rows("take_given_back", at_most=1000)
+
     async def _finish_edits(self) -> None:
         """Edits made under another isolation level than READ COMMITTED are made true here."""
         for row in await self._link.rows("pending_edits", at_most=BATCH):
             await self._link.rows("apply_edit", schedule_id=row[0])
 
-    async def _make_single_fires(self) -> None:
-        """Those ahead of the cursor: moved to before their time, or the probe of a pause."""
+    async def _make_early_fires(self) -> None:
         for row in await early_fires(self._link, self._horizon):
             await self._make_fire(row, row["fire_at"])
+
+    async def _make_probes(self) -> None:
         for probed in await chosen_probes(self._link, self._horizon):
             await self._make_fire(probed, probed["probe_fire"])
             await self._link.rows("mark_probe", schedule_id=probed["schedule_id"])

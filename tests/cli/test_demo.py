@@ -129,10 +129,13 @@ def test_a_fire_that_is_lost_is_named_and_ends_the_demo_with_1(start: Start) -> 
     demo.wait_for_output("^first job executed")
 
     with psycopg.connect(dsn, autocommit=True) as connection:
-        lost = connection.execute(
-            "DELETE FROM pgcron.occurrence o USING pgcron.history h"
-            " WHERE o.run_id = h.id AND h.schedule = 'tick' RETURNING fire_at"
-        ).fetchall()
+        lost = wait_for(
+            "a run of tick has ended and is lost",
+            lambda: connection.execute(
+                "DELETE FROM pgcron.occurrence o USING pgcron.history h"
+                " WHERE o.run_id = h.id AND h.schedule = 'tick' RETURNING fire_at"
+            ).fetchall(),
+        )
 
     assert demo.end() == 1
     demo.wait_for_output(f"^error: {len(lost)} due occurrences are not accounted for$")

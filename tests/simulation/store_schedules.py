@@ -223,6 +223,10 @@ class ScheduleStatements(EndingStatements):
         self._write(schedule, actor, enabled=False, paused_note=note, paused_until=until)
         return [Row(pause_schedule=None)]
 
+    def control_duties(self, *, horizon: float) -> list[Row]:
+        names = ("pending_edits", "overdue_pauses", "failing_schedules", "early_fires")
+        return [Row(duties=[*names, "due_probes", "take_given_back"])]
+
     def overdue_pauses(self, *, at_most: int) -> list[Row]:
         ends = sorted(
             (one.paused_until, one.id)

@@ -1,3 +1,15 @@
+-- name: control_duties
+-- Which of the statements below, and of those of pending edits and runs given back, have anything to do: a node with nothing to do
+-- asks once instead of six times. Each looks at one index of rows that are there for that duty only; too much is no harm.
+SELECT array_remove(ARRAY[
+  CASE WHEN EXISTS (SELECT FROM pgcron.cursor c WHERE c.edit_is_pending) THEN 'pending_edits' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.schedule s WHERE s.paused_until <= now()) THEN 'overdue_pauses' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.fire_failure f WHERE NOT f.is_judged)
+         OR EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.probe_run IS NOT NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = p.probe_run)) THEN 'failing_schedules' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > now()) THEN 'early_fires' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'take_given_back' END], NULL) AS duties;
+
 -- name: overdue_pauses
 -- Pauses that end by themselves and whose end has passed; an index of those that have one.
 SELECT s.id AS schedule_id FROM pgcron.schedule s WHERE s.paused_until <= now() ORDER BY s.paused_until LIMIT :at_most;
