@@ -14,6 +14,7 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
+REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> cancelled

@@ -235,3 +235,6 @@ BEGIN
   RETURN OLD;
 END $$;
 CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();
+
+-- A trigger's function, too: whoever may execute it could hang it on a table of their own, and act with its owner's rights.
+REVOKE ALL ON FUNCTION pgcron.judge_schedule(), pgcron.schedule_was_written(), pgcron.schedule_is_deleted(), pgcron.apply_edit(bigint, boolean) FROM PUBLIC;

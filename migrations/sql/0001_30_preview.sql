@@ -20,6 +20,7 @@ BEGIN
   INSERT INTO pgcron.schedule_preview AS p (schedule_id, asked_at) VALUES (asked, now())
   ON CONFLICT (schedule_id) DO UPDATE SET asked_at = EXCLUDED.asked_at WHERE p.asked_at IS NULL;
 END $$;
+REVOKE ALL ON FUNCTION pgcron.ask_preview(bigint) FROM PUBLIC;      -- for those who may read what it asks for
 
 -- Raises what is wrong with a schedule that no node can read. A row without fire_at says in its note why there is none.
 CREATE FUNCTION pgcron.preview(schedule text, count int DEFAULT 5) RETURNS TABLE (fire_at timestamptz, local text, note text, sentence text)

@@ -50,7 +50,7 @@ _READ = (
     # To find a run by its key; who reads the args of runs learns no more from their keys.
     "GRANT SELECT (key, run_id) ON idempotency TO",
     "GRANT SELECT ON unique_period TO",
-    "GRANT EXECUTE ON FUNCTION scale_demand, calendars_of TO",
+    "GRANT EXECUTE ON FUNCTION scale_demand, calendars_of, ask_preview TO",
 )
 # What pgcron.enqueue remembers of keys, and how it replaces what has not begun.
 _KEYS = (
@@ -60,8 +60,6 @@ _KEYS = (
 )
 # Skips, moves or edits one fire to come.
 _ONE_FIRE = "GRANT EXECUTE ON FUNCTION override_occurrence TO"
-# Whatever changes a schedule takes the calendars that its spec names.
-_TAKES_CALENDARS = "GRANT EXECUTE ON FUNCTION take_calendars TO"
 _STATEMENTS: dict[str, tuple[str, ...]] = {
     "producer": (
         f"GRANT INSERT (id, {_RUN}) ON run TO",
@@ -75,13 +73,11 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         *_READ,
         f"GRANT INSERT ({_SCHEDULE}), UPDATE ({_SCHEDULE}), DELETE ON schedule TO",
         "GRANT EXECUTE ON FUNCTION put_calendar, delete_calendar TO",
-        _TAKES_CALENDARS,
         _ONE_FIRE,
     ),
     "operator": (
         *_READ,
         "GRANT UPDATE (enabled, paused_note, paused_until) ON schedule TO",
-        _TAKES_CALENDARS,
         _ONE_FIRE,
         f"GRANT INSERT ({_RUN_OF_SCHEDULE}), UPDATE (due_at, cancel_at, cancel_reason, kill_at), "
         "DELETE ON run TO",

@@ -124,7 +124,9 @@ def test_an_operator_pauses_runs_cancels_and_redrives(
     assert refused(operator("calendars", "delete", "days"))
 
 
-def test_a_viewer_only_looks(granted: Callable[[str], As], cli: Cli) -> None:
+def test_a_viewer_only_looks(
+    granted: Callable[[str], As], cli: Cli, execute: Execute, database: str, role: str
+) -> None:
     cli("schedules", "put", "s", "@daily", "py:x")
     run_id = cli("enqueue", "py:x").out.strip()
     viewer = granted("viewer")
@@ -144,6 +146,10 @@ def test_a_viewer_only_looks(granted: Callable[[str], As], cli: Cli) -> None:
         ["schedules", "why", "s", "2026-01-01T00:00Z"],
     ):
         assert viewer(*words).code == 0, words
+    with psycopg.connect(dsn_of(role, database)) as connection:
+        connection.execute("SELECT FROM pgcron.preview('s')")  # asks nodes for what it lacks
+    asked = execute("SELECT count(asked_at) FROM pgcron.schedule_preview")
+    assert asked == [(1,)]
     assert refused(viewer("enqueue", "py:x"))
     assert refused(viewer("runs", "cancel", run_id))
     assert refused(viewer("schedules", "pause", "s"))

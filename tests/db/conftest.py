@@ -32,3 +32,15 @@ async def gate(connection: Connection, database: str) -> AsyncIterator[Gate]:
     await gate.build()
     yield gate
     await gate.remove()
+
+
+@pytest.fixture
+async def stranger(connection: Connection, another: Connect) -> AsyncIterator[Connection]:
+    """Somebody who may use the schema, and was granted nothing in it."""
+    name = f"stranger_{await connection.fetchval('SELECT current_database()')}"
+    await connection.execute(f"CREATE ROLE {name}; GRANT USAGE ON SCHEMA pgcron TO {name}")
+    session = await another()
+    await session.execute(f"SET ROLE {name}")
+    yield session
+    await session.execute("RESET ROLE")
+    await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")

@@ -187,26 +187,20 @@ async def test_assertions_of_several_runs_lock_in_everybodys_order(
 
 
 async def test_the_right_is_nobodys_until_it_is_granted(
-    connection: Connection, database: str
+    connection: Connection, stranger: Connection
 ) -> None:
     [run] = await claimed(connection)
-    name = f"service_{database.partition('?')[0].rpartition('/')[2]}"
-    await connection.execute(f"CREATE ROLE {name}; GRANT USAGE ON SCHEMA pgcron TO {name}")
-    try:
-        await connection.execute(f"SET ROLE {name}")
-        with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await connection.execute("SELECT pgcron.assert_token($1, $2)", run["id"], run["token"])
-        await connection.execute("RESET ROLE")
-        await connection.execute(
-            f"GRANT EXECUTE ON FUNCTION pgcron.assert_token, pgcron.finish_run TO {name}"
-        )
-        await connection.execute(f"SET ROLE {name}")
-        await connection.execute("SELECT pgcron.assert_token($1, $2)", run["id"], run["token"])
-        await connection.execute("SELECT pgcron.finish_run($1, $2)", run["id"], run["token"])
-        with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await connection.execute("SELECT FROM pgcron.run")
-    finally:
-        await connection.execute(f"RESET ROLE; DROP OWNED BY {name}; DROP ROLE {name}")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await stranger.execute("SELECT pgcron.assert_token($1, $2)", run["id"], run["token"])
+    name = await stranger.fetchval("SELECT current_user")
+    await connection.execute(
+        f"GRANT EXECUTE ON FUNCTION pgcron.assert_token, pgcron.finish_run TO {name}"
+    )
+
+    await stranger.execute("SELECT pgcron.assert_token($1, $2)", run["id"], run["token"])
+    await stranger.execute("SELECT pgcron.finish_run($1, $2)", run["id"], run["token"])
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await stranger.execute("SELECT FROM pgcron.run")
 
 
 async def test_a_run_and_its_effects_are_finished_together_or_not_at_all(
