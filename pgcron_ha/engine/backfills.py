@@ -20,7 +20,7 @@ from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver
 from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 50
-"""Backfills of one pass; the others have their turn in the next."""
+"""Backfills of one pass; the next one goes on behind them, and a lap ends with the last."""
 
 MOST_AT_ONCE: Final = 1000
 """Instants of one backfill in one step, whatever becomes of them."""
@@ -47,6 +47,7 @@ class Backfills(Service):
         self._link = link
         self._is_busy = False
         self._after = 0
+        self._lap_is_busy = self._lap_goes_on = False
         self._most: dict[int, int] = {}
         self._waking: asyncio.TimerHandle | None = None
         self._forget_at = 0.0
@@ -60,15 +61,22 @@ class Backfills(Service):
     async def run_once(self) -> float | None:
         """One step of each backfill that has something to do."""
         rows = await self._link.rows("open_backfills", after=self._after, at_most=BATCH)
-        self._is_busy = bool(rows)
         self._after = rows[-1]["id"] if len(rows) == BATCH else 0
+        # One that is paused may be so for weeks: who resumes it wakes us.
+        self._lap_is_busy |= any(row["state"] != "paused" or row["has_work"] for row in rows)
+        self._is_busy |= self._lap_is_busy
         self._most = {row["id"]: self._most.get(row["id"], FEWEST_AT_ONCE) for row in rows}
-        goes_on = len(rows) == BATCH
         for row in rows:
             if row["has_work"]:
-                goes_on |= await self._step(row)
+                self._lap_goes_on |= await self._step(row)
                 await asyncio.sleep(0)  # the instants of a backfill may take some milliseconds
         await self._forget()
+        return 0 if self._after else self._end_lap()
+
+    def _end_lap(self) -> float | None:
+        """When the next one begins."""
+        self._is_busy, goes_on = self._lap_is_busy, self._lap_goes_on
+        self._lap_is_busy = self._lap_goes_on = False
         if goes_on:
             return 0
         return BUSY_SECONDS if self._is_busy else None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pgcron_ha.db import backfills as doors
-from pgcron_ha.engine.backfills import BUSY_SECONDS, MOST_AT_ONCE, Backfills
+from pgcron_ha.engine.backfills import BATCH, BUSY_SECONDS, MOST_AT_ONCE, Backfills
 from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver
 from pgcron_ha.telemetry.events import Event
 from tests.db.control import Connection, claim, finish, join, minutes, put_schedule
@@ -127,5 +127,16 @@ async def test_a_paused_one_makes_no_runs(connection: Connection, service: Backf
     one = await ask(connection, minutes(3))
     await doors.pause_backfill(connection, one)
 
-    assert await service.run_once() == BUSY_SECONDS
+    assert await service.run_once() is None  # it may be paused for weeks
     assert await fires(connection) == []
+
+
+async def test_many_that_wait_for_their_runs_are_looked_at_once_a_second(
+    connection: Connection, service: Backfills
+) -> None:
+    for number in range(BATCH + 1):
+        await put_schedule(connection, name=f"job {number}", overlap="allow")
+        await doors.backfill(connection, f"job {number}", DAY, DAY + minutes(9))
+
+    assert [await service.run_once() for _ in range(4)] == [0, BUSY_SECONDS, 0, BUSY_SECONDS]
+    assert await fires(connection) == [DAY] * (BATCH + 1)

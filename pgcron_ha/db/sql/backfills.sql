@@ -33,14 +33,14 @@ FROM pgcron.backfill_run o LEFT JOIN pgcron.run r ON r.id = o.run_id LEFT JOIN p
 WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id DESC LIMIT :limit;
 
 -- name: open_backfills
--- Those under way that have something to do: room for more runs, or runs that have ended. They take turns.
+-- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended.
 SELECT b.id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran, b.reached, b.planned, b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec, b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,
        b.definition ->> 'dst' AS dst, b.parallelism - held.open AS room, (b.state = 'open' AND held.open < b.parallelism) OR held.ended > 0 OR (b.state = 'stopping' AND held.open = held.ended) AS has_work
-FROM (SELECT u.* FROM pgcron.backfill u WHERE u.state IN ('open', 'paused', 'stopping') ORDER BY u.id > :after::bigint DESC, u.id LIMIT :at_most) b
+FROM (SELECT u.* FROM pgcron.backfill u WHERE u.state IN ('open', 'paused', 'stopping') AND u.id > :after::bigint ORDER BY u.id LIMIT :at_most) b
 CROSS JOIN LATERAL (
   SELECT count(*)::int AS open, count(*) FILTER (WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id))::int AS ended
   FROM pgcron.backfill_run o WHERE o.backfill_id = b.id AND o.outcome IS NULL) held
-ORDER BY b.id > :after DESC, b.id;
+ORDER BY b.id;
 
 -- name: step_backfill
 SELECT s.state, s.taken, s.made FROM pgcron.step_backfill(:backfill::bigint, :reached::timestamptz, :instants::timestamptz[], :is_last::boolean) s;
