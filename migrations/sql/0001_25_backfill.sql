@@ -275,6 +275,7 @@ DECLARE
   b pgcron.backfill;
   plan pgcron.schedule;
   room int;
+  may_wait int;
   still_open int;
   claims timestamptz[];
   again timestamptz[];
@@ -291,12 +292,14 @@ BEGIN
   taken := 0;
   made := 0;
   IF b.state = 'open' AND plan.id IS NOT NULL AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
+    b.schedule := plan.name;      -- as runs that wait do, those that are made follow a new name
+    may_wait := coalesce(plan.max_queued, 1000);      -- whoever ends what is too much asks the schedule as it stands
     plan := jsonb_populate_record(plan, b.definition);
     room := b.parallelism - still_open;
     policy := pgcron.run_overlap(b.overlap, plan);
-    -- What would be dropped, or would stop what runs, is not made before there is a slot for it.
-    IF coalesce(b.overlap, plan.overlap) IN ('skip', 'replace', 'terminate') THEN
-      room := least(room, (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o) - (
+    -- What would be dropped, or would stop what runs, is not made before there is a slot for it, or a place in the queue.
+    IF coalesce(b.overlap, plan.overlap) <> 'allow' THEN
+      room := least(room, (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o) + CASE coalesce(b.overlap, plan.overlap) WHEN 'queue' THEN may_wait ELSE 0 END - (
         SELECT count(*) FROM pgcron.run r WHERE r.schedule_id = b.schedule_id AND r.state = 'ready' AND r.due_at <= now() AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
            AND coalesce(r.hold, 'overlap') = 'overlap'));
     END IF;

@@ -17,6 +17,7 @@ from tests.db.control import (
     Row,
     call,
     claim,
+    claim_lanes,
     cursor_of,
     database_now,
     fail,
@@ -416,6 +417,35 @@ async def test_one_that_may_not_overlap_waits_for_what_is_under_way(
     await connection.execute("SELECT pgcron.cancel_run(id) FROM pgcron.run")
     assert await step(connection, backfill, instants(2)) == ("open", 1, 1)
     assert [run["overlap"] for run in await runs(connection)] == ["skip"]
+
+
+async def test_a_full_queue_drops_nothing_for_a_backfill(
+    connection: Connection, node: Node, schedule: int
+) -> None:
+    await connection.execute("UPDATE pgcron.schedule SET overlap = 'queue', max_queued = 2")
+    backfill = await ask(connection, 3, parallelism=2)
+    for _ in range(3):
+        await connection.execute("SELECT pgcron.run_now('job')")
+
+    assert await step(connection, backfill, instants(3)) == ("open", 0, 0)
+    [first], _ = await claim_lanes(connection, node)
+    assert await step(connection, backfill, instants(3)) == ("open", 0, 0)
+    await finish(connection, [first])
+    assert await step(connection, backfill, instants(3)) == ("open", 1, 1)
+    _, dropped = await claim_lanes(connection, node)
+    assert dropped == []
+
+
+async def test_a_schedule_that_was_renamed_meanwhile_has_the_runs_under_its_name(
+    connection: Connection, schedule: int
+) -> None:
+    backfill = await ask(connection, 2, parallelism=2, if_ran="all")
+    await step(connection, backfill, instants(1))
+    await connection.execute("SELECT pgcron.rename_schedule('job', 'work')")
+
+    await step(connection, backfill, instants(2)[1:])
+
+    assert [run["schedule"] for run in await runs(connection)] == ["work", "work"]
 
 
 async def test_instants_whose_ledger_retention_dropped_count_as_not_run(
