@@ -21,14 +21,14 @@ LANGUAGE sql STABLE AS $$
 COMMENT ON FUNCTION pgcron.expected_duration(bigint) IS
   'What lasts longer overruns: 1.5 times the 95th percentile of the last 50 successes of the schedule, 10 seconds at least; NULL while fewer than 5 are known.';
 
--- Each run once, whoever looks: who inserts the row tells of it.
+-- Each run once, whoever looks: who inserts the row tells of it. Where more runs last than one look compares, each look takes others.
 CREATE FUNCTION pgcron.notice_overruns(at_most int) RETURNS TABLE (run_id bigint, schedule text, expected interval, taken interval)
 LANGUAGE sql VOLATILE AS $$
   WITH long AS MATERIALIZED (
     SELECT r.id, r.schedule_id, r.schedule, now() - r.started_at AS taken FROM pgcron.run r
      WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL AND r.started_at < now() - interval '10 seconds'
        AND NOT EXISTS (SELECT FROM pgcron.overrun o WHERE o.run_id = r.id)
-     LIMIT notice_overruns.at_most),
+     ORDER BY random() LIMIT notice_overruns.at_most),
   expected AS MATERIALIZED (
     SELECT s.schedule_id, pgcron.expected_duration(s.schedule_id) AS length FROM (SELECT DISTINCT l.schedule_id FROM long l) s),
   noticed AS (

@@ -73,3 +73,17 @@ async def test_what_is_noted_goes_with_the_run(connection: Connection) -> None:
     await call(connection, "forget_overruns", at_most=10)
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.overrun") == 0
+
+
+async def test_many_runs_that_may_last_hide_none_that_overruns(connection: Connection) -> None:
+    # Those of schedules of which nothing is expected are first in the table.
+    node = await join(connection)
+    for number in range(4):
+        await enqueue(connection, **await lane(connection, f"long {number}"))
+    await claim_lanes(connection, node)
+    await connection.execute("UPDATE pgcron.run SET started_at = now() - interval '1 day'")
+    _, run = await started(connection, 31)
+
+    told = [row for _ in range(100) for row in await call(connection, "notice_overruns", at_most=1)]
+
+    assert [row["run_id"] for row in told] == [run]
