@@ -125,6 +125,9 @@ BEGIN
   END IF;
   PERFORM pgcron.expect_version(restore_schedule.name, expected_version);
   PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.door);
+  IF is_gone AND (old ->> 'paused_until')::timestamptz <= clock_timestamp() THEN      -- its pause is over by now
+    old := old || '{"enabled": true, "paused_note": null, "paused_until": null}';
+  END IF;
   note := format('restored from version %s', restore_schedule.version) || CASE WHEN is_gone THEN format(' of deleted schedule %s', known) ELSE '' END;
   PERFORM set_config('pgcron_ha.version_note', note, true);
   SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_catalog.pg_attribute a

@@ -145,6 +145,23 @@ async def test_a_deleted_schedule_is_restored_as_another(connection: Connection)
         await schedule_versions(connection, "nobody")
 
 
+async def test_a_schedule_that_was_deleted_in_a_pause_is_restored_after_its_end(
+    connection: Connection,
+) -> None:
+    await put_schedule(connection)
+    await connection.execute("SELECT pgcron.pause_schedule('job', until => now() + '1 day')")
+    await connection.execute("SELECT pgcron.delete_schedule('job')")
+    await connection.execute(
+        "UPDATE pgcron.schedule_version SET content = content ||"
+        " jsonb_build_object('paused_until', now()) WHERE version = 2"
+    )
+
+    await restore_schedule(connection, "job", 2)
+
+    restored = "SELECT enabled, paused_until, paused_note FROM pgcron.schedule WHERE name = 'job'"
+    assert tuple(await connection.fetchrow(restored) or ()) == (True, None, None)
+
+
 async def test_a_restore_of_an_outdated_view_is_refused(connection: Connection) -> None:
     await put_schedule(connection)
     await edit(connection, "UPDATE pgcron.schedule SET spec = '@daily'")
