@@ -5,7 +5,8 @@ CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamptz, OUT 
 LANGUAGE sql STABLE AS $$
   SELECT o.run_id, o.fire_at, h.outcome, h.finished_at, h.result, h.error
     FROM pgcron.occurrence o
-   CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e WHERE e.id = o.run_id AND e.finished_at >= o.decided_at - interval '1 day' LIMIT 1) h
+   CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e WHERE e.id = o.run_id AND e.finished_at >= o.decided_at - interval '1 day'
+                       UNION ALL SELECT e.* FROM pgcron.history_overflow e WHERE e.id = o.run_id LIMIT 1) h
    WHERE o.schedule_id = previous_run.schedule_id AND o.fire_at < previous_run.before AND o.decision NOT IN ('skipped', 'superseded')
    ORDER BY o.fire_at DESC LIMIT 1 $$;
 COMMENT ON FUNCTION pgcron.previous_run(bigint, timestamptz) IS
@@ -30,7 +31,8 @@ BEGIN
     verdict := 'open'; has_begun := alive.state = 'running' OR alive.attempt > 0;
     RETURN;
   END IF;
-  SELECT * INTO ended FROM pgcron.history h WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day' LIMIT 1;
+  SELECT * INTO ended FROM (SELECT h.* FROM pgcron.history h WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day'
+                            UNION ALL SELECT v.* FROM pgcron.history_overflow v WHERE v.id = last.run_id) e LIMIT 1;
   IF ended.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
      AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = judge_previous.schedule_id AND h.finished_at >= ended.finished_at AND h.outcome = 'succeeded') THEN
     verdict := 'failed';

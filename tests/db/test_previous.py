@@ -135,6 +135,26 @@ async def test_a_failure_holds_up_the_next_until_something_succeeded(
     assert run["fire_time"] == last
 
 
+async def test_a_failure_that_found_no_partition_is_one_all_the_same(
+    connection: Connection, node: Node
+) -> None:
+    schedule = await put_schedule(connection, max_attempts=1, depends_on_previous=True)
+    await fire(connection, schedule, 1)
+    await decide(connection)
+    await fail(connection, await claimed(connection, node))
+    await connection.execute(
+        "WITH ended AS (DELETE FROM pgcron.history RETURNING *)"
+        " INSERT INTO pgcron.history_overflow SELECT * FROM ended"
+    )
+
+    second = await fire(connection, schedule, 2)
+
+    assert await decide(connection) == 1
+    assert (await told(connection, second))[0] == "upstream_failed"
+    before = "SELECT outcome FROM pgcron.previous_run($1, $2)"
+    assert await connection.fetchval(before, schedule, second) == "dead"
+
+
 async def test_what_fails_is_judged_when_it_is_due(connection: Connection, node: Node) -> None:
     schedule = await put_schedule(connection, max_attempts=1, depends_on_previous=True)
     await fire(connection, schedule, 1)
