@@ -23,7 +23,7 @@ COMMENT ON FUNCTION pgcron.schedule_defaults() IS 'What a schedule is where a fi
 CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule, defaults jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  wanted jsonb := defaults || definition;
+  wanted jsonb := defaults || (definition - '{managed_by,source}'::text[]);      -- whose it is says the caller, not the file
   columns text;
   refusal text;
   rule text;

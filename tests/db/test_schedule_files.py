@@ -132,3 +132,10 @@ async def test_sql_applies_and_prunes_by_one_call(connection: Connection) -> Non
         '\'[{"name": "b", "spec": "@daily", "handler": "py:x"}]\', \'files\', prune => true)'
     )
     assert [tuple(row) for row in rows] == [("b", "added"), ("nightly", "pruned")]
+
+
+async def test_whose_a_schedule_is_says_who_applies_it(connection: Connection) -> None:
+    await changed(connection, {**NIGHTLY, "source": "another", "managed_by": "code"}, source="mine")
+
+    owner = "SELECT managed_by, source FROM pgcron.schedule"
+    assert tuple(await connection.fetchrow(owner) or ()) == ("file", "mine")
