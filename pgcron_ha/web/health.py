@@ -15,7 +15,9 @@ from statistics import quantiles
 from typing import Any, Final
 
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.calendars import Calendars
 from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.model.schedule_spec import ScheduleRow, calendars_in
 from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
 from pgcron_ha.web.formats import duration, plural, short
@@ -77,16 +79,19 @@ def judge(row: dict[str, Any], now: datetime) -> Health:
     return Health("ok", f"The last run succeeded{ago}." if finished else "Nothing is wrong.")
 
 
-def rhythm(spec: str, timezone: str, dst: str, now: datetime) -> Rhythm | None:
+def rhythm(row: ScheduleRow, now: datetime) -> Rhythm | None:
     """The gaps between the fires of the day of `now` and after; None: it can't be said."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    return _rhythm(spec, timezone, dst, midnight)
+    spec, timezone, dst = row["spec"], row["timezone"], row["dst"]
+    return _rhythm(spec, timezone, dst, calendars_in(row["calendars"]), midnight)
 
 
 @lru_cache(maxsize=_KNOWN_SPECS)
-def _rhythm(spec: str, timezone: str, dst: str, since: datetime) -> Rhythm | None:
+def _rhythm(
+    spec: str, timezone: str, dst: str, calendars: Calendars, since: datetime
+) -> Rhythm | None:
     try:
-        parsed = parse_spec(spec, timezone, DstPolicy.parse(dst), EXAMPLE_SEED)
+        parsed = parse_spec(spec, timezone, DstPolicy.parse(dst), EXAMPLE_SEED, calendars)
     except PgcronError:
         return None
     fires: list[datetime] = []
@@ -144,7 +149,7 @@ def _late(row: dict[str, Any], now: datetime) -> Health | None:
     fire = row["oldest_late"]
     if fire is None or not row["enabled"]:
         return None
-    beats = rhythm(row["spec"], row["timezone"], row["dst"], now)
+    beats = rhythm(row, now)
     lateness = now - fire
     if lateness <= (beats.grace if beats else LONGEST_GRACE):
         return None
@@ -154,7 +159,7 @@ def _late(row: dict[str, Any], now: datetime) -> Health | None:
 
 
 def _stale(row: dict[str, Any], now: datetime) -> Health | None:
-    beats = rhythm(row["spec"], row["timezone"], row["dst"], now) if row["enabled"] else None
+    beats = rhythm(row, now) if row["enabled"] else None
     if beats is None or row["is_completed"]:
         return None
     longest = beats.largest * 2 + beats.grace + timedelta(seconds=row["longest_delay"])

@@ -49,6 +49,7 @@ def schedule(**changes: Any) -> dict[str, Any]:
     return row | changes
 
 
+WORKDAYS = {"spec": "0 9 * * *\nnot in weekend", "calendars": '{"weekend": "sat,sun"}'}
 RUNNING = {"running_id": 7, "running_runs": 1, "running_timeout": 600.0}
 
 
@@ -78,6 +79,8 @@ RUNNING = {"running_id": 7, "running_runs": 1, "running_timeout": 600.0}
         ("stale", schedule(last=NOW - timedelta(hours=3))),
         ("stale", schedule(outcomes=[], since=NOW - timedelta(hours=3))),
         ("ok", schedule(last=NOW - timedelta(hours=2))),
+        ("stale", schedule(**WORKDAYS, last=NOW - timedelta(days=7))),
+        ("ok", schedule(**WORKDAYS, last=NOW - timedelta(days=4))),
         ("slow", schedule(seconds=[200.0, *[10.0] * 29])),
         ("ok", schedule(seconds=[60.0, *[10.0] * 29])),
         ("flaky", schedule(outcomes=["succeeded"] * 26 + ["dead"] * 4)),

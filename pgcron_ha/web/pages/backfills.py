@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from pgcron_ha.db import backfills as doors
 from pgcron_ha.db import overview
 from pgcron_ha.db.pages import backfills as ask
 from pgcron_ha.db.pages import schedules as ask_schedules
+from pgcron_ha.db.pages.runs import HIGHEST_ID
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.backfill import measure
@@ -33,7 +35,6 @@ STATES: Final[dict[str, Mark]] = {
     "done": Mark("✓", "done", "ok"),
 }
 MOST_PARALLEL: Final = 1000
-_MOST_ID: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _id(visit: Visit) -> int:
     text = visit.segment("id")
-    if not (text.isascii() and text.isdecimal()) or not 0 < int(text[:20]) <= _MOST_ID:
+    if not re.fullmatch(r"[0-9]{1,19}", text) or not 0 < int(text) <= HIGHEST_ID:
         raise NotFound(
             f"'{text[:60]}' is no backfill",
             "A backfill has a number.",
