@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.foreign import fetch_row
+from pgcron_ha.db.asking import value as _value
 from pgcron_ha.db.overview import DEFAULT_LIMIT, Row, fetch_rows
-from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import NotFound
 
 DIRECTIONS: Final = ("forward", "backward")
@@ -139,7 +139,3 @@ async def runs_of_backfill(
     return await fetch_rows(
         connection, "runs_of_backfill", schema, backfill=backfill_id, limit=limit
     )
-
-
-async def _value(connection: Any, schema: str, name: str, /, **values: Any) -> Any:
-    return (await fetch_row(connection, load(schema)[name], values))[0]

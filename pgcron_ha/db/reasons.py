@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from pgcron_ha.db.foreign import fetch_row
-from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.db import asking
+from pgcron_ha.db.statements import DEFAULT_SCHEMA
 
 
 class Reason(NamedTuple):
@@ -41,8 +41,7 @@ async def why(
 
     A deleted schedule is found by the last name that it had.
     """
-    values = {"schedule": schedule, "instant": instant}
-    row = await fetch_row(connection, load(schema)["why"], values)
+    row = await asking.row(connection, schema, "why", schedule=schedule, instant=instant)
     told = Reason(*row)
     late = None if row[10] is None else timedelta(seconds=row[10])
     return told._replace(late_by=late)

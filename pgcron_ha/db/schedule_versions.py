@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from pgcron_ha.db.foreign import fetch_row
+from pgcron_ha.db import asking
 from pgcron_ha.db.overview import Row, fetch_rows
-from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import NotFound
 
 MOST_VERSIONS: Final = 200
@@ -45,7 +45,7 @@ async def restore_schedule(
         "door": door,
         "expected_version": expected_version,
     }
-    return Restored(*await fetch_row(connection, load(schema)["restore_schedule"], values))
+    return Restored(*await asking.row(connection, schema, "restore_schedule", **values))
 
 
 async def edit_schedule(
@@ -71,7 +71,7 @@ async def edit_schedule(
         "actor": actor,
         "door": door,
     }
-    version: int = (await fetch_row(connection, load(schema)["edit_schedule"], values))[0]
+    version: int = await asking.value(connection, schema, "edit_schedule", **values)
     return version
 
 
