@@ -24,7 +24,7 @@ async def test_one_backfill_shows_progress_settings_and_failed_runs(full_site: S
     assert 'max="96" value="51"' in page.text
     for words in ("run again if they did not succeed", "the disk was full", "ada", "dead"):
         assert words in page.text, words
-    for wrong in ("99", "x", "0", "9" * 40):
+    for wrong in ("99", "x", "0", "9" * 40, "1".zfill(20) + "9" * 20):
         assert (await full_site.get(f"/backfills/{wrong}")).status_code == 404, wrong
 
 
