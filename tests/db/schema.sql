@@ -2560,7 +2560,8 @@ BEGIN
     verdict := 'open'; has_begun := alive.state = 'running' OR alive.attempt > 0;
     RETURN;
   END IF;
-  SELECT * INTO ended FROM pgcron.history h WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day' LIMIT 1;
+  SELECT * INTO ended FROM (SELECT h.* FROM pgcron.history h WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day'
+                            UNION ALL SELECT v.* FROM pgcron.history_overflow v WHERE v.id = last.run_id) e LIMIT 1;
   IF ended.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
      AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = judge_previous.schedule_id AND h.finished_at >= ended.finished_at AND h.outcome = 'succeeded') THEN
     verdict := 'failed';
@@ -3128,7 +3129,7 @@ CREATE FUNCTION pgcron.notice_overruns(at_most integer) RETURNS TABLE(run_id big
     SELECT r.id, r.schedule_id, r.schedule, now() - r.started_at AS taken FROM pgcron.run r
      WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL AND r.started_at < now() - interval '10 seconds'
        AND NOT EXISTS (SELECT FROM pgcron.overrun o WHERE o.run_id = r.id)
-     LIMIT notice_overruns.at_most),
+     ORDER BY random() LIMIT notice_overruns.at_most),
   expected AS MATERIALIZED (
     SELECT s.schedule_id, pgcron.expected_duration(s.schedule_id) AS length FROM (SELECT DISTINCT l.schedule_id FROM long l) s),
   noticed AS (
@@ -3431,7 +3432,8 @@ CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamp with ti
     AS $$
   SELECT o.run_id, o.fire_at, h.outcome, h.finished_at, h.result, h.error
     FROM pgcron.occurrence o
-   CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e WHERE e.id = o.run_id AND e.finished_at >= o.decided_at - interval '1 day' LIMIT 1) h
+   CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e WHERE e.id = o.run_id AND e.finished_at >= o.decided_at - interval '1 day'
+                       UNION ALL SELECT e.* FROM pgcron.history_overflow e WHERE e.id = o.run_id LIMIT 1) h
    WHERE o.schedule_id = previous_run.schedule_id AND o.fire_at < previous_run.before AND o.decision NOT IN ('skipped', 'superseded')
    ORDER BY o.fire_at DESC LIMIT 1 $$;
 
@@ -3492,7 +3494,7 @@ CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.sc
     LANGUAGE plpgsql
     AS $_$
 DECLARE
-  wanted jsonb := defaults || definition;
+  wanted jsonb := defaults || (definition - '{managed_by,source}'::text[]);      -- whose it is says the caller, not the file
   columns text;
   refusal text;
   rule text;
@@ -4031,6 +4033,9 @@ BEGIN
   END IF;
   PERFORM pgcron.expect_version(restore_schedule.name, expected_version);
   PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.door);
+  IF is_gone AND (old ->> 'paused_until')::timestamptz <= clock_timestamp() THEN      -- its pause is over by now
+    old := old || '{"enabled": true, "paused_note": null, "paused_until": null}';
+  END IF;
   note := format('restored from version %s', restore_schedule.version) || CASE WHEN is_gone THEN format(' of deleted schedule %s', known) ELSE '' END;
   PERFORM set_config('pgcron_ha.version_note', note, true);
   SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_catalog.pg_attribute a
@@ -4637,6 +4642,7 @@ DECLARE
   b pgcron.backfill;
   plan pgcron.schedule;
   room int;
+  may_wait int;
   still_open int;
   claims timestamptz[];
   again timestamptz[];
@@ -4653,12 +4659,14 @@ BEGIN
   taken := 0;
   made := 0;
   IF b.state = 'open' AND plan.id IS NOT NULL AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
+    b.schedule := plan.name;      -- as runs that wait do, those that are made follow a new name
+    may_wait := coalesce(plan.max_queued, 1000);      -- whoever ends what is too much asks the schedule as it stands
     plan := jsonb_populate_record(plan, b.definition);
     room := b.parallelism - still_open;
     policy := pgcron.run_overlap(b.overlap, plan);
-    -- What would be dropped, or would stop what runs, is not made before there is a slot for it.
-    IF coalesce(b.overlap, plan.overlap) IN ('skip', 'replace', 'terminate') THEN
-      room := least(room, (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o) - (
+    -- What would be dropped, or would stop what runs, is not made before there is a slot for it, or a place in the queue.
+    IF coalesce(b.overlap, plan.overlap) <> 'allow' THEN
+      room := least(room, (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o) + CASE coalesce(b.overlap, plan.overlap) WHEN 'queue' THEN may_wait ELSE 0 END - (
         SELECT count(*) FROM pgcron.run r WHERE r.schedule_id = b.schedule_id AND r.state = 'ready' AND r.due_at <= now() AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
            AND coalesce(r.hold, 'overlap') = 'overlap'));
     END IF;
