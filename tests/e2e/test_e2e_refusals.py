@@ -96,6 +96,9 @@ async def test_a_schedule_nobody_can_read_is_marked_and_shown_and_stops_no_other
     node = cluster.start("a")
 
     await until("the good one fires", lambda: cluster.evidence.count("end") > 2)
+    # A node that has just come asks once more whether it can read what others could not.
+    marked = "SELECT count(*) FILTER (WHERE status = 'invalid') = $1 FROM pgcron.schedules"
+    await until("all bad ones are marked", lambda: connection.fetchval(marked, len(bad)))
     rows = await connection.fetch("SELECT * FROM pgcron.schedules WHERE status = 'invalid'")
     assert {row["name"] for row in rows} == {f"s{number}" for number in range(len(bad))}
     for row in rows:

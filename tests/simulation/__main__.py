@@ -69,7 +69,7 @@ def _tell_mutants(most: int) -> int:
         began = time.monotonic()
         caught = seeds_until_caught(mutant, most)
         missed += caught is None
-        verdict = "NOT CAUGHT" if caught is None else f"after {caught[0]} seeds: {caught[1]}"
+        verdict = "NOT CAUGHT" if caught is None else f"by seed {caught[0]}: {caught[1]}"
         print(f"{mutant.name:34} {time.monotonic() - began:6.1f} s  {verdict}", flush=True)
     return 1 if missed else 0
 

@@ -32,6 +32,10 @@ class Mutant:
     what: str
     by: Callable[..., Any]
     shows_soon: bool = True
+    seen_at: int = 1
+    """A seed that has shown it, looked at first. Any change of what nodes send moves the histories;
+    then it is hunted, and this number only wants to be written again.
+    """
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -45,13 +49,13 @@ class Mutant:
 
 
 def seeds_until_caught(mutant: Mutant, most: int) -> tuple[int, str] | None:
-    """(how many seeds it took, what was seen), or None."""
+    """(the seed that shows it, what was seen), or None after that many."""
     with mutant.at_work():
-        for number in range(1, most + 1):
+        for seed in (mutant.seen_at, *range(1, most + 1)):
             try:
-                simulate(number)
+                simulate(seed)
             except Exception as error:
-                return number, str(error).splitlines()[0][:100] or type(error).__name__
+                return seed, str(error).splitlines()[0][:100] or type(error).__name__
     return None
 
 
@@ -100,8 +104,8 @@ def _release_at_once(
 
 
 MUTANTS: Final = (
-    Mutant("the token is not asked for", Store, "holds", _any_token),
-    Mutant("death without looking at the beat", Store, "may_declare_dead", _any_beat),
+    Mutant("the token is not asked for", Store, "holds", _any_token, seen_at=85),
+    Mutant("death without looking at the beat", Store, "may_declare_dead", _any_beat, seen_at=481),
     Mutant(
         "no compare-and-set of the cursor", Store, "is_undecided", _any_generation, shows_soon=False
     ),
