@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, Final, get_type_hints
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.overlap import OVERLAPS, QUEUE_DROPS
 from pgcron_ha.client.pauses import AFTER_PAUSE
-from pgcron_ha.client.schedules import DOORS, check_schedule
+from pgcron_ha.client.schedules import DOORS, CodeSchedule, check_schedule
 from pgcron_ha.config import format_duration
 from pgcron_ha.db.schedule_policies import SchedulePolicies
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
 from pgcron_ha.model.cron import DstPolicy
 
-MOST_TEXT: Final = 20_000
-"""Characters of a field; what is longer (args) is edited elsewhere."""
+MOST_TEXT: Final = checks.MOST_ARGS_BYTES
+"""Characters of a field: args, the longest, have no more bytes."""
 
 _KINDS: Final = get_type_hints(SchedulePolicies)
 # Pausing is a verb of its own, with a note.
 _NO_FIELDS: Final = frozenset({"enabled"})
+# Go together with whatever else is said.
+_PAYLOADS: Final = frozenset({"args", "retry"})
 FIELDS: Final[tuple[str, ...]] = (
     "spec",
     "timezone",
@@ -44,6 +48,15 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     **{name: _YES_NO for name, kind in _KINDS.items() if kind == bool | None},
 }
 """The words of fields that know no others."""
+_BLAMED: Final = ((InvalidSpec, "spec"), (UnknownZone, "timezone"))
+
+_GIVEN: Final = {
+    field.name: field.default for field in fields(CodeSchedule) if field.default is not MISSING
+}
+NEW_SCHEDULE: Final[Mapping[str, Any]] = MappingProxyType(
+    {**dict.fromkeys(FIELDS), **_GIVEN, "retry": None}
+)
+"""The row of a schedule that says nothing but the defaults; it has no spec and no handler yet."""
 
 
 def texts_of(row: Mapping[str, Any]) -> dict[str, str]:
@@ -72,10 +85,44 @@ def typed_changes(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -
     given = {key: value for key, value in values.items() if key not in ("spec", "handler")}
     where = {key: values.get(key) or row[key] for key in ("timezone", "dst")}
     judged: dict[str, Any] = {**check_schedule(name, spec, handler, {**given, **where})}
+    _check_together(row, {key: values.get(key) for key in written})
     return {
         field: judged.get(field, values[field]) if values[field] is not None else None
         for field in written
     }
+
+
+def _check_together(row: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Judges what is changed beside what stays, unless that is wrong without the change."""
+    stays = {key: row[key] for key in _KINDS if row.get(key) is not None and key not in _PAYLOADS}
+    comes = {
+        key: NEW_SCHEDULE.get(key) if value is None else value for key, value in values.items()
+    }
+    kept = {key: value for key, value in {**stays, **comes}.items() if key in _KINDS}
+    try:
+        check_schedule("job", "@daily", "py:job", stays)
+    except InvalidInput:
+        return
+    check_schedule("job", "@daily", "py:job", kept)
+
+
+def wrong_field(
+    row: Mapping[str, Any], texts: Mapping[str, str], error: InvalidInput
+) -> str | None:
+    """Which of the texts is to blame for the error that `typed_changes`, or the database, raised.
+
+    None: each is fine by itself, but they don't go together; or it is the name.
+    """
+    before = texts_of(row)
+    fine = {**row, "spec": row["spec"] or "@daily", "handler": row["handler"] or "py:job"}
+    for field, text in texts.items():
+        if text != before[field] or not text:
+            try:
+                typed_changes("job", fine, {field: text})
+            except InvalidInput as found:
+                if found.message == error.message:
+                    return field
+    return next((field for kind, field in _BLAMED if isinstance(error, kind)), None)
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from pgcron_ha.errors import PgcronError
@@ -22,8 +21,36 @@ class EditField:
     choices: Sequence[str]
     """The words it may have; none: any text."""
     is_long: bool
-    is_too_long: bool
-    """Too long for a form: it is not in it, and stays as it is."""
+    most: int
+    """Characters that it may have."""
+    example: str
+    """How it is written, if that is not plain."""
+    problem: PgcronError | None = None
+    """Why it can't be so."""
+
+
+@dataclass(frozen=True)
+class DefinitionForm:
+    """``_definition.html``: what a schedule says, as fields, and when it would fire."""
+
+    fields: Sequence[EditField]
+    """When and what."""
+    more: Sequence[EditField]
+    """All the rest."""
+    is_unfolded: bool
+    """Whether the rest is shown at once."""
+    preview: Preview | None
+    """None: its spec can't be read."""
+    warnings: Sequence[str]
+    error: PgcronError | None
+    """Why it was not saved."""
+    known: Mapping[str, Sequence[str]]
+    """What a field may be, by its name; others may be typed."""
+
+    @property
+    def wrong(self) -> EditField | None:
+        """The field that is to blame for `error`, if it is one."""
+        return next((one for one in (*self.fields, *self.more) if one.problem), None)
 
 
 @dataclass(frozen=True)
@@ -44,16 +71,26 @@ class EditView:
     name: str
     version: int
     """The one that is edited: another one at saving is another editor's."""
-    fields: Sequence[EditField]
+    form: DefinitionForm
     note: str
     owner: str | None
     """What becomes of an edit here, when the schedule is managed elsewhere."""
-    preview: Preview | None
-    previewed_at: datetime
-    error: PgcronError | None
-    """Why it was not saved."""
-    theirs: Sequence[Difference]
+    theirs: Sequence[Difference] = ()
     """What somebody else has changed since the form was opened."""
+
+
+@dataclass(frozen=True)
+class NewView:
+    """``schedule_new.html``."""
+
+    name: EditField
+    form: DefinitionForm
+    is_paused: bool
+    """Whether it is made paused."""
+    copied: str | None = None
+    """The schedule that the fields were filled in from."""
+    taken: str | None = None
+    """The schedule that has the name already."""
 
 
 @dataclass(frozen=True)

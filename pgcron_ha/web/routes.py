@@ -29,6 +29,7 @@ from pgcron_ha.web.pages import (
     runs,
     schedule,
     schedule_edit,
+    schedule_new,
     schedule_verbs,
     schedule_versions,
     schedules,
@@ -78,6 +79,8 @@ class WebRoute:
 ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("GET", "/", "overview", "overview:read", overview.show_overview),
     WebRoute("GET", "/schedules", "schedules", "schedules:read", schedules.show_schedules),
+    WebRoute("GET", "/new-schedule", "new_schedule", "schedules:read", schedule_new.show_new),
+    WebRoute("POST", "/new-schedule", "create_schedule", "schedules:write", schedule_new.create),
     WebRoute("GET", "/schedules/{name}", "schedule", "schedules:read", schedule.show_schedule),
     WebRoute("POST", "/schedules/{name}/run", "run_now", "schedules:run", schedule_verbs.run_now),
     WebRoute("POST", "/schedules/{name}/pause", "pause", "schedules:pause", schedule_verbs.pause),

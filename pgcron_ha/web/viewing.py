@@ -13,6 +13,7 @@ from pgcron_ha.errors import PgcronError
 NOTICES: Final[dict[str, str]] = {
     "run": "A run was made; it starts as soon as a node takes it.",
     "paused": "Paused: no fires from now on.",
+    "created": "Created: nodes begin with its next fire.",
     "edited": "Saved: what is due keeps to what was, what comes is as it stands now.",
     "restored": "Restored: the version from then is the newest now.",
     "renamed": "Renamed: what waits follows the name; what has begun keeps the old one.",

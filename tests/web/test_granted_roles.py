@@ -17,6 +17,8 @@ PAGES = (
     "/schedules",
     "/schedules/etl%2Forders",
     "/schedules/etl%2Forders/occurrences?at=02:00",
+    "/schedules/etl%2Forders/edit",
+    "/new-schedule",
     "/backfills",
     "/backfills/1",
     "/calendars",

@@ -17,11 +17,11 @@ NAME = "nightly-backup"
 
 def form_of(page: str) -> dict[str, str]:
     """The fields of the form as a browser would send them."""
-    text = page.partition('class="definition"')[2].partition("</form>")[0]
+    text = page.partition('<form class="definition"')[2].partition("</form>")[0]
     found = {m[1]: m[2] for m in re.finditer(r'<input[^>]*name="(\w+)" value="([^"]*)"', text)}
     for name, body in re.findall(r'<textarea name="(\w+)"[^>]*>\n(.*?)</textarea>', text, re.S):
         found[name] = body
-    for name, body in re.findall(r'<select name="(\w+)">(.*?)</select>', text, re.S):
+    for name, body in re.findall(r'<select name="(\w+)"[^>]*>(.*?)</select>', text, re.S):
         chosen = re.search(r'<option value="([^"]*)" selected>', body)
         found[name] = chosen[1] if chosen else ""
     return {name: unescape(value) for name, value in found.items()}

@@ -77,6 +77,30 @@ async def queue_names(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> list[
     return [row["name"] for row in found]
 
 
+async def offered(
+    connection: Any,
+    handler: str | None = None,
+    queue: str | None = None,
+    requires: Sequence[str] | None = None,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+) -> Row:
+    """What living nodes take: the first `NAMES` ``handlers`` and ``queues``, and ``is_served``:
+    whether one of them takes the handler's runs from the queue, with these labels.
+    """
+    found = await fetch_one(
+        connection,
+        "page_offered",
+        schema,
+        handler=handler,
+        queue=queue,
+        requires=None if requires is None else list(requires),
+        limit=NAMES,
+    )
+    assert found is not None  # it has no FROM
+    return found
+
+
 async def schedule(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> Row | None:
     """The definition of one schedule; durations in seconds, `args` as JSON text."""
     return await fetch_one(connection, "page_schedule", schema, name=name)

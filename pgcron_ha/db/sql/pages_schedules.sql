@@ -55,6 +55,15 @@ ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit:
 -- name: page_queue_names
 SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::int;
 
+-- name: page_offered
+-- For who fills in a form: the handlers that living nodes offer, the queues that they serve, and whether one of them takes this handler's runs from this queue.
+WITH living AS MATERIALIZED (SELECT n.incarnation, n.queues, n.labels FROM pgcron.node n WHERE n.state = 'alive' AND n.lease_until > now())
+SELECT ARRAY(SELECT DISTINCT o.handler FROM living JOIN pgcron.offer o USING (incarnation) ORDER BY 1 LIMIT :limit::int) AS handlers,
+       ARRAY(SELECT DISTINCT q.name FROM living CROSS JOIN unnest(living.queues) q(name) ORDER BY 1 LIMIT :limit::int) AS queues,
+       EXISTS (SELECT FROM living JOIN pgcron.offer o USING (incarnation)
+               WHERE o.handler = :handler::text AND :queue::text = ANY(living.queues)
+                 AND (:requires::text[] IS NULL OR :requires::text[] <@ pgcron.label_words(living.labels))) AS is_served;
+
 -- name: page_schedule
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.args::text AS args, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.after_pause,
        s.pause_after_failures, extract(epoch FROM s.probe_after)::float8 AS probe_after,

@@ -14,7 +14,7 @@
       if (/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(value) && !isFilter(element, name)) found.push(`${element.tagName} ${name} has controls`);
     }
   }
-  for (const element of document.querySelectorAll("img, iframe, frame, object, embed, base, style, meta[http-equiv], foreignObject, textarea:not(form.definition > label > textarea), video, audio, template"))
+  for (const element of document.querySelectorAll("img, iframe, frame, object, embed, base, style, meta[http-equiv], foreignObject, textarea:not(form.definition > label > textarea, form.definition .field > textarea), video, audio, template"))
     found.push(element.outerHTML.slice(0, 200));
   for (const script of document.scripts) if (!/^\/static\/app\.[0-9a-f]{12}\.js$/.test(new URL(script.src || "x:y").pathname)) found.push("a script");
   for (const sheet of document.querySelectorAll("link")) if (!sheet.href.startsWith(location.origin + "/static/")) found.push(sheet.outerHTML);

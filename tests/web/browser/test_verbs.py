@@ -212,6 +212,21 @@ async def test_a_backfill_is_asked_for_paused_resumed_and_stopped(
     assert "stopped" in await hands.text()
 
 
+async def test_a_schedule_is_made_from_nothing_and_runs(
+    hands: Hands, cluster: Cluster, name: str
+) -> None:
+    await hands.open("/new-schedule")
+    said = {"spec": "0 0 1 1 *\nnot 2090-01-01", "handler": "py:quick", "queue": "clicked"}
+    page = await hands.press("Create", name=name, **said)
+    assert page == f"/schedules/{quote(name, safe='')}"
+    assert "Created: nodes begin with its next fire." in await hands.text()
+    kept = "SELECT spec, queue, enabled, managed_by FROM pgcron.schedule"
+    row = tuple((await cluster.execute(f"{kept} WHERE name = $1", name))[0])
+    assert row == (said["spec"], "clicked", True, "ui")
+    run = run_of(await hands.press("Run now"))
+    assert await outcome(cluster, run) == "succeeded"
+
+
 async def test_a_calendar_is_written_changed_and_deleted(hands: Hands, cluster: Cluster) -> None:
     name = f"days-{uuid.uuid4().hex[:8]}"
     kept = "SELECT content, version, updated_by FROM pgcron.calendar WHERE name = $1"
@@ -443,7 +458,7 @@ async def test_no_verb_is_left_out() -> None:
     assert verbs == {
         *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
         *("skip_fire", "move_fire", "edit_fire", "restore_fire"),
-        *("save", "restore", "save_calendar", "delete_calendar"),
+        *("create_schedule", "save", "restore", "save_calendar", "delete_calendar"),
         *("ask_backfill", "pause_backfill", "resume_backfill", "stop_backfill"),
         *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),
     }

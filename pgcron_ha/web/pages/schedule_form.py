@@ -1,0 +1,165 @@
+"""What the forms share that make a schedule and edit one: their fields, what is wrong with one of
+them, and when the schedule would fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from pgcron_ha.client.previews import schedule_preview
+from pgcron_ha.client.schedule_edits import (
+    CHOICES,
+    FIELDS,
+    MOST_TEXT,
+    NEW_SCHEDULE,
+    typed_changes,
+    wrong_field,
+)
+from pgcron_ha.db.calendars import calendars_of
+from pgcron_ha.db.overview import Row
+from pgcron_ha.db.pages import schedules as ask
+from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.model.preview import Preview
+from pgcron_ha.model.zones import zone_names
+from pgcron_ha.web.edit_contexts import DefinitionForm, EditField
+from pgcron_ha.web.visit import Visit
+
+PREVIEWED: Final = 10
+_MOST_LINE: Final = 1000
+"""Characters of a field of one line."""
+# A browser sends a line's end as two characters.
+LONGEST_SENT: Final = 2 * MOST_TEXT
+FIRST: Final = ("spec", "timezone", "dst", "handler", "queue", "args")
+"""The fields that are seen first: when and what."""
+_LONG: Final = frozenset({"spec", "args", "retry"})
+_LABELS: Final = {
+    "timezone": "Time zone",
+    "dst": "DST policy",
+    "args": "Args (JSON)",
+    "catchup": "Catch-up",
+    "catchup_window": "Catch-up window",
+    "retry": "Retry policy (JSON)",
+    "requires": "Requires labels",
+}
+_EXAMPLES: Final = {
+    "spec": "A line each: 0 3 * * * · every 90m · at 2026-12-24T18:00 · rrule FREQ=…"
+    " · not 2026-12-24..2027-01-01 · not in holidays",
+    "args": 'An object, such as {"day": 1}',
+    "catchup": "latest, latest 3, all or none",
+    "start_deadline": "such as 10m",
+    "probe_after": "such as 30m",
+    "give_up_after": "such as 1d",
+    "silence_timeout": "such as 90s",
+    "retry": 'Such as {"backoff": "linear", "retry_for": "2h"}',
+    "requires": "such as gpu, disk=ssd",
+    "jitter": "such as 5m",
+    "spread_window": "such as 15m",
+    "priority": "0 is first, 9 last",
+}
+
+
+def definition_form(
+    texts: Mapping[str, str], offered: Row, preview: Preview | None, *, is_unfolded: bool
+) -> DefinitionForm:
+    """The form with these texts; `offered` of `offered_for`."""
+    fields = {name: _field(name, texts[name]) for name in FIELDS}
+    return DefinitionForm(
+        fields=[fields[name] for name in FIRST],
+        more=[one for name, one in fields.items() if name not in FIRST],
+        is_unfolded=is_unfolded,
+        preview=preview,
+        warnings=_warnings(texts, offered),
+        error=None,
+        known={
+            "timezone": sorted(zone_names()),
+            "handler": offered["handlers"],
+            "queue": offered["queues"],
+        },
+    )
+
+
+def look_ahead(row: Mapping[str, Any], changes: Mapping[str, Any], now: datetime) -> Preview:
+    """When the row fires once it is changed so. Raises as `schedule_preview`."""
+    changed = {
+        key: NEW_SCHEDULE.get(key) if value is None else value for key, value in changes.items()
+    }
+    return schedule_preview({**row, **changed}, now, PREVIEWED)
+
+
+def look_if_readable(
+    row: Mapping[str, Any], changes: Mapping[str, Any], now: datetime
+) -> Preview | None:
+    """None when this process can't read the spec; saving says why."""
+    try:
+        return look_ahead(row, changes, now)
+    except PgcronError:
+        return None
+
+
+async def judged(
+    visit: Visit, name: str, row: Row, texts: Mapping[str, str], now: datetime
+) -> tuple[dict[str, Any], Preview | None]:
+    """What the texts change of the row, and when it fires then. InvalidInput."""
+    changes = typed_changes(name, row, texts)
+    if changes.keys().isdisjoint(("spec", "timezone", "dst")):
+        return changes, look_if_readable(row, changes, now)
+    spec = str(changes.get("spec", row["spec"]))
+    found = await visit.act(lambda c: calendars_of(c, spec, schema=visit.schema))
+    return changes, look_ahead({**row, "calendars": found}, changes, now)
+
+
+def blame(
+    form: DefinitionForm, error: InvalidInput, row: Row, texts: Mapping[str, str]
+) -> DefinitionForm:
+    """The form, with the error beside the field that is wrong, if it is one."""
+    wrong = wrong_field(row, texts, error)
+
+    def told(fields: Sequence[EditField]) -> list[EditField]:
+        return [replace(one, problem=error) if one.name == wrong else one for one in fields]
+
+    more = told(form.more)
+    return replace(
+        form,
+        fields=told(form.fields),
+        more=more,
+        is_unfolded=form.is_unfolded or any(one.problem for one in more),
+        preview=None,
+        error=error,
+    )
+
+
+async def offered_for(connection: Any, texts: Mapping[str, str], schema: str) -> Row:
+    """What living nodes take, and whether they take what the texts say."""
+    labels = texts["requires"].replace(",", " ").split()
+    queue = texts["queue"].strip() or NEW_SCHEDULE["queue"]
+    return await ask.offered(
+        connection, texts["handler"].strip(), queue, labels or None, schema=schema
+    )
+
+
+def _warnings(texts: Mapping[str, str], offered: Row) -> tuple[str, ...]:
+    handler, queue = texts["handler"].strip(), texts["queue"].strip() or NEW_SCHEDULE["queue"]
+    if offered["is_served"] or not handler:
+        return ()
+    return (
+        f"No living node offers {handler[:200]} for queue {queue[:100]}: its runs would wait until"
+        " one does.",
+    )
+
+
+def _field(name: str, text: str) -> EditField:
+    known = CHOICES.get(name, ())
+    # A word that another version knows must not be lost by opening the form; none is the default.
+    choices = [text, *(word for word in known if word != text)] if known else []
+    return EditField(
+        name=name,
+        label=_LABELS.get(name, name.replace("_", " ").capitalize()),
+        text=text,
+        choices=choices,
+        is_long=name in _LONG,
+        most=MOST_TEXT if name in _LONG else _MOST_LINE,
+        example=_EXAMPLES.get(name, ""),
+    )

@@ -1,0 +1,169 @@
+"""``/new-schedule``: a schedule from nothing, or as a copy of another, looked at before it is made.
+
+It works without the script. A name that exists is refused: nothing is overwritten. What its runs
+execute is what a node offers by this name, as with any other schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pgcron_ha.client import checks
+from pgcron_ha.client.schedule_edits import FIELDS, NEW_SCHEDULE, texts_of
+from pgcron_ha.db import doors
+from pgcron_ha.db import schedule_versions as ask
+from pgcron_ha.db.overview import Row
+from pgcron_ha.errors import InvalidInput, PgcronError, VersionConflict
+from pgcron_ha.model.preview import Preview
+from pgcron_ha.model.spread import EXAMPLE_SEED
+from pgcron_ha.web.address import choice
+from pgcron_ha.web.edit_contexts import DefinitionForm, EditField, NewView
+from pgcron_ha.web.pages.schedule import NoSuchSchedule
+from pgcron_ha.web.pages.schedule_form import (
+    FIRST,
+    LONGEST_SENT,
+    blame,
+    definition_form,
+    judged,
+    offered_for,
+)
+from pgcron_ha.web.visit import Visit
+
+STATES: Final = ("on", "paused")
+_FORM: Final = ("name", "state", *FIELDS, "do")
+_SPREAD_NOTE: Final = (
+    "Where ~ spreads it, its time is chosen when it is made: those shown here are an example."
+)
+
+
+async def show_new(visit: Visit) -> Response:
+    """The empty form; with ``?copy=`` the form as that schedule stands."""
+    copied = visit.query("copy").get("copy")
+
+    async def read(connection: Any) -> tuple[dict[str, str] | None, Row]:
+        row: Mapping[str, Any] | None = NEW_SCHEDULE
+        if copied is not None:
+            row = await ask.written_schedule(connection, copied, schema=visit.schema)
+        if row is None:
+            return None, {}
+        texts = texts_of({**row, "managed_by": visit.door})
+        return texts, await offered_for(connection, texts, visit.schema)
+
+    snapshot = await visit.read(("new", copied), read)
+    texts, served = snapshot.value
+    if texts is None:
+        raise NoSuchSchedule(copied or "", [("an empty form", visit.link("new_schedule"))])
+    form = definition_form(texts, served, None, is_unfolded=copied is not None)
+    view = NewView(_name(""), form, is_paused=False, copied=copied)
+    return visit.page(
+        "schedule_new.html",
+        view,
+        snapshot,
+        title="New schedule",
+        section="schedules",
+        is_still=True,
+    )
+
+
+async def create(visit: Visit) -> Response:
+    """Makes it, and shows it; with ``do=preview`` only shows when it would fire.
+
+    What is wrong is told in the form, which keeps what was typed.
+    """
+    given = await visit.form(*_FORM, longest=LONGEST_SENT, keep_empty=True)
+    name = given.get("name", "").strip()
+    is_paused = choice(given.get("state") or None, STATES, "state") == "paused"
+    now = datetime.now(UTC)
+    row = _row(visit, now, is_paused)
+    texts = {**texts_of(row), **{field: given[field] for field in FIELDS if field in given}}
+    served = await visit.act(lambda c: offered_for(c, texts, visit.schema))
+    form = definition_form(texts, served, None, is_unfolded=_says_more(texts, row))
+    view = NewView(_name(name), form, is_paused)
+    is_preview = given.get("do") == "preview"
+    try:
+        unnamed = name or ("new" if is_preview else "")
+        changes, preview = await judged(visit, unnamed, row, texts, now)
+        view = replace(view, form=_with_preview(form, texts, preview))
+        if is_preview:
+            return _form_page(visit, view, 200)
+        await visit.act(lambda c: _put(visit, c, name, changes, is_paused))
+    except VersionConflict as taken:
+        refused = replace(view, form=replace(view.form, error=taken), taken=name)
+        return _form_page(visit, replace(refused, name=_name(name, taken)), 409)
+    except InvalidInput as error:
+        refused = replace(view, form=blame(view.form, error, row, texts))
+        if refused.form.wrong is None and not _is_name(name):
+            refused = replace(refused, name=_name(name, error))
+        return _form_page(visit, refused, 400)
+    return visit.redirect("schedule", {"done": "created"}, name=name)
+
+
+async def _put(
+    visit: Visit, connection: Any, name: str, changes: Mapping[str, Any], is_paused: bool
+) -> None:
+    """`changes` are those to the defaults; VersionConflict for a name that exists."""
+    await doors.put_schedule(
+        connection,
+        name,
+        expected_version=0,
+        enabled=not is_paused,
+        actor=visit.actor,
+        door=visit.door,
+        schema=visit.schema,
+        **changes,
+    )
+
+
+def _row(visit: Visit, now: datetime, is_paused: bool) -> dict[str, Any]:
+    """What is changed by the form: the defaults, at the beginning."""
+    return {
+        **NEW_SCHEDULE,
+        "managed_by": visit.door,
+        "enabled": not is_paused,
+        "uuid": EXAMPLE_SEED,
+        "calendars": None,
+        "watermark": now,
+        "runs_made": 0,
+    }
+
+
+def _with_preview(
+    form: DefinitionForm, texts: Mapping[str, str], preview: Preview | None
+) -> DefinitionForm:
+    notes = (_SPREAD_NOTE,) if "~" in texts["spec"] else ()
+    return replace(form, preview=preview, warnings=(*form.warnings, *notes))
+
+
+def _says_more(texts: Mapping[str, str], row: Mapping[str, Any]) -> bool:
+    """Whether a field that is folded away says something else than its default."""
+    defaults = texts_of(row)
+    return any(texts[name].strip() != defaults[name] for name in FIELDS if name not in FIRST)
+
+
+def _is_name(name: str) -> bool:
+    try:
+        return bool(checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS))
+    except InvalidInput:
+        return False
+
+
+def _name(text: str, problem: PgcronError | None = None) -> EditField:
+    most = checks.MOST_NAME_CHARACTERS
+    return EditField("name", "Name", text, (), False, most, "", problem)
+
+
+def _form_page(visit: Visit, view: NewView, status: int) -> Response:
+    return visit.page(
+        "schedule_new.html",
+        view,
+        None,
+        title="New schedule",
+        section="schedules",
+        status=status,
+        is_still=True,
+    )
