@@ -180,10 +180,10 @@ CREATE INDEX run_claim_key ON pgcron.run (queue, lane, priority, due_at, id) WHE
 CREATE INDEX run_claim_placed ON pgcron.run (queue, requires, priority, due_at, id) WHERE state = 'ready' AND hold IS NULL AND lane IS NULL AND requires IS NOT NULL;
 CREATE INDEX run_owner ON pgcron.run (owner) WHERE state = 'running';
 CREATE INDEX run_held ON pgcron.run (handler, queue, coalesce(requires, '{}')) WHERE hold NOT IN ('overlap', 'previous');
--- With the time, so that a lane's due runs are found without walking those to come.
-CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, due_at) WHERE schedule_id IS NOT NULL;
--- What waits for a slot of its schedule, schedule by schedule.
-CREATE INDEX run_waiting ON pgcron.run (schedule_id, priority, due_at, id) WHERE hold = 'overlap';
+-- With the time, so that a lane's due runs are found without walking those to come, nor those that were put aside.
+CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, hold, due_at) WHERE schedule_id IS NOT NULL;
+-- What waits for a slot of its schedule: by policy the first ones, however long the backlog is.
+CREATE INDEX run_waiting ON pgcron.run (schedule_id, overlap, priority, due_at, id) WHERE hold = 'overlap';
 CREATE INDEX run_expiring ON pgcron.run (expire_at) WHERE state = 'ready' AND expire_at IS NOT NULL;
 
 CREATE TABLE pgcron.progress (

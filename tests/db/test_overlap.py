@@ -473,3 +473,31 @@ async def test_put_schedule_keeps_takes_back_and_versions_the_policies(
         "SELECT content ->> 'max_queued' AS n FROM pgcron.schedule_version ORDER BY version"
     )
     assert [row["n"] for row in versions] == ["5", None, None]
+
+
+async def rows_read(connection: Connection) -> int:
+    """Rows of the table of runs, since some moment before the transaction under way."""
+    read = "idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'run'"
+    return int(await connection.fetchval(f"SELECT {read}"))
+
+
+async def test_a_long_backlog_costs_a_decision_nothing(connection: Connection) -> None:
+    node = await join(connection)
+    columns = await of(connection, overlap="allow", max_running=3)
+    await enqueue(connection, 5000, **columns)
+    while (await decide(connection, node)).get("hold"):
+        pass
+    await connection.execute("ANALYZE pgcron.run")
+    [newest] = await enqueue(connection, **columns)
+
+    async with connection.transaction():
+        before = await rows_read(connection)
+        assert await decide(connection, node) == {"hold": [newest]}
+        assert await rows_read(connection) - before < 100
+    [running] = await connection.fetch("SELECT id, token FROM pgcron.run WHERE attempt > 0 LIMIT 1")
+    await finish(connection, [running])
+    async with connection.transaction():
+        before = await rows_read(connection)
+        assert await let_go(connection) == 1
+        assert len((await decide(connection, node))["claim"]) == 1
+        assert await rows_read(connection) - before < 200
