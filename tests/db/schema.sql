@@ -2862,7 +2862,11 @@ BEGIN
       SELECT next.* FROM walk CROSS JOIN LATERAL (
         SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > walk.schedule_id ORDER BY r.schedule_id LIMIT 1) next)
     SELECT w.schedule_id, first.overlap, o.room FROM walk w
-     CROSS JOIN LATERAL (SELECT r.overlap FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id = w.schedule_id ORDER BY r.priority, r.due_at, r.id LIMIT 1) first
+     CROSS JOIN LATERAL (
+       SELECT head.overlap FROM unnest('{allow,queue,replace,terminate}'::text[]) AS word(overlap) CROSS JOIN LATERAL (
+         SELECT r.overlap, r.priority, r.due_at, r.id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id = w.schedule_id AND r.overlap = word.overlap
+          ORDER BY r.priority, r.due_at, r.id LIMIT 1) head
+        ORDER BY head.priority, head.due_at, head.id LIMIT 1) first
      CROSS JOIN LATERAL pgcron.overlap_room(w.schedule_id, first.overlap, 1) o
   LOOP
     steps := steps + 1;
@@ -2927,14 +2931,30 @@ CREATE FUNCTION pgcron.line_up(schedules bigint[]) RETURNS TABLE(id bigint, is_h
    WHERE r.id = ANY(ARRAY(
      SELECT l.id FROM pgcron.run l
       WHERE l.state = 'ready' AND coalesce(l.hold, 'overlap') = 'overlap' AND l.overlap_slot IS NULL AND l.id = ANY(ARRAY(
-        WITH waiting AS MATERIALIZED (
-          SELECT d.id, d.schedule_id, d.overlap, d.hold, row_number() OVER (PARTITION BY d.schedule_id ORDER BY d.priority, d.due_at, d.id) AS place
-            FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run d ON d.schedule_id = one.schedule_id
-           WHERE d.state = 'ready' AND coalesce(d.hold, 'overlap') = 'overlap' AND d.overlap NOT IN ('skip', 'skip many') AND d.due_at <= now() AND d.overlap_slot IS NULL),
+        WITH fresh AS MATERIALIZED (
+          SELECT n.id, n.schedule_id, n.overlap, n.hold, n.priority, n.due_at FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run n ON n.schedule_id = one.schedule_id
+           WHERE n.state = 'ready' AND n.hold IS NULL AND n.overlap NOT IN ('skip', 'skip many') AND n.due_at <= now() AND n.overlap_slot IS NULL),
+        aside AS MATERIALIZED (
+          SELECT one.schedule_id, word.overlap FROM unnest(schedules) AS one(schedule_id)
+           CROSS JOIN LATERAL (SELECT FROM pgcron.run h WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap' ORDER BY h.overlap, h.priority, h.due_at, h.id LIMIT 1) has_some
+           CROSS JOIN unnest('{allow,queue,replace,terminate}'::text[]) AS word(overlap)
+           CROSS JOIN LATERAL (
+             SELECT FROM pgcron.run h WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap' AND h.overlap = word.overlap ORDER BY h.priority, h.due_at, h.id LIMIT 1) has_such),
         kind AS MATERIALIZED (
-          SELECT k.schedule_id, k.overlap, o.room FROM (SELECT DISTINCT w.schedule_id, w.overlap FROM waiting w) k CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o)
+          SELECT k.schedule_id, k.overlap, greatest(o.room, 0) AS room FROM (SELECT f.schedule_id, f.overlap FROM fresh f UNION SELECT a.* FROM aside a) k
+           CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, k.overlap, 1) o),
+        -- Of what stands apart only as many can be among the first as there are slots: a long backlog is not read.
+        waiting AS MATERIALIZED (
+          SELECT w.id, w.schedule_id, w.overlap, w.hold, row_number() OVER (PARTITION BY w.schedule_id ORDER BY w.priority, w.due_at, w.id) AS place FROM (
+            SELECT f.* FROM fresh f
+            UNION ALL
+            SELECT h.* FROM aside a JOIN (SELECT k.schedule_id, max(k.room) AS room FROM kind k GROUP BY 1) most ON most.schedule_id = a.schedule_id
+             CROSS JOIN LATERAL (
+               SELECT r.id, r.schedule_id, r.overlap, r.hold, r.priority, r.due_at FROM pgcron.run r
+                WHERE r.schedule_id = a.schedule_id AND r.hold = 'overlap' AND r.overlap = a.overlap AND r.due_at <= now() AND r.overlap_slot IS NULL
+                ORDER BY r.priority, r.due_at, r.id LIMIT most.room) h) w)
         SELECT w.id FROM waiting w JOIN kind ON kind.schedule_id = w.schedule_id AND kind.overlap = w.overlap
-         WHERE (w.hold IS NULL) = (w.place > greatest(kind.room, 0)) LIMIT 1000))
+         WHERE (w.hold IS NULL) = (w.place > kind.room) LIMIT 1000))
       ORDER BY l.id FOR UPDATE SKIP LOCKED))
   RETURNING r.id, r.hold IS NOT NULL $$;
 
@@ -3881,8 +3901,11 @@ DECLARE
 BEGIN
   FOR newest IN
     SELECT DISTINCT ON (w.schedule_id) w.id, w.schedule_id, w.overlap, w.due_at FROM unnest(schedules) AS one(schedule_id)
-      JOIN pgcron.run w ON w.schedule_id = one.schedule_id
-     WHERE w.state = 'ready' AND coalesce(w.hold, 'overlap') = 'overlap' AND w.overlap IN ('replace', 'terminate') AND w.overlap_slot IS NULL AND w.due_at <= now()
+     CROSS JOIN LATERAL (
+       SELECT n.* FROM pgcron.run n WHERE n.schedule_id = one.schedule_id AND n.state = 'ready' AND n.hold IS NULL AND n.due_at <= now() AND n.overlap IN ('replace', 'terminate')
+       UNION ALL
+       SELECT h.* FROM pgcron.run h WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap' AND h.overlap IN ('replace', 'terminate') AND h.due_at <= now()) w
+     WHERE w.overlap_slot IS NULL
        AND (w.expire_at IS NULL OR w.expire_at > now()) AND (handlers IS NULL OR w.handler = ANY(handlers))
        AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = w.queue AND q.paused_at IS NOT NULL)
        AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
@@ -4561,8 +4584,12 @@ BEGIN
   FOR ending IN
     WITH waiting AS MATERIALIZED (
       SELECT d.id, d.schedule_id, row_number() OVER (PARTITION BY d.schedule_id ORDER BY d.due_at, d.id) AS place, count(*) OVER (PARTITION BY d.schedule_id) AS runs
-        FROM unnest(schedules) AS one(schedule_id) JOIN pgcron.run d ON d.schedule_id = one.schedule_id
-       WHERE d.state = 'ready' AND coalesce(d.hold, 'overlap') = 'overlap' AND d.overlap = 'queue' AND d.due_at <= now() AND d.overlap_slot IS NULL),
+        FROM unnest(schedules) AS one(schedule_id)
+       CROSS JOIN LATERAL (
+         SELECT n.* FROM pgcron.run n WHERE n.schedule_id = one.schedule_id AND n.state = 'ready' AND n.hold IS NULL AND n.due_at <= now() AND n.overlap = 'queue'
+         UNION ALL
+         SELECT h.* FROM pgcron.run h WHERE h.schedule_id = one.schedule_id AND h.hold = 'overlap' AND h.overlap = 'queue' AND h.due_at <= now()) d
+       WHERE d.overlap_slot IS NULL),
     bound AS MATERIALIZED (
       SELECT k.schedule_id, coalesce(s.max_queued, 1000) AS most, greatest(o.room, 0) AS room, coalesce(s.queue_drops, 'newest') AS drops
         FROM (SELECT DISTINCT w.schedule_id FROM waiting w) k CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, 'queue', 1) o
@@ -6218,11 +6245,11 @@ CREATE INDEX run_owner ON pgcron.run USING btree (owner) WHERE (state = 'running
 
 CREATE INDEX run_parent ON pgcron.run USING btree (parent_run) WHERE (parent_run IS NOT NULL);
 
-CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, due_at) WHERE (schedule_id IS NOT NULL);
+CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, hold, due_at) WHERE (schedule_id IS NOT NULL);
 
 CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt);
 
-CREATE INDEX run_waiting ON pgcron.run USING btree (schedule_id, priority, due_at, id) WHERE (hold = 'overlap'::text);
+CREATE INDEX run_waiting ON pgcron.run USING btree (schedule_id, overlap, priority, due_at, id) WHERE (hold = 'overlap'::text);
 
 CREATE INDEX schedule_of_source ON pgcron.schedule USING btree (source) WHERE (source IS NOT NULL);
 
