@@ -1,8 +1,14 @@
 """The core: cluster, nodes, schedules, runs, the ledger, partitions, functions and views."""
 
-from pgcron_ha.db.schema import drop_everything, insert_timezones, run_script
+from pgcron_ha.db.migration_steps import (
+    begin_step,
+    begin_step_back,
+    drop_everything,
+    insert_timezones,
+    run_script,
+)
 
-revision = "0001"
+revision = "pgcron_0001"
 down_revision = None
 branch_labels = ("pgcron_ha",)
 depends_on = None
@@ -56,11 +62,13 @@ SCRIPTS = (
 
 def upgrade() -> None:
     """Makes every object of the schema; the schema itself exists already."""
-    for script in SCRIPTS:
-        run_script(script)
-    insert_timezones()
+    if begin_step(revision):
+        for script in SCRIPTS:
+            run_script(script)
+        insert_timezones()
 
 
 def downgrade() -> None:
     """Drops every object of the schema but alembic's own version table."""
-    drop_everything()
+    if begin_step_back(down_revision):
+        drop_everything()

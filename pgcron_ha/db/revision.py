@@ -13,7 +13,7 @@ from pgcron_ha.errors import SchemaError
 
 # The oldest revision that holds everything the node's statements use. A test keeps it equal to a
 # revision of migrations/.
-REQUIRED: Final = "0001"
+REQUIRED: Final = "pgcron_0001"
 
 
 async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:

@@ -12,11 +12,10 @@ import io
 import os
 import threading
 from collections.abc import AsyncIterator
-from importlib import resources
 from typing import Any
 
 import asyncpg
-from alembic import command, op
+from alembic import command
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
@@ -27,6 +26,7 @@ from sqlalchemy.pool import NullPool
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.migration_steps import OWN, making
 from pgcron_ha.db.revision import read_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.db.uninstall import MIGRATION_KEY
@@ -103,13 +103,14 @@ def run_environment(context: EnvironmentContext) -> None:
     """What ``migrations/env.py`` does: one connection, one lock, one transaction (or printed
     SQL).
     """
+    context.config.attributes[OWN] = True
     schema = context.config.attributes.get("schema", DEFAULT_SCHEMA)
     if context.is_offline_mode():
         context.configure(
             dialect_name="postgresql", version_table_schema=schema, literal_binds=True
         )
         with context.begin_transaction():
-            context.execute(_making(schema))
+            context.execute(making(schema))
             context.run_migrations()
         return
     connection = context.config.attributes.get("connection")
@@ -117,38 +118,6 @@ def run_environment(context: EnvironmentContext) -> None:
         asyncio.run(migrate(os.environ["PGCRON_HA_DSN"], schema))
         return
     _run_on(context, connection, schema)
-
-
-def run_script(name: str) -> None:
-    """Runs ``migrations/sql/<name>.sql`` in the migration's schema; several statements, or
-    printed when offline.
-    """
-    context = op.get_context()
-    script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-    _execute(in_schema(script, context.version_table_schema or DEFAULT_SCHEMA))
-
-
-def insert_timezones() -> None:
-    """Fills the table of zones that schedules may name from the tzdata package."""
-    schema = op.get_context().version_table_schema or DEFAULT_SCHEMA
-    listed = resources.files("tzdata").joinpath("zones").read_text(encoding="ascii").split()
-    values = ", ".join(f"('{name}')" for name in sorted(set(listed)))
-    _execute(f"INSERT INTO {schema}.timezone VALUES {values} ON CONFLICT DO NOTHING;")
-
-
-def drop_everything() -> None:
-    """Drops the objects of the schema, whatever partitions were made since."""
-    run_script("0001_drop")
-
-
-def _execute(script: str) -> None:
-    context = op.get_context()
-    if context.as_sql:
-        context.impl.static_output(script)
-        return
-    # asyncpg prepares what SQLAlchemy sends, and a prepared statement holds one command only.
-    driver: Any = op.get_bind().connection.dbapi_connection
-    driver.run_async(lambda connection: connection.execute(script))
 
 
 def _config(schema: str, **options: Any) -> Config:
@@ -171,18 +140,10 @@ def _migrate_on(connection: Connection, schema: str, revision: str) -> None:
 def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:
     # Nodes start together: the lock comes before alembic reads its version table.
     connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
-    connection.execute(text(_making(schema)))
+    connection.execute(text(making(schema)))
     context.configure(connection=connection, version_table_schema=schema)
     with context.begin_transaction():
         context.run_migrations()
-
-
-def _making(schema: str) -> str:
-    """A DBA may have made the schema; one that we make says so, and may be dropped again."""
-    return (
-        f"DO $$ BEGIN IF to_regnamespace('{schema}') IS NULL THEN CREATE SCHEMA {schema}; "
-        f"COMMENT ON SCHEMA {schema} IS 'pgcron_ha: cron and background jobs'; END IF; END $$"
-    )
 
 
 def _explained(error: Exception) -> Exception:

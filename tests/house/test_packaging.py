@@ -41,6 +41,27 @@ def test_the_wheel_has_one_package_and_the_licence(wheel: set[str]) -> None:
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in wheel)
 
 
+def test_alembic_finds_the_revisions_in_what_was_installed(built: Path, tmp_path: Path) -> None:
+    (path,) = built.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path)
+    text = (ROOT / "migrations" / "SQL.md").read_text(encoding="utf-8")
+    written = text[text.index("[alembic]\n") :].partition("```")[0]
+    (tmp_path / "alembic.ini").write_text(written + "script_location = %(here)s/migrations\n")
+    (tmp_path / "migrations" / "versions").mkdir(parents=True)
+
+    answer = subprocess.run(
+        [sys.executable, "-m", "alembic", "heads", "--verbose"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+    )
+
+    assert f"Path: {tmp_path}/pgcron_ha/migrations/versions/" in answer.stdout, answer.stderr
+    assert "Branch names: pgcron_ha" in answer.stdout
+
+
 def test_migrations_are_data_and_no_package(wheel: set[str]) -> None:
     # An __init__.py there would make a second `migrations` to import.
     assert not (ROOT / "migrations" / "__init__.py").exists()

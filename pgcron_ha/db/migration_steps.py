@@ -1,0 +1,149 @@
+"""What the revisions in ``migrations/versions`` call: a step is made once, whoever asks for it.
+
+Either `pgcron_ha.db.schema` does, with the version table in our own schema; or the alembic of a
+host application, which has our revisions as a branch of its own history and a version table of its
+own. Then the step keeps ours as well, as nodes and `pgcron-ha migrate` read it, and does nothing
+where that says that the step was made already: both ways may be gone, in any order.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any, Final
+
+from alembic import op
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from pgcron_ha.assets import MIGRATIONS
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
+from pgcron_ha.db.uninstall import MIGRATION_KEY
+from pgcron_ha.errors import SchemaError
+
+SCHEMA_OPTION: Final = "pgcron_ha_schema"
+"""In the ``[alembic]`` section of a host application: the schema's name, else ``pgcron``."""
+
+OWN: Final = "pgcron_ha"
+"""The attribute of our own config; a config without it is a host application's."""
+
+_LITERALS: Final = "standard_conforming_strings"
+
+
+def begin_step(revision: str) -> bool:
+    """Whether the objects of `revision` are to be made now; in a host application's alembic it
+    waits for other migrations, makes the schema, and notes the revision.
+    """
+    context = op.get_context()
+    if _is_ours(context):
+        return True
+    schema = _schema(context)
+    if not context.as_sql:
+        op.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})")
+    op.execute(making(schema))
+    op.execute(
+        f"CREATE TABLE IF NOT EXISTS {schema}.alembic_version (version_num varchar(32) NOT NULL,"
+        " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+    )
+    if not context.as_sql and revision <= (_noted(schema) or ""):
+        return False
+    op.execute(f"DELETE FROM {schema}.alembic_version")
+    op.execute(f"INSERT INTO {schema}.alembic_version VALUES ('{revision}')")
+    return True
+
+
+def begin_step_back(down_revision: str | None) -> bool:
+    """Whether the objects of the revision after `down_revision` are to be taken away now."""
+    context = op.get_context()
+    if _is_ours(context):
+        return True
+    schema = _schema(context)
+    if not context.as_sql:
+        op.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})")
+        if (_noted(schema) or "") <= (down_revision or ""):
+            return False
+    op.execute(f"DELETE FROM {schema}.alembic_version")
+    if down_revision is not None:
+        op.execute(f"INSERT INTO {schema}.alembic_version VALUES ('{down_revision}')")
+    return True
+
+
+def run_script(name: str) -> None:
+    """Runs ``migrations/sql/<name>.sql`` in the migration's schema; several statements, or
+    printed when offline.
+    """
+    script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    _execute(in_schema(script, _schema(op.get_context())))
+
+
+def insert_timezones() -> None:
+    """Fills the table of zones that schedules may name from the tzdata package."""
+    listed = resources.files("tzdata").joinpath("zones").read_text(encoding="ascii").split()
+    values = ", ".join(f"('{name}')" for name in sorted(set(listed)))
+    schema = _schema(op.get_context())
+    _execute(f"INSERT INTO {schema}.timezone VALUES {values} ON CONFLICT DO NOTHING;")
+
+
+def drop_everything() -> None:
+    """Drops the objects of the schema, whatever partitions were made since."""
+    run_script("0001_drop")
+
+
+def making(schema: str) -> str:
+    """A DBA may have made the schema; one that we make says so, and may be dropped again."""
+    return (
+        f"DO $$ BEGIN IF to_regnamespace('{schema}') IS NULL THEN CREATE SCHEMA {schema}; "
+        f"COMMENT ON SCHEMA {schema} IS 'pgcron_ha: cron and background jobs'; END IF; END $$"
+    )
+
+
+def _is_ours(context: MigrationContext) -> bool:
+    return context.config is not None and OWN in context.config.attributes
+
+
+def _schema(context: MigrationContext) -> str:
+    if _is_ours(context):
+        return context.version_table_schema or DEFAULT_SCHEMA
+    name = context.config.get_main_option(SCHEMA_OPTION) if context.config else None
+    in_schema("", name or DEFAULT_SCHEMA)  # refuses a name that is not plain
+    return name or DEFAULT_SCHEMA
+
+
+def _noted(schema: str) -> str | None:
+    """The revision that our own version table has, or None."""
+    bind = op.get_bind()
+    if (
+        bind.scalar(text("SELECT to_regclass(:name)"), {"name": f"{schema}.alembic_version"})
+        is None
+    ):
+        return None
+    found: str | None = bind.scalar(text(f"SELECT version_num FROM {schema}.alembic_version"))
+    return found
+
+
+def _execute(script: str) -> None:
+    context = op.get_context()
+    if context.as_sql:
+        context.impl.static_output(script)
+        return
+    bind = op.get_bind()
+    # The scripts' backslashes are plain; a database may say otherwise, and what the host's own
+    # revisions do after this one is left as it was.
+    before = bind.scalar(text(f"SELECT current_setting('{_LITERALS}')"))
+    bind.execute(text(f"SELECT set_config('{_LITERALS}', 'on', true)"))
+    _send(bind.connection.dbapi_connection, script)
+    bind.execute(text(f"SELECT set_config('{_LITERALS}', :before, true)"), {"before": before})
+
+
+def _send(driver: Any, script: str) -> None:
+    """Several commands at once, which is what drivers do with a text without parameters."""
+    if hasattr(driver, "run_async"):  # asyncpg and others without a synchronous side
+        driver.run_async(lambda connection: connection.execute(script))
+        return
+    if type(driver).__module__.partition(".")[0] not in ("psycopg", "psycopg2"):
+        raise SchemaError(
+            f"the driver {type(driver).__module__} sends one command at a time",
+            "A revision of pgcron_ha is a script of many commands.",
+            "Migrate by psycopg, psycopg2 or asyncpg; or run `pgcron-ha migrate` beside alembic.",
+        )
+    with driver.cursor() as cursor:
+        cursor.execute(script)

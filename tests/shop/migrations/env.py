@@ -1,0 +1,33 @@
+"""The shop's own environment, as alembic makes it, with the passage that README asks for."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from alembic import context
+from sqlalchemy import create_engine
+
+from tests.shop.models import Base
+
+
+def include_object(thing: Any, name: str | None, kind: str, *_: object) -> bool:
+    """Autogenerate leaves the schema of pgcron_ha alone, and the models that map its tables."""
+    return not (kind == "table" and thing.schema == "pgcron")
+
+
+OPTIONS: Any = {
+    "target_metadata": Base.metadata,
+    "include_schemas": True,
+    "include_object": include_object,
+}
+
+if context.is_offline_mode():
+    context.configure(dialect_name="postgresql", literal_binds=True, **OPTIONS)
+    with context.begin_transaction():
+        context.run_migrations()
+else:
+    with create_engine(os.environ["SHOP_URL"]).connect() as connection:
+        context.configure(connection=connection, **OPTIONS)
+        with context.begin_transaction():
+            context.run_migrations()
