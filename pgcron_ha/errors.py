@@ -28,6 +28,7 @@ command line say the same sentence. `from_sqlstate` is the way back from the dat
 
 from __future__ import annotations
 
+import json
 from typing import ClassVar
 
 
@@ -45,6 +46,10 @@ class PgcronError(Exception):
     def as_json(self) -> dict[str, str | None]:
         """The three sentences as ``{"message", "detail", "hint"}``; absent ones are None."""
         return {"message": self.message, "detail": self.detail, "hint": self.hint}
+
+    def as_kept(self) -> str:
+        """JSON text as rows keep it: the sentences and ``sqlstate``, so that SQL can raise it."""
+        return json.dumps({**self.as_json(), "sqlstate": self.sqlstate})
 
 
 class InvalidInput(PgcronError):

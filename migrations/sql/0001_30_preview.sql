@@ -38,7 +38,7 @@ BEGIN
   SELECT * INTO found FROM pgcron.schedule_preview p WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation AND NOT state.edit_is_pending;
   wrong := coalesce(state.error, found.error);
   IF wrong IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC002', format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'), wrong ->> 'detail', wrong ->> 'hint');
+    PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'), format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'), wrong ->> 'detail', wrong ->> 'hint');
   END IF;
   RETURN QUERY
     SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local', f.fire ->> 'note', found.sentence
@@ -51,4 +51,4 @@ BEGIN
     RETURN QUERY SELECT NULL::timestamptz, NULL::text, CASE WHEN found.is_over THEN 'it never fires again' ELSE 'no node has judged it yet: ask again in some seconds' END, found.sentence;
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.preview(text, int) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them.';
+COMMENT ON FUNCTION pgcron.preview(text, int) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them; raises what is wrong with one that no node can read (PC002, PC003 for its zone).';

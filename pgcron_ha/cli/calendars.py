@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 import click
@@ -19,7 +19,7 @@ from pgcron_ha.cli.output import (
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import calendars as doors
 from pgcron_ha.db.overview import Row
-from pgcron_ha.model.calendars import Calendar, read_calendar, read_calendars
+from pgcron_ha.model.calendars import read_calendar, read_calendars
 from pgcron_ha.model.schedule_spec import calendars_in
 
 COLUMNS = (
@@ -31,7 +31,6 @@ COLUMNS = (
 )
 _MOST_USERS: Final = 20
 _NEXT_DAYS: Final = 10
-_LOOK_AHEAD: Final = timedelta(days=3 * 366)
 
 
 @click.group("calendars")
@@ -65,7 +64,8 @@ def show_command(name: str, as_json: bool) -> None:
         return found, users
 
     found, users = on_database(read)
-    days = next_days(read_calendars(calendars_in(found.pop("parts")))[name], datetime.now(UTC))
+    calendar = read_calendars(calendars_in(found.pop("parts")))[name]
+    days = calendar.next_days(datetime.now(UTC).date(), _NEXT_DAYS)
     if as_json:
         told = [{"day": day.isoformat(), "note": note} for day, note in days]
         print_json({**found, "used_by": users, "next_days": told})
@@ -123,14 +123,3 @@ def delete_command(name: str, as_json: bool) -> None:
         print_json({"calendar": name, "done": "deleted"})
     else:
         click.echo(f"calendar '{name}' is deleted")
-
-
-def next_days(calendar: Calendar, now: datetime) -> list[tuple[date, str]]:
-    """The next days that it names, with their notes; none further ahead than three years."""
-    found: list[tuple[date, str]] = []
-    day, last = now.date(), (now + _LOOK_AHEAD).date()
-    while day <= last and len(found) < _NEXT_DAYS:
-        if calendar.has(day):
-            found.append((day, calendar.note(day)))
-        day += timedelta(days=1)
-    return found

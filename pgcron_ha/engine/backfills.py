@@ -7,7 +7,6 @@ by compare-and-set on how far the backfill has come. Two nodes at once are harml
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
@@ -129,7 +128,7 @@ class Backfills(Service):
         await self._link.rows("plan_backfill", backfill=row["id"], planned=planned)
 
     async def _give_up(self, row: Row, error: PgcronError) -> None:
-        told = json.dumps(error.as_json())
+        told = error.as_kept()
         if await self._link.rows("give_up_backfill", backfill=row["id"], error=told):
             emit(BackfillCantGoOn(row["id"], row["schedule"], error.message))
 

@@ -133,7 +133,7 @@ class Materializer(Service):
             "mark_invalid",
             schedule_id=row["schedule_id"],
             generation=row["generation"],
-            error=json.dumps(error.as_json()),
+            error=error.as_kept(),
         )
 
 

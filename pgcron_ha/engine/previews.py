@@ -53,7 +53,7 @@ def _preview(row: Row) -> tuple[str | None, str | None, bool | None, str | None]
     try:
         ahead = schedule_preview(dict(row), row["now"], FIRES)
     except PgcronError as error:
-        return None, None, None, json.dumps(error.as_json())
+        return None, None, None, error.as_kept()
     fires = [
         {"at": fire.utc_text, "local": fire.local_text, "note": fire.note} for fire in ahead.fires
     ]

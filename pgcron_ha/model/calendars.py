@@ -28,6 +28,7 @@ from pgcron_ha.model.calendar_rules import (
     Weekdays,
     Yearly,
     bit,
+    first_day,
 )
 from pgcron_ha.model.written_instants import read_date
 
@@ -39,6 +40,8 @@ MOST_CHARACTERS_OF_LINE = 512
 MOST_DAYS_OF_RANGE = 3660
 # Calendars in calendars: those of one schedule, all together.
 MOST_CALENDARS = 64
+# A February 29 is at most 8 years away.
+YEARS_SHOWN = 12
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 Calendars = tuple[tuple[str, str], ...]
@@ -116,6 +119,18 @@ class Calendar:
             if line.part is not None and self._parts[line.part].has(day):
                 return line.note or self._parts[line.part].note(day)
         return ""
+
+    def next_days(self, since: date, most: int) -> list[tuple[date, str]]:
+        """Its first `most` days from ``since`` on, with their notes: none beyond `YEARS_SHOWN`
+        years and its last date.
+        """
+        last_year = max(since.year + YEARS_SHOWN, self.last_date_year)
+        found: list[tuple[date, str]] = []
+        day = first_day(self.days, since, last_year)
+        while day is not None and len(found) < most:
+            found.append((day, self.note(day)))
+            day = first_day(self.days, day + timedelta(days=1), last_year)
+        return found
 
     def taken_away_by(self, day: date) -> str:
         """The ``not`` line that takes a day which other lines name, with its note; else empty."""

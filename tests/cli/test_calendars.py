@@ -54,6 +54,15 @@ def test_what_is_no_calendar_is_told_with_its_line(cli: Cli, tmp_path: Path) -> 
     assert "hint: " in answer.err
 
 
+def test_dates_that_are_far_away_are_shown(cli: Cli, tmp_path: Path) -> None:
+    put(cli, tmp_path, "closed", "2099-12-24..2099-12-25 # the shops\n")
+    [shown] = cli("calendars", "show", "closed", "--json").rows
+    assert shown["next_days"] == [
+        {"day": "2099-12-24", "note": "the shops"},
+        {"day": "2099-12-25", "note": "the shops"},
+    ]
+
+
 def test_why_names_the_calendar_and_its_note(cli: Cli, tmp_path: Path) -> None:
     put(cli, tmp_path, "holidays", HOLIDAYS)
     cli("schedules", "put", "nightly", "0 3 * * *\nnot in holidays", "py:x")

@@ -3431,7 +3431,7 @@ BEGIN
   SELECT * INTO found FROM pgcron.schedule_preview p WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation AND NOT state.edit_is_pending;
   wrong := coalesce(state.error, found.error);
   IF wrong IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC002', format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'), wrong ->> 'detail', wrong ->> 'hint');
+    PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'), format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'), wrong ->> 'detail', wrong ->> 'hint');
   END IF;
   RETURN QUERY
     SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local', f.fire ->> 'note', found.sentence
@@ -3445,7 +3445,7 @@ BEGIN
   END IF;
 END $$;
 
-COMMENT ON FUNCTION pgcron.preview(schedule text, count integer) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them.';
+COMMENT ON FUNCTION pgcron.preview(schedule text, count integer) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them; raises what is wrong with one that no node can read (PC002, PC003 for its zone).';
 
 CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamp with time zone, OUT run bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) RETURNS record
     LANGUAGE sql STABLE

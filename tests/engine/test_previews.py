@@ -122,7 +122,7 @@ async def test_a_schedule_that_no_node_can_read_says_why(
 
     with pytest.raises(asyncpg.PostgresError) as refused:
         await preview(connection)
-    assert refused.value.sqlstate == "PC002"
+    assert refused.value.sqlstate == "PC003"
     assert str(refused.value).startswith("schedule 'job': \"Mars/Olympus\" is not a time zone")
     with pytest.raises(asyncpg.PostgresError, match="count 21 is out of range"):
         await preview(connection, count=21)

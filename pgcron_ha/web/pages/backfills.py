@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -163,38 +164,28 @@ async def ask_for(visit: Visit) -> Response:
 
 async def pause(visit: Visit) -> Response:
     """Makes no more runs until it is resumed."""
-    id_ = _id(visit)
     await visit.form()
-    await visit.act(
-        lambda connection: doors.pause_backfill(
-            connection, id_, actor=visit.actor, schema=visit.schema
-        )
-    )
-    return visit.redirect("backfill", {"done": "backfill_paused"}, id=id_)
+    return await _change(visit, doors.pause_backfill, "backfill_paused")
 
 
 async def resume(visit: Visit) -> Response:
     """Goes on."""
-    id_ = _id(visit)
     await visit.form()
-    await visit.act(
-        lambda connection: doors.resume_backfill(
-            connection, id_, actor=visit.actor, schema=visit.schema
-        )
-    )
-    return visit.redirect("backfill", {"done": "backfill_resumed"}, id=id_)
+    return await _change(visit, doors.resume_backfill, "backfill_resumed")
 
 
 async def stop(visit: Visit) -> Response:
     """Cancels what waits; ``note`` says why."""
-    id_ = _id(visit)
     reason = (await visit.form("note")).get("note")
-    await visit.act(
-        lambda connection: doors.stop_backfill(
-            connection, id_, reason, actor=visit.actor, schema=visit.schema
-        )
-    )
-    return visit.redirect("backfill", {"done": "backfill_stopped"}, id=id_)
+    return await _change(visit, doors.stop_backfill, "backfill_stopped", reason)
+
+
+async def _change(
+    visit: Visit, verb: Callable[..., Awaitable[object]], done: str, *more: str | None
+) -> Response:
+    id_ = _id(visit)
+    await visit.act(lambda c: verb(c, id_, *more, actor=visit.actor, schema=visit.schema))
+    return visit.redirect("backfill", {"done": done}, id=id_)
 
 
 def _row(row: dict[str, Any]) -> BackfillRow:

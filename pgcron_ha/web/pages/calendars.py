@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -13,16 +13,12 @@ from pgcron_ha.db import calendars as doors
 from pgcron_ha.db.pages import calendars as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
-from pgcron_ha.model.calendar_rules import first_day
-from pgcron_ha.model.calendars import read_calendars
+from pgcron_ha.model.calendars import MOST_CHARACTERS, read_calendars
 from pgcron_ha.web.visit import Visit
 
 DAYS_SHOWN: Final = 20
-YEARS_SHOWN: Final = 12
-"""A February 29 is at most 8 years away."""
-MOST_TEXT: Final = 20_000
-"""Of a calendar in a form; longer ones are put by the command line."""
-_DAY: Final = timedelta(days=1)
+# A browser sends a line's end as two characters.
+_LONGEST_SENT: Final = 2 * MOST_CHARACTERS
 
 
 class NamedDay(NamedTuple):
@@ -38,7 +34,7 @@ class CalendarsView:
     """``calendars.html``."""
 
     rows: list[dict[str, Any]]
-    most_text: int = MOST_TEXT
+    most_text: int = MOST_CHARACTERS
 
 
 @dataclass(frozen=True)
@@ -52,12 +48,7 @@ class CalendarView:
     parents: list[dict[str, Any]]
     days: list[NamedDay]
     problem: PgcronError | None = None
-    most_text: int = MOST_TEXT
-
-    @property
-    def is_too_long(self) -> bool:
-        """Whether the form can't hold it."""
-        return len(self.text) > self.most_text
+    most_text: int = MOST_CHARACTERS
 
 
 async def show_calendars(visit: Visit) -> Response:
@@ -103,7 +94,7 @@ async def show_calendar(visit: Visit) -> Response:
 
 async def save(visit: Visit) -> Response:
     """Makes or changes one; what is wrong is told in the form, which keeps what was typed."""
-    given = await visit.form("name", "content", longest=MOST_TEXT, keep_empty=True)
+    given = await visit.form("name", "content", longest=_LONGEST_SENT, keep_empty=True)
     name, text = given.get("name", "").strip(), given.get("content", "").replace("\r\n", "\n")
     try:
         await visit.act(
@@ -137,10 +128,7 @@ def _days(name: str, contents: str, today: date) -> list[NamedDay]:
         calendar = read_calendars(tuple(sorted(json.loads(contents).items())))[name]
     except PgcronError:
         return []
-    found: list[NamedDay] = []
-    last_year = max(today.year + YEARS_SHOWN, calendar.last_date_year)
-    day = first_day(calendar.days, today, last_year)
-    while day is not None and len(found) < DAYS_SHOWN:
-        found.append(NamedDay(day.isoformat(), f"{day:%a}", calendar.note(day)))
-        day = first_day(calendar.days, day + _DAY, last_year)
-    return found
+    return [
+        NamedDay(day.isoformat(), f"{day:%a}", note)
+        for day, note in calendar.next_days(today, DAYS_SHOWN)
+    ]

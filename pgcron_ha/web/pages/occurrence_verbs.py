@@ -12,6 +12,7 @@ from pgcron_ha.client.occurrences import require_fire
 from pgcron_ha.db import occurrences, overview
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.zones import load_zone
+from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
 from pgcron_ha.web.pages.written_times import written_instant
 from pgcron_ha.web.visit import Visit
 
@@ -46,7 +47,8 @@ async def move(visit: Visit) -> Response:
 
 async def edit(visit: Visit) -> Response:
     """The fire at ``instant`` gets ``args`` (JSON)."""
-    name, given = visit.segment("name"), await visit.form("instant", "args", "note")
+    name = visit.segment("name")
+    given = await visit.form("instant", "args", "note", longest=LONGEST_SENT)
 
     async def verb(connection: Any) -> None:
         fire, _ = await _fire(connection, visit, name, given)

@@ -61,6 +61,23 @@ async def test_every_page_is_reached_by_links_and_fits(
         assert {address.partition("?")[0] for address in looked} >= {"/", "/runs", "/dead"}
 
 
+async def test_each_next_fire_has_its_button_in_reach_of_a_thumb(
+    full_site: Site, windows: Windows
+) -> None:
+    async with windows.tab(full_site.url, script=False, colours="light", width=390) as tab:
+        for address in ("/schedules/nightly-backup", "/schedules/nightly-backup?tz=Asia/Tokyo"):
+            await tab.open(address)
+            assert await tab.page.locator("#next td button").count() == 10
+            assert (address, await tab.page.evaluate(OUT_OF_REACH)) == (address, [])
+            assert await tab.page.evaluate(WIDER_THAN_ITS_CARD) == 0
+
+
+WIDER_THAN_ITS_CARD = """
+() => {
+  const box = document.querySelector("#next .scroll");
+  return box.scrollWidth - box.clientWidth;
+}
+"""
 # Buttons that are seen only after scrolling sideways.
 OUT_OF_REACH = """
 () => [...document.querySelectorAll("button")]
