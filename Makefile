@@ -3,7 +3,7 @@
 # PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test examples check format bench chaos model lock clean
+.PHONY: help demo test test-matrix examples check format bench chaos model lock clean
 
 ARGS ?=
 ONLY ?=
@@ -13,7 +13,7 @@ export PYTHON
 BIN := .venv/bin
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 seconds
 	@.ci/environment runtime
@@ -24,6 +24,11 @@ test: ## all tests, against real PostgreSQL servers, processes and a browser; fa
 	@.ci/browser
 	@.ci/model-checker
 	@$(BIN)/python -m pytest -p tests.house.no_skips -n auto --maxprocesses 4 $(ARGS)
+
+test-matrix: ## the protocol's tests on PostgreSQL 14 to 18; ONLY=14,17 chooses
+	@.ci/environment dev
+	@.ci/postgresql $$($(BIN)/python -m tests.matrix --majors $(if $(ONLY),--only "$(ONLY)"))
+	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)") $(if $(ARGS),-- $(ARGS))
 
 check: ## format, lint, strict types, import contracts
 	@.ci/environment dev

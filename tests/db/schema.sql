@@ -17,7 +17,7 @@ CREATE FUNCTION pgcron.add_partition(relation text, low timestamp with time zone
     LANGUAGE plpgsql
     AS $$
 DECLARE
-  partition text := relation || to_char(low AT TIME ZONE 'UTC', CASE WHEN high - low > interval '2 days' THEN '_YYYYMM' ELSE '_YYYYMMDD' END);
+  partition text := relation || to_char(low AT TIME ZONE 'UTC', CASE WHEN high > low + interval '2 days' THEN '_YYYYMM' ELSE '_YYYYMMDD' END);
 BEGIN
   IF low = '-infinity' THEN partition := relation || '_before'; END IF;
   IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relname = partition AND c.relnamespace = 'pgcron'::regnamespace) THEN RETURN false; END IF;

@@ -170,6 +170,16 @@ def nodes_of(plan: Any) -> Iterator[dict[str, Any]]:
             yield from nodes_of(value)
 
 
+def explaining(connection: psycopg.Connection, name: str) -> str:
+    """The command that shows a statement's generic plan."""
+    statement = load()[name]
+    if connection.info.server_version >= 160000:
+        return f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {statement.sql}"
+    connection.execute(f"PREPARE hot AS {statement.sql}".encode())
+    nothing = ", ".join("NULL" for _ in statement.parameters)
+    return f"EXPLAIN (FORMAT JSON) EXECUTE hot{f'({nothing})' if nothing else ''}"
+
+
 HOT = pytest.mark.parametrize(
     "name",
     [
@@ -215,9 +225,7 @@ async def test_the_generic_plan_of_a_hot_statement_scans_no_big_table(
     """Whatever the parameters are: the plan is made once and kept."""
     with psycopg.connect(full_database) as connection:
         connection.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan")
-        row = connection.execute(
-            f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {load()[name].sql}".encode()
-        ).fetchone()
+        row = connection.execute(explaining(connection, name).encode()).fetchone()
     assert row is not None
     plan = row[0] if isinstance(row[0], list) else json.loads(row[0])
 

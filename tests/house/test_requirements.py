@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from tests.house.checkout import ROOT
 
 LOCKS = ["runtime", "dev", "build"]
+SERVERS = [f"postgresql/{lock.stem}" for lock in (ROOT / ".requirements/postgresql").glob("*.txt")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -26,14 +27,14 @@ def locked(lock: str) -> dict[str, list[Requirement]]:
     return found
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, *SERVERS])
 def test_every_locked_line_has_one_version_and_a_hash(lock: str) -> None:
     for line in re.sub(r"\\\n", " ", text(lock)).splitlines():
         assert re.match(r"[\w.\[\],-]+==[\w.+!-]+( ;[^\\]+)?\s", line), line
         assert re.search(r" --hash=sha256:[0-9a-f]{64}", line), line
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, *SERVERS])
 def test_a_lock_names_no_place_to_fetch_from(lock: str) -> None:
     assert re.findall(r"https?:|file:|--(?:extra-)?index-url|--find-links|@ ", text(lock)) == []
 

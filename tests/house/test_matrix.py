@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgcron_ha.embedded.binaries import OLDEST_MAJOR
+from tests.house.checkout import ROOT
+from tests.matrix.columns import NOT_HERE, PROTOCOL, VERSIONS, columns
+
+
+def test_every_supported_version_is_in_the_matrix_and_locked() -> None:
+    locked = sorted(int(lock.stem) for lock in (ROOT / ".requirements/postgresql").glob("*.txt"))
+
+    assert list(VERSIONS) == locked == list(range(OLDEST_MAJOR, max(VERSIONS) + 1))
+    assert {column.major for column in columns()} == set(VERSIONS)
+
+
+@pytest.mark.parametrize("tests", PROTOCOL)
+def test_the_tests_of_the_matrix_are_there(tests: str) -> None:
+    assert (ROOT / tests).is_file()
+
+
+@pytest.mark.parametrize("name", NOT_HERE)
+def test_what_the_matrix_leaves_out_is_there(name: str) -> None:
+    assert [test for test in PROTOCOL if f"def {name}(" in Path(ROOT, test).read_text()]

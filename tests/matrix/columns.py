@@ -1,0 +1,72 @@
+"""What the protocol is tested on beside the version that the whole suite runs on, and which tests
+that are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tests.house.checkout import ROOT
+
+VERSIONS: Final = (14, 15, 16, 17, 18)
+SERVERS: Final = ROOT / ".cache" / "postgresql"
+
+# Claims, fences, kills, edits, fires, deaths, limits, privileges; schema, each statement, plans.
+PROTOCOL: Final = (
+    "tests/db/test_claims.py",
+    "tests/db/test_claims_of_others.py",
+    "tests/db/test_deadlocks.py",
+    "tests/db/test_edits.py",
+    "tests/db/test_endings.py",
+    "tests/db/test_lanes.py",
+    "tests/db/test_limits.py",
+    "tests/db/test_materialize.py",
+    "tests/db/test_nodes.py",
+    "tests/db/test_overlap.py",
+    "tests/db/test_plans.py",
+    "tests/db/test_refusals.py",
+    "tests/db/test_retries.py",
+    "tests/db/test_schema.py",
+    "tests/db/test_statements.py",
+    "tests/db/test_stopping.py",
+    "tests/engine/test_completer.py",
+    "tests/engine/test_dispatcher.py",
+    "tests/engine/test_link.py",
+    "tests/engine/test_listener.py",
+    "tests/engine/test_reaper.py",
+    "tests/engine/test_session.py",
+    "tests/cli/test_grants.py",
+    "tests/e2e/test_e2e_kills.py",
+)
+
+# Said of one version only, or as fast on each: the reviewed schema is written by the newest, and
+# two promises of time stand on the whole suite's.
+NOT_HERE: Final = (
+    "test_the_reviewed_schema_is_what_the_migrations_make",
+    "test_a_flood_of_failures_is_told_in_few_lines",
+    "test_ten_thousand_ends_are_kept_while_the_database_is_away_and_told_once",
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One environment and the tests that run in it."""
+
+    name: str
+    title: str
+    major: int
+    tests: tuple[str, ...]
+
+    def environment(self) -> dict[str, str]:
+        """Variables that choose it."""
+        return {"PGCRON_HA_PG_BIN": str(SERVERS / str(self.major) / "bin")}
+
+    def arguments(self) -> list[str]:
+        """What pytest is told to run."""
+        return [*self.tests, "-k", " and ".join(f"not {name}" for name in NOT_HERE)]
+
+
+def columns() -> list[Column]:
+    """All of them, in the order in which they run."""
+    return [Column(str(major), f"PostgreSQL {major}", major, PROTOCOL) for major in VERSIONS]
