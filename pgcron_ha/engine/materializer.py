@@ -146,8 +146,8 @@ def decide(row: Row | dict[str, Any], horizon: float) -> tuple[Plan, str]:
     most = FIRES_PER_SCHEDULE
     if row["max_runs"] is not None:
         most = min(most, row["max_runs"] - row["runs_made"])
-        if most <= 0:
-            return Plan([], [], row["watermark"], None), spec.canonical
+        if most <= 0:  # unless one is given back meanwhile: the statement looks again
+            return Plan([], [], row["watermark"], spec.next(row["watermark"])), spec.canonical
     decision = plan(
         spec,
         row["watermark"],

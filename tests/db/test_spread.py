@@ -216,6 +216,25 @@ async def test_skipped_fires_are_given_back(connection: Connection) -> None:
     assert sum([await pass_of_a_node(connection) for _ in range(2)]) == 0  # it was a run
 
 
+async def test_a_run_that_is_given_back_while_a_node_decides_is_made(
+    connection: Connection,
+) -> None:
+    await put_schedule(connection, max_runs=2)
+    assert await pass_of_a_node(connection) == 2
+    await connection.execute("UPDATE pgcron.cursor SET next_fire = NULL")  # as after an edit
+    rows = await call(connection, "due_cursors", refill=600.0, at_most=10)
+
+    await connection.execute(
+        "SELECT pgcron.end_waiting_runs(ARRAY[min(id)], 'skipped', 'the last is not over')"
+        " FROM pgcron.run"
+    )
+    await call(connection, "take_given_back", at_most=1000)
+    columns, _ = _columns([(row, *decide(row, 600.0)) for row in rows])
+    await call(connection, "materialize", **columns)
+
+    assert await pass_of_a_node(connection) == 1
+
+
 async def test_two_nodes_make_no_run_too_many(another: Connect) -> None:
     nodes = [await another() for _ in range(2)]
     schedule = await put_schedule(nodes[0], spec="*/2 * * * * *", max_runs=7)
