@@ -16,6 +16,7 @@ from pgcron_ha.cli.output import (
     instant_text,
     json_option,
     limit_option,
+    plural,
     print_fields,
     print_json,
     print_rows,
@@ -27,6 +28,7 @@ from pgcron_ha.db import backfills, overview
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import BackfillRange, measure
 from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.model.word_lists import in_number
 from pgcron_ha.model.zones import load_zone
 
 LOOK_SECONDS: Final = 0.5
@@ -234,8 +236,11 @@ def _print_plan(measured: BackfillRange, decided: int, as_json: bool) -> None:
     elif first is None:
         click.echo("the range has no instant of the schedule")
     else:
-        click.echo(f"{measured.instants} instants, from {shown(first)} to {shown(last)}")
-        click.echo(f"{decided} instants of the range were decided already, each by itself")
+        instants = plural(measured.instants, "instant")
+        click.echo(f"{instants}, from {shown(first)} to {shown(last)}")
+        were = in_number(decided, "was", "were")
+        told = f"{plural(decided, 'instant')} of the range {were} decided already, each by itself"
+        click.echo(told)
 
 
 def _follow(backfill: int, as_json: bool) -> None:
@@ -271,9 +276,9 @@ async def _until_over(session: Session, backfill: int) -> overview.Row:
 
 
 def _progress(row: overview.Row) -> str:
-    planned = "?" if row["planned"] is None else row["planned"]
+    planned = "? instants" if row["planned"] is None else plural(row["planned"], "instant")
     return (
-        f"{row['state']}: {row['already'] + row['created']} of {planned} instants, "
+        f"{row['state']}: {row['already'] + row['created']} of {planned}, "
         f"{row['already']} left alone, {row['open']} open, {row['succeeded']} succeeded, "
         f"{row['failed']} failed"
     )

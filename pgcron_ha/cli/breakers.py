@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
+from pgcron_ha.cli.output import Column, json_option, limit_option, plural, print_json, print_rows
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.config import format_duration
 from pgcron_ha.db import breakers
@@ -83,9 +83,8 @@ def set_command(handler: str, as_json: bool, **given: Any) -> None:
     if as_json:
         print_json({"breaker": handler, "failures": given["failures"]})
     else:
-        click.echo(
-            f"breaker '{handler}' opens after {given['failures']} failures in {given['within']}"
-        )
+        failures = plural(given["failures"], "failure")
+        click.echo(f"breaker '{handler}' opens after {failures} in {given['within']}")
 
 
 @breakers_group.command("reset")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from pgcron_ha.cli.output import plural
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.db import calendars as doors
 from pgcron_ha.errors import InvalidInput
@@ -48,7 +49,7 @@ def import_command(
     for loss in found.losses:
         click.echo(f"{loss.where}: {loss.what}", err=True)
     count = found.carried_over
-    click.echo(f"{count} event{'' if count == 1 else 's'} carried over", err=True)
+    click.echo(f"{plural(count, 'event')} carried over", err=True)
     if apply_now:
         _put(name or re.sub(r"[^A-Za-z0-9_.-]+", "-", file.stem).strip("-_.")[:100], found.content)
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from pgcron_ha.cli.output import shown
+from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.client.verifying import Proof
 from pgcron_ha.config import Settings
 
@@ -143,7 +143,7 @@ def check_delivery(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             "delivery",
             "advice",
-            f"at_most_once is used ({count} schedules) without a synchronous standby",
+            f"at_most_once is used ({plural(count, 'schedule')}) without a synchronous standby",
             "A failover to an asynchronous standby may forget that a run began, and repeat it.",
         )
 
@@ -159,8 +159,8 @@ def check_work(found: Diagnosis) -> Iterator[Finding]:
     )
     for parked in found.parked:
         hint = "Start a node that offers it for this queue."
-        runs = "1 run" if parked["runs"] == 1 else f"{parked['runs']} runs"
-        yield Finding("parked", "advice", f"{runs}: {parked['reason']}", hint)
+        message = f"{plural(parked['runs'], 'run')}: {parked['reason']}"
+        yield Finding("parked", "advice", message, hint)
     for invalid in found.invalid:
         message = f"'{invalid['name']}': {invalid['error'].get('message')}"
         yield Finding("invalid", "problem", message, invalid["error"].get("hint"))

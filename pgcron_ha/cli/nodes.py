@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
+from pgcron_ha.cli.output import Column, json_option, limit_option, plural, print_json, print_rows
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import cordons, overview
 from pgcron_ha.db.deaf_runs import deaf_words
@@ -131,7 +131,7 @@ def _say(node: str, living: int, runs: int, as_json: bool) -> None:
 
 
 def _processes(count: int) -> str:
-    return f"{count} living process{'' if count == 1 else 'es'}"
+    return plural(count, "living process", "living processes")
 
 
 def _with_shown_columns(row: overview.Row) -> overview.Row:

@@ -12,6 +12,7 @@ from uuid import UUID
 import click
 
 from pgcron_ha.config import format_duration
+from pgcron_ha.model.word_lists import in_number
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -89,6 +90,11 @@ def shown(value: object) -> str:
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
+
+
+def plural(count: int, word: str, words: str | None = None) -> str:
+    """``1 run``, ``5 runs``."""
+    return f"{count} {in_number(count, word, words)}"
 
 
 def instant_text(value: datetime) -> str:

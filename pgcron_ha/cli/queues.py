@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pgcron_ha.cli.lanes import rate_in_words, rate_option, slots_option
-from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
+from pgcron_ha.cli.output import Column, json_option, limit_option, plural, print_json, print_rows
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.client import checks
 from pgcron_ha.db import overview
@@ -111,7 +111,9 @@ def set_command(queue: str, max_running: str, rate: str | None, as_json: bool) -
     if as_json:
         print_json({"queue": name, "max_running": most, "rate": starts, "per": per})
     else:
-        limit = "as many runs as there are slots" if most is None else f"at most {most} runs"
+        limit = (
+            "as many runs as there are slots" if most is None else f"at most {plural(most, 'run')}"
+        )
         click.echo(f"queue '{name}' executes {limit} at once{rate_in_words(rate)}")
 
 

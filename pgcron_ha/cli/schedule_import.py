@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from pgcron_ha.cli.output import plural
 from pgcron_ha.cli.schedule_files import apply_definitions, write_file
 from pgcron_ha.db.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.errors import InvalidInput
@@ -125,7 +126,7 @@ def _tell(
     for loss in found.losses:
         click.echo(f"{loss.where}: {loss.what}", err=True)
     count = len(found.definitions)
-    click.echo(f"{count} schedule{'' if count == 1 else 's'} carried over", err=True)
+    click.echo(f"{plural(count, 'schedule')} carried over", err=True)
     if apply_now:
         apply_definitions(found.judged(), source or default_source, dry_run=dry_run)
 

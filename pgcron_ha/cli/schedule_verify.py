@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, json_option, print_json, print_rows, shown
+from pgcron_ha.cli.output import Column, json_option, plural, print_json, print_rows, shown
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.db import health
+from pgcron_ha.model.word_lists import in_number
 
 COLUMNS = (
     Column("SCHEDULE", "schedule", 30),
@@ -55,11 +56,13 @@ def verify_command(name: str | None, since: str, as_json: bool) -> int:
 
 
 def _sentence(proof: Proof, after: datetime) -> str:
-    schedules = "1 schedule" if proof.schedules == 1 else f"{proof.schedules} schedules"
-    looked = f"{schedules}, {proof.instants} instants since {shown(after)}"
+    schedules, instants = plural(proof.schedules, "schedule"), plural(proof.instants, "instant")
+    looked = f"{schedules}, {instants} since {shown(after)}"
     cut = " (there are more: name one schedule, or a later --since)" if proof.is_cut else ""
     if proof.breaks:
-        return f"{looked}{cut}: {len(proof.breaks)} break a rule; keep the database's log and tell"
+        broken = len(proof.breaks)
+        breaks = f"{broken} {in_number(broken, 'breaks', 'break')} a rule"
+        return f"{looked}{cut}: {breaks}; keep the database's log and tell"
     return f"{looked}{cut}: each has its one answer"
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.cron_expression import CronExpression
+from pgcron_ha.model.word_lists import ordinal
 
 SMALLEST_STEP, LARGEST_STEP = 2, 10_000
 START = datetime(1970, 1, 1)
@@ -106,9 +107,3 @@ def nth_of(expression: CronExpression, step: int, anchor: datetime) -> NthExpres
 
 def _at(day: date | None, time: tuple[int, int, int]) -> datetime | None:
     return None if day is None else datetime(day.year, day.month, day.day, *time)
-
-
-def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 22nd."""
-    endings = {1: "st", 2: "nd", 3: "rd"}
-    return f"{number}{'th' if number // 10 % 10 == 1 else endings.get(number % 10, 'th')}"

@@ -20,7 +20,7 @@ from pgcron_ha.model.exclusions import (
     Exclusion,
     InstantExclusion,
 )
-from pgcron_ha.model.nth import START, NthExpression, ordinal
+from pgcron_ha.model.nth import START, NthExpression
 from pgcron_ha.model.policy_words import policy_words
 from pgcron_ha.model.recurrence import RecurrenceRule
 from pgcron_ha.model.recurrence_words import recurrence_words
@@ -33,7 +33,7 @@ from pgcron_ha.model.rules import (
     duration_text,
 )
 from pgcron_ha.model.spec import Spec
-from pgcron_ha.model.word_lists import listed, moment
+from pgcron_ha.model.word_lists import listed, moment, ordinal
 from pgcron_ha.model.zones import load_zone
 
 # Long unions are cut; a sentence of this length is read by nobody to its end.

@@ -11,10 +11,11 @@ from pgcron_ha.model.calendar_bounds import naive_utc
 from pgcron_ha.model.calendar_use import CalendarUse, names_calendar, read_calendar_use
 from pgcron_ha.model.cron import DstPolicy, parse_cron
 from pgcron_ha.model.exclusions import Exclusion, read_exclusion
-from pgcron_ha.model.nth import START, nth_of, ordinal
+from pgcron_ha.model.nth import START, nth_of
 from pgcron_ha.model.recurrence import read_recurrence
 from pgcron_ha.model.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule
 from pgcron_ha.model.spread import is_spread, spread_fields
+from pgcron_ha.model.word_lists import ordinal
 from pgcron_ha.model.written_instants import read_instant
 from pgcron_ha.model.zones import load_zone, wall_clock
 

@@ -73,6 +73,11 @@ def ranged(numbers: Iterable[int], words: Sequence[str] | None = None) -> str:
     return listed(texts)
 
 
+def in_number(count: int, word: str, words: str | None = None) -> str:
+    """``run`` for one, else ``runs``; ``words`` where an s is not enough."""
+    return word if count == 1 else words or word + "s"
+
+
 def ordinal(number: int) -> str:
     """``1st``, ``22nd``, ``13th``."""
     if number % 100 in (11, 12, 13):

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
+from pgcron_ha.model.word_lists import in_number
+
 DAY_SECONDS: Final = 86_400.0
 # Between the digits of a number and before a unit; people's eyes, not their line breaks.
 _THIN: Final = "\N{NARROW NO-BREAK SPACE}"
@@ -164,7 +166,7 @@ def number(value: float) -> str:
 
 def plural(count: int, word: str, words: str | None = None) -> str:
     """``1 run``, ``12 431 runs``."""
-    return f"{number(count)} {word if count == 1 else words or word + 's'}"
+    return f"{number(count)} {in_number(count, word, words)}"
 
 
 def plain(text: str) -> str:
