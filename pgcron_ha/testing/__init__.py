@@ -24,7 +24,8 @@ run at once, by a real node in the test's process, on a real database. ::
 A test without an event loop says ``asyncio.run(pgcron.drain())``. The database is that of
 ``PGCRON_HA_TEST_DSN`` or of the fixture ``pgcron_dsn``, by default an embedded server; the schema
 in it is made by the tests, emptied before each and removed in the end, and one that they have not
-made is never touched. The fixtures ``pgcron_app`` and ``pgcron_schema`` may be overridden, too.
+made is never touched; workers of pytest-xdist have one each. The fixtures ``pgcron_app`` and
+``pgcron_schema`` may be overridden, too.
 """
 
 import pytest

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pgcron_ha.testing.running import Pgcron
 
 DSN_VARIABLE: Final = "PGCRON_HA_TEST_DSN"
+WORKER_VARIABLE: Final = "PYTEST_XDIST_WORKER"
 _WRONG_USAGE: Final = (
     "the App under test is not known: write `pgcron_app = shop.jobs:app` into pytest's "
     "configuration, or define a session fixture `pgcron_app` that returns it"
@@ -67,8 +68,11 @@ def pgcron_dsn() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def pgcron_schema() -> str:
-    """The name of the schema, which the tests make and remove."""
-    return "pgcron"
+    """The name of the schema, which the tests make and remove. Of the workers of pytest-xdist each
+    has one of its own where they share a database.
+    """
+    worker = os.environ.get(WORKER_VARIABLE)
+    return f"pgcron_{worker}" if worker and os.environ.get(DSN_VARIABLE) else "pgcron"
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from pgcron_ha.db import testing
 from tests.db.control import (
     Connect,
     Connection,
@@ -501,3 +502,17 @@ async def test_a_long_backlog_costs_a_decision_nothing(connection: Connection) -
         assert await let_go(connection) == 1
         assert len((await decide(connection, node))["claim"]) == 1
         assert await rows_read(connection) - before < 200
+
+
+async def test_a_test_waits_for_what_is_about_to_be_let_go(connection: Connection) -> None:
+    node, schema = await join(connection), testing.TestedSchema(connection, "pgcron")
+    first, _ = await enqueue(connection, 2, **await of(connection, overlap="queue"))
+    await decide(connection, node)
+    await fail(connection, [await claimed(connection, first)])
+    assert await schema.is_quiet(None)  # the second waits for the retry of the first
+    await connection.execute("UPDATE pgcron.run SET due_at = now() WHERE attempt > 0")
+    assert (await decide(connection, node))["claim"] == [first]
+
+    await end(connection, first)
+
+    assert not await schema.is_quiet(None)

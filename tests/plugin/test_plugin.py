@@ -122,6 +122,12 @@ async def test_what_runs_ask_for_is_drained_and_what_is_later_waits(pgcron):
     assert jobs.calls == ["40 min", "50 min"], "in their order"
     assert len(ended) == 2
 
+async def test_what_waits_for_the_run_before_it_is_executed_too(pgcron):
+    with psycopg.connect(pgcron.dsn) as connection:
+        for _ in range(4):
+            connection.execute("SELECT pgcron.run_now('report', overlap => 'queue')")
+    assert [run.outcome for run in await pgcron.drain()] == ["succeeded"] * 4
+
 async def test_what_can_not_end_is_said(pgcron):
     with pytest.raises(WaitTimedOut, match="did not end"):
         await pgcron.run("shell:nobody")
@@ -152,12 +158,18 @@ def suite(tmp_path: Path, empty_database: str) -> Suite:
     """Runs pytest on these tests of an application, in a process of its own."""
 
     def run(
-        tests: str, *, dsn: str | None = empty_database, ini: str = INI, jobs: str = JOBS
+        tests: str,
+        *,
+        dsn: str | None = empty_database,
+        ini: str = INI,
+        jobs: str = JOBS,
+        worker: str = "",
     ) -> subprocess.CompletedProcess[str]:
         (tmp_path / "jobs.py").write_text(jobs)
         (tmp_path / "pytest.ini").write_text(ini)
         (tmp_path / "test_jobs.py").write_text(tests)
         given = {"PYTHONPATH": str(ROOT), "PGCRON_HA_TEST_DSN": dsn or ""}
+        given["PYTEST_XDIST_WORKER"] = worker
         return subprocess.run(
             [sys.executable, "-m", "pytest", "-q", *LOADED],
             cwd=tmp_path,
@@ -179,7 +191,7 @@ def passed(answer: subprocess.CompletedProcess[str], count: int) -> bool:
 def test_handlers_and_schedules_run_without_waiting(suite: Suite, empty_database: str) -> None:
     answer = suite(TESTS)
 
-    assert passed(answer, 9)
+    assert passed(answer, 10)
     with psycopg.connect(empty_database) as connection:
         assert connection.execute("SELECT to_regnamespace('pgcron')").fetchone() == (None,)
 
@@ -218,6 +230,23 @@ def test_what_a_session_left_that_was_killed_is_made_anew(
         assert connection.execute("SELECT to_regnamespace('pgcron')").fetchone() == ("pgcron",)
 
     assert passed(suite("async def test_it(pgcron): ..."), 1)
+
+
+def test_workers_at_once_have_a_schema_each(suite: Suite, empty_database: str) -> None:
+    answer = suite(
+        """
+import os
+async def test_it(pgcron):
+    assert (await pgcron.run("report")).outcome == "succeeded"
+    os._exit(9)
+""",
+        worker="gw3",
+    )
+
+    assert answer.returncode == 9, answer.stdout
+    with psycopg.connect(empty_database) as connection:
+        made = "SELECT nspname FROM pg_namespace WHERE nspname ~ '^pgcron'"
+        assert connection.execute(made).fetchall() == [("pgcron_gw3",)]
 
 
 def test_an_app_that_nobody_named_is_asked_for(suite: Suite) -> None:

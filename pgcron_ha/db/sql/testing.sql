@@ -19,8 +19,9 @@ END $$;
 UPDATE pgcron.schedule SET enabled = false, paused_note = 'under test' WHERE enabled;
 
 -- name: testing_unfinished
--- Runs that execute, or could begin now; and whether this one of them all lives.
-SELECT count(*) FILTER (WHERE r.state = 'running' OR (r.state = 'ready' AND r.hold IS NULL AND r.due_at <= clock_timestamp())) AS busy,
+-- Runs that execute, or could begin now, those too that a node is about to let go; and whether this one of them all lives.
+SELECT count(*) FILTER (WHERE r.state = 'running' OR (r.state = 'ready' AND r.hold IS NULL AND r.due_at <= clock_timestamp())
+                          OR (r.hold = 'overlap' AND (SELECT o.room FROM pgcron.overlap_room(r.schedule_id, r.overlap, 1) o) > 0)) AS busy,
        coalesce(bool_or(r.id = :run_id::bigint), false) AS lives
 FROM pgcron.run r;
 
