@@ -1,10 +1,11 @@
 -- Calendars: days that several schedules share. A spec names them (`not in holidays`, `only in business-days, move next`); each schedule carries what
 -- they contained when it was last written, so that a spec, its versions and its backfills can be read by themselves.
 
--- Whether the calendar exists is not known here: the trigger of the schedule asks.
+-- Whether the calendar exists is not known here: the trigger of the schedule asks. Names are measured by themselves: an expression with {0,99} costs
+-- milliseconds each time it is prepared.
 CREATE FUNCTION pgcron.calendar_use_is_fine(line text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT regexp_replace(line, '\s+', ' ', 'g') ~* '^(not|only) in [a-z0-9][a-z0-9_.-]{0,99}( ?, ?(skip|move (next|previous)))?$' OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
+  SELECT coalesce(length((regexp_match(regexp_replace(line, '\s+', ' ', 'g'), '^(?:not|only) in ([a-z0-9][a-z0-9_.-]*)(?: ?, ?(?:skip|move (?:next|previous)))?$', 'i'))[1]) <= 100, false) OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
     'It is written `not in NAME` or `only in NAME`; then, if its fires shall move, `, move next` or `, move previous`.', 'Write for example ''not in holidays'' or ''only in business-days, move next''.') $$;
 
 CREATE FUNCTION pgcron.calendar_yearly_is_fine(written text) RETURNS boolean
@@ -34,7 +35,7 @@ DECLARE
   word text := lower(rule);
   part text[];
 BEGIN
-  IF word ~ '^calendar ' THEN RETURN rule ~ '^\S+ [A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'; END IF;
+  IF word ~ '^calendar ' THEN RETURN rule ~ '^\S+ [A-Za-z0-9][A-Za-z0-9_.-]*$' AND length(rule) <= 109; END IF;
   IF word ~ '^yearly \S+$' THEN RETURN pgcron.calendar_yearly_is_fine(substr(word, 8)); END IF;
   part := regexp_match(word, '^(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?$');
   IF part IS NOT NULL THEN
@@ -76,6 +77,13 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.calendar_is_fine(text) IS 'Judges the grammar of a calendar; raises PC005 with message, detail and hint.';
 
+-- The calendars that it names, each once. Line by line: an expression over the whole of a long text costs tens of milliseconds.
+CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(array_agg(DISTINCT found[1] ORDER BY found[1]), '{}') FROM unnest(string_to_array(content, E'\n')) line
+   CROSS JOIN LATERAL regexp_match(line, '^[ \t\r]*(?:not[ \t]+)?calendar[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'i') found
+   WHERE line ILIKE '%calendar%' AND found IS NOT NULL $$;
+
 CREATE TABLE pgcron.calendar (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   name text NOT NULL UNIQUE CONSTRAINT a_calendar_name_is_one_word CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$' OR pgcron.refuse('PC005',
@@ -83,18 +91,17 @@ CREATE TABLE pgcron.calendar (
   content text NOT NULL CONSTRAINT a_calendar_is_readable CHECK (pgcron.calendar_is_fine(content)),
   version int NOT NULL DEFAULT 1,
   updated_at timestamptz NOT NULL DEFAULT now(),
-  updated_by text NOT NULL
+  updated_by text NOT NULL,
+  parts text[] NOT NULL GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED,
+  source text CONSTRAINT a_source_has_a_name CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '') OR pgcron.refuse('PC001',
+    'the name of the source is empty or too long', 'A source is a file or a folder of schedules; its name has 1 to 200 characters.', 'Give it a short name, for example ''billing''.'))
 );
 COMMENT ON TABLE pgcron.calendar IS 'Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
 CREATE INDEX schedule_with_calendars ON pgcron.schedule (id) WHERE calendars IS NOT NULL;
 
 CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
 LANGUAGE sql IMMUTABLE ROWS 2 AS $$
-  SELECT DISTINCT found[1] FROM regexp_matches(spec, '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]{0,99})', 'gin') found $$;
-
-CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS SETOF text
-LANGUAGE sql IMMUTABLE ROWS 2 AS $$
-  SELECT DISTINCT found[1] FROM regexp_matches(content, '^[ \t\r]*(?:not[ \t]+)?calendar[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]{0,99})', 'gin') found $$;
+  SELECT DISTINCT found[1] FROM regexp_matches(spec, '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
 
 -- What the calendars that a spec names contain, and those that they name; NULL when it names none.
 CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
@@ -102,7 +109,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   WITH RECURSIVE used(name) AS (
     SELECT named FROM pgcron.calendars_named(calendars_of.spec) named
     UNION
-    SELECT part FROM used JOIN pgcron.calendar c ON c.name = used.name CROSS JOIN LATERAL pgcron.parts_of_calendar(c.content) part)
+    SELECT unnest(c.parts) FROM used JOIN pgcron.calendar c ON c.name = used.name)
   SELECT jsonb_object_agg(c.name, c.content ORDER BY c.name) FROM used JOIN pgcron.calendar c ON c.name = used.name $$;
 COMMENT ON FUNCTION pgcron.calendars_of(text) IS 'The contents of the calendars that a spec needs, by name.';
 
@@ -122,46 +129,121 @@ BEGIN
   RETURN pgcron.calendars_of(take_calendars.spec);
 END $$;
 
--- Makes or changes a calendar, and the schedules that use it: their future runs are made again, as after an edit of theirs. Who writes calendars waits
--- for one another; schedules are locked before the calendar, as by those who write schedules.
-CREATE FUNCTION pgcron.put_calendar(name text, content text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
+-- From a calendar by those that it names back to itself; NULL if it does not contain itself.
+CREATE FUNCTION pgcron.circle_of_calendar(name text) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  users bigint[];
-  changed bigint;
-  known bigint;
+  way text[];
+  met text[] := ARRAY[circle_of_calendar.name];
+  named_by jsonb := '{}';
+  place int := 1;
+  part text;
+BEGIN
+  WHILE place <= cardinality(met) LOOP      -- each calendar once, the nearest first
+    FOR part IN SELECT unnest(c.parts) FROM pgcron.calendar c WHERE c.name = met[place] LOOP
+      IF part = met[1] THEN
+        way := ARRAY[met[place], part];
+        WHILE way[1] <> part LOOP way := (named_by ->> way[1]) || way; END LOOP;
+        RETURN way;
+      ELSIF part <> ALL(met) THEN
+        met := met || part;
+        named_by := named_by || jsonb_build_object(part, met[place]);
+      END IF;
+    END LOOP;
+    place := place + 1;
+  END LOOP;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  calendar text;
   unknown text;
+  circle text[];
+BEGIN
+  SELECT c.name, part INTO calendar, unknown FROM pgcron.calendar c CROSS JOIN LATERAL unnest(c.parts) part
+   WHERE c.name = ANY(names) AND NOT EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = part) ORDER BY 1, 2 LIMIT 1;
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC005', format('calendar %L names calendar %L, which is not known', calendar, unknown), 'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
+  END IF;
+  FOREACH calendar IN ARRAY names LOOP
+    circle := pgcron.circle_of_calendar(calendar);
+    IF circle IS NOT NULL THEN
+      PERFORM pgcron.refuse('PC005', format('calendar %L contains itself: %s', calendar, array_to_string(circle, ' > ')), 'A calendar may name others, but not in a circle.', 'Remove one of the `calendar` lines.');
+    END IF;
+  END LOOP;
+END $$;
+
+-- Who writes calendars waits for one another.
+CREATE FUNCTION pgcron.lock_calendars() RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.require_read_committed('calendars');
   PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
-  PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? put_calendar.name ORDER BY s.id FOR NO KEY UPDATE;
-  INSERT INTO pgcron.calendar AS c (name, content, updated_by) VALUES (put_calendar.name, put_calendar.content, coalesce(put_calendar.actor, session_user))
-  ON CONFLICT (name) DO UPDATE SET content = EXCLUDED.content, version = c.version + 1, updated_at = now(), updated_by = EXCLUDED.updated_by
-  WHERE c.content <> EXCLUDED.content RETURNING c.id INTO changed;
-  SELECT c.id INTO known FROM pgcron.calendar c WHERE c.name = put_calendar.name;
-  IF changed IS NULL THEN RETURN known; END IF;
-  SELECT min(part) INTO unknown FROM pgcron.parts_of_calendar(put_calendar.content) part WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = part);
-  IF unknown IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC005', format('calendar %L names calendar %L, which is not known', put_calendar.name, unknown), 'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
-  END IF;
-  IF EXISTS (WITH RECURSIVE inside(name) AS (
-               SELECT part FROM pgcron.parts_of_calendar(put_calendar.content) part
-               UNION
-               SELECT part FROM inside JOIN pgcron.calendar c ON c.name = inside.name CROSS JOIN LATERAL pgcron.parts_of_calendar(c.content) part)
-             SELECT FROM inside WHERE inside.name = put_calendar.name) THEN
-    PERFORM pgcron.refuse('PC005', format('calendar %L contains itself', put_calendar.name), 'A calendar may name others, but not in a circle.', 'Remove one of the `calendar` lines.');
-  END IF;
-  -- Those that were being written when the lock on the calendar was asked for, too.
-  users := ARRAY(SELECT s.id FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? put_calendar.name ORDER BY s.id FOR NO KEY UPDATE);
-  PERFORM pgcron.act_as(put_calendar.actor, put_calendar.door);
-  PERFORM set_config('pgcron_ha.version_note', format('calendar %s was changed', put_calendar.name), true);
+END $$;
+
+-- Blank lines at the end say nothing: files have them, or not.
+CREATE FUNCTION pgcron.is_same_calendar(content text, other text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(rtrim(content, E' \t\r\n') = rtrim(other, E' \t\r\n'), false) $$;
+
+-- Makes calendars what they are to contain, by name, all at once (so they may name one another), and the schedules that use them: their future runs are made
+-- again, as after an edit of theirs. Schedules are locked before calendars, as by those who write schedules. Without a source calendars stay whose they are.
+CREATE FUNCTION pgcron.write_calendars(contents jsonb, actor text, source text DEFAULT NULL) RETURNS text[]
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  changed text[] := ARRAY(SELECT w.key FROM jsonb_each_text(write_calendars.contents) w LEFT JOIN pgcron.calendar c ON c.name = w.key
+                           WHERE NOT pgcron.is_same_calendar(c.content, w.value) ORDER BY w.key);
+  users bigint[];
+BEGIN
+  PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ?| changed ORDER BY s.id FOR NO KEY UPDATE;
+  INSERT INTO pgcron.calendar AS c (name, content, updated_by, source)
+  SELECT w.key, w.value, coalesce(write_calendars.actor, session_user), write_calendars.source FROM jsonb_each_text(write_calendars.contents) w ORDER BY w.key
+  ON CONFLICT (name) DO UPDATE SET content = CASE WHEN c.name = ANY(changed) THEN EXCLUDED.content ELSE c.content END, version = c.version + 1, updated_at = now(), updated_by = EXCLUDED.updated_by,
+    source = coalesce(EXCLUDED.source, c.source)
+  WHERE c.name = ANY(changed) OR c.source IS DISTINCT FROM coalesce(EXCLUDED.source, c.source);
+  PERFORM pgcron.judge_parts(changed);
+  -- Those that were being written when the lock on the calendars was asked for, too.
+  users := ARRAY(SELECT s.id FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ?| changed ORDER BY s.id FOR NO KEY UPDATE);
+  PERFORM set_config('pgcron_ha.version_note', format('calendar%s %s %s changed', CASE WHEN cardinality(changed) > 1 THEN 's' ELSE '' END,
+                                                      array_to_string(changed, ', '), CASE WHEN cardinality(changed) > 1 THEN 'were' ELSE 'was' END), true);
   UPDATE pgcron.schedule s SET calendars = NULL WHERE s.id = ANY(users);      -- the trigger takes what they contain now
   PERFORM set_config('pgcron_ha.version_note', '', true);
+  RETURN changed;
+END $$;
+
+-- Makes or changes a calendar, and the schedules that use it.
+CREATE FUNCTION pgcron.put_calendar(name text, content text, actor text DEFAULT NULL, door text DEFAULT NULL, take_over boolean DEFAULT false) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  changed text[];
+  owner text;
+  known bigint;
+BEGIN
+  PERFORM pgcron.lock_calendars();
+  PERFORM pgcron.act_as(put_calendar.actor, put_calendar.door);
+  changed := pgcron.write_calendars(jsonb_build_object(put_calendar.name, put_calendar.content), put_calendar.actor);
+  SELECT c.id, c.source INTO known, owner FROM pgcron.calendar c WHERE c.name = put_calendar.name;
+  IF owner IS NOT NULL AND take_over THEN
+    UPDATE pgcron.calendar c SET source = NULL, version = c.version + (cardinality(changed) = 0)::int WHERE c.id = known;
+  ELSIF owner IS NOT NULL AND cardinality(changed) > 0 THEN
+    RAISE NOTICE USING ERRCODE = '01PC1', MESSAGE = format('calendar %L is defined by the files of %L, and was edited through %s', put_calendar.name, owner, pgcron.door()),
+      DETAIL = pgcron.owner_puts_back('file'), HINT = 'Edit it there; or make it nobody''s: take_over (`pgcron-ha calendars put --take-over`).';
+  END IF;
   RETURN known;
 END $$;
-COMMENT ON FUNCTION pgcron.put_calendar(text, text, text, text) IS
-  'Makes or changes a calendar; returns its id. The future runs of the schedules that use it are made again. Refuses a calendar that contains itself.';
+COMMENT ON FUNCTION pgcron.put_calendar(text, text, text, text, boolean) IS
+  'Makes or changes a calendar; returns its id. The future runs of the schedules that use it are made again. Refuses a calendar that contains itself; with take_over no file owns it any more.';
+
+-- Schedules and calendars, the first few; those that go with it don't count. NULL when there are none.
+CREATE FUNCTION pgcron.users_of_calendar(name text, going text[] DEFAULT '{}') RETURNS text
+LANGUAGE sql STABLE AS $$
+  SELECT string_agg(u.name, ', ') FROM (
+    (SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? users_of_calendar.name ORDER BY s.name LIMIT 5)
+    UNION ALL
+    (SELECT 'calendar ' || c.name FROM pgcron.calendar c WHERE c.name <> ALL(going) AND users_of_calendar.name = ANY(c.parts) ORDER BY c.name LIMIT 5)) u $$;
 
 CREATE FUNCTION pgcron.delete_calendar(name text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -169,16 +251,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   users text;
 BEGIN
-  PERFORM pgcron.require_read_committed('calendars');
-  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
+  PERFORM pgcron.lock_calendars();
   PERFORM FROM pgcron.calendar c WHERE c.name = delete_calendar.name FOR UPDATE;
   IF NOT FOUND THEN
     PERFORM pgcron.refuse('PC010', format('calendar %L does not exist', left(delete_calendar.name, 200)), 'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.');
   END IF;
-  SELECT string_agg(u.name, ', ') INTO users FROM (
-    (SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? delete_calendar.name ORDER BY s.name LIMIT 5)
-    UNION ALL
-    (SELECT 'calendar ' || c.name FROM pgcron.calendar c WHERE delete_calendar.name IN (SELECT pgcron.parts_of_calendar(c.content)) ORDER BY c.name LIMIT 5)) u;
+  users := pgcron.users_of_calendar(delete_calendar.name);
   IF users IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.name), 'By ' || users || '.', 'Take it out of their specs first.');
   END IF;
@@ -188,8 +266,8 @@ COMMENT ON FUNCTION pgcron.delete_calendar(text, text) IS 'Deletes a calendar th
 
 CREATE VIEW pgcron.calendars AS
   SELECT c.id, c.name, c.content, c.version, c.updated_at, c.updated_by,
-         (SELECT count(*) FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? c.name) AS schedules
+         (SELECT count(*) FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? c.name) AS schedules, c.source
     FROM pgcron.calendar c;
 COMMENT ON VIEW pgcron.calendars IS 'Calendars, and how many schedules use each, directly or within another.';
 
-REVOKE ALL ON FUNCTION pgcron.put_calendar(text, text, text, text), pgcron.delete_calendar(text, text), pgcron.take_calendars(text), pgcron.calendars_of(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.put_calendar(text, text, text, text, boolean), pgcron.delete_calendar(text, text), pgcron.take_calendars(text), pgcron.calendars_of(text) FROM PUBLIC;

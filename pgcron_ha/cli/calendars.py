@@ -28,6 +28,7 @@ COLUMNS = (
     Column("VERSION", "version"),
     Column("CHANGED", "updated_at"),
     Column("BY", "updated_by", 20),
+    Column("SOURCE", "source", 20),
 )
 _MOST_USERS: Final = 20
 _NEXT_DAYS: Final = 10
@@ -82,8 +83,9 @@ def show_command(name: str, as_json: bool) -> None:
 @calendars_group.command("put")
 @click.argument("name")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.option("--take-over", is_flag=True, help="From the files that define it.")
 @json_option
-def put_command(name: str, file: TextIO, as_json: bool) -> None:
+def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None:
     """Make or change the calendar NAME: FILE ("-": stdin) has a rule in each line.
 
     Lines are dates ("2026-12-24..2027-01-01 # closed"), dates of each year ("yearly 12-25", "yearly
@@ -100,6 +102,7 @@ def put_command(name: str, file: TextIO, as_json: bool) -> None:
             content,
             actor=session.actor,
             door="cli",
+            take_over=take_over,
             schema=session.schema,
         )
         return await doors.calendar(session.connection, name, schema=session.schema)

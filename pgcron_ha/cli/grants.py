@@ -72,7 +72,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "scheduler": (
         *_READ,
         f"GRANT INSERT ({_SCHEDULE}), UPDATE ({_SCHEDULE}), DELETE ON schedule TO",
-        "GRANT EXECUTE ON FUNCTION put_calendar, delete_calendar TO",
+        "GRANT EXECUTE ON FUNCTION put_calendar, delete_calendar, apply_calendars, "
+        "prune_calendars TO",
         _ONE_FIRE,
     ),
     "operator": (

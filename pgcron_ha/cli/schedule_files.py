@@ -1,4 +1,4 @@
-"""``schedules apply``, ``export`` and ``schema``: schedules as files of YAML or TOML."""
+"""``schedules apply``, ``export`` and ``schema``: schedules, and calendars, as YAML or TOML."""
 
 from __future__ import annotations
 
@@ -9,19 +9,29 @@ from typing import Any
 
 import click
 
+from pgcron_ha.cli.calendar_changes import SIGNS, counted, print_calendar_changes
 from pgcron_ha.cli.output import json_option, print_json, shown
 from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.db import calendar_files
 from pgcron_ha.db import schedule_files as doors
 from pgcron_ha.db.clients import tried
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.differences import changes
-from pgcron_ha.schedule_files.definitions import POLICIES, Definition, files_of, read_definitions
+from pgcron_ha.schedule_files.definitions import (
+    POLICIES,
+    Definitions,
+    files_of,
+    read_definitions,
+)
 from pgcron_ha.schedule_files.json_schema import json_schema
 from pgcron_ha.schedule_files.writing import as_toml, as_yaml, definition_of
 
-_SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
 _MOST_CHARACTERS = 200
 _TOLD = ("spec", "handler", *POLICIES, "managed_by", "source")
+
+
+Applied = tuple[list[calendar_files.AppliedCalendar], list[doors.AppliedSchedule], doors.Row]
+"""Calendars, schedules, and what a schedule is of which nothing is said."""
 
 
 @click.command("apply", short_help="Make schedules what a file or a folder says.")
@@ -34,7 +44,7 @@ _TOLD = ("spec", "handler", *POLICIES, "managed_by", "source")
 def apply_command(
     path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Make schedules what the file PATH, or the files of the folder PATH, say.
+    """Make schedules and calendars what the file PATH, or the files of the folder PATH, say.
 
     All of them or none, in one transaction. What a definition leaves out is its default; whether a
     schedule is paused is left alone unless the file says "enabled". A dry run does everything and
@@ -42,7 +52,7 @@ def apply_command(
     """
     definitions = read_definitions(files_of(path))
     owner = path.resolve().stem if source is None else source
-    if prune and not definitions:
+    if prune and not definitions.schedules and not definitions.calendars:
         raise InvalidInput(
             f"{path} defines no schedule",
             f"Pruning would delete everything that the source '{owner}' owns.",
@@ -54,7 +64,7 @@ def apply_command(
 
 
 def apply_definitions(
-    definitions: Sequence[Definition],
+    definitions: Definitions,
     source: str,
     *,
     prune: bool = False,
@@ -64,21 +74,50 @@ def apply_definitions(
 ) -> None:
     """Apply them and print what changes; a refusal names the schedule that is at fault."""
 
-    async def put(session: Session) -> tuple[list[doors.AppliedSchedule], doors.Row]:
+    async def put(session: Session) -> Applied:
         async with tried(session.connection, keep=not dry_run):
-            applied = await doors.apply_schedules(
-                session.connection,
-                [definition.as_put() for definition in definitions],
-                source,
-                prune=prune,
-                take_over=take_over,
-                actor=session.actor,
-                schema=session.schema,
-            )
+            calendars, applied = await _apply(session, definitions, source, prune, take_over)
         default = await doors.default_schedule(session.connection, schema=session.schema)
-        return applied, default
+        return calendars, applied, default
 
-    applied, default = on_database(put)
+    calendars, applied, default = on_database(put)
+    print_calendar_changes(calendars, source, as_json=as_json)
+    _print_changes(applied, default, as_json)
+    if as_json:
+        return
+    if calendars:
+        click.echo(f"calendars: {counted([one.change for one in calendars])}")
+    click.echo(counted([one.change for one in applied]) or "no schedules")
+    if dry_run:
+        click.echo("nothing is changed: this was a dry run")
+
+
+async def _apply(
+    session: Session, definitions: Definitions, source: str, prune: bool, take_over: bool
+) -> tuple[list[calendar_files.AppliedCalendar], list[doors.AppliedSchedule]]:
+    """Calendars first; what is pruned goes in the other order."""
+    given: dict[str, Any] = {"actor": session.actor, "schema": session.schema}
+    schedules = [definition.as_put() for definition in definitions.schedules]
+    contents = {calendar.name: calendar.content for calendar in definitions.calendars}
+    calendars: list[calendar_files.AppliedCalendar] = []
+    if contents:
+        names = [definition.name for definition in definitions.schedules]
+        calendars = await calendar_files.apply_calendars(
+            session.connection, contents, source, take_over=take_over, schedules=names, **given
+        )
+    applied = await doors.apply_schedules(
+        session.connection, schedules, source, prune=prune, take_over=take_over, **given
+    )
+    if prune:
+        calendars += await calendar_files.prune_calendars(
+            session.connection, source, list(contents), **given
+        )
+    return calendars, applied
+
+
+def _print_changes(
+    applied: Sequence[doors.AppliedSchedule], default: doors.Row, as_json: bool
+) -> None:
     if as_json:
         for one in applied:
             print_json(
@@ -86,8 +125,8 @@ def apply_definitions(
             )
         return
     for one in applied:
-        if one.change in _SIGNS:
-            click.echo(f"{_SIGNS[one.change]} {one.name}")
+        if one.change in SIGNS:
+            click.echo(f"{SIGNS[one.change]} {one.name}")
             for column, (before, after) in _columns(one, default).items():
                 was = "" if one.previous is None else f"{_short(before)} → "
                 click.echo(f"    {column}: {was}{_short(after)}")
@@ -97,19 +136,18 @@ def apply_definitions(
                 "  The next start of a node with that application takes it back.",
                 err=True,
             )
-    counts = {
-        word: sum(one.change == word for one in applied)
-        for word in ("added", "changed", "unchanged", "pruned")
-    }
-    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    click.echo(told or "no schedules")
-    if dry_run:
-        click.echo("nothing is changed: this was a dry run")
 
 
 @click.command("export", short_help='Print schedules as a file for "apply".')
 @click.argument("names", nargs=-1)
 @click.option("--source", metavar="NAME", help="Those of a source.")
+@click.option(
+    "--calendars",
+    type=click.Choice(["used", "all", "none"]),
+    default="used",
+    show_default=True,
+    help="Those that the schedules use (and the source owns), all, or none.",
+)
 @click.option(
     "--format", "form", type=click.Choice(["yaml", "toml"]), default="yaml", show_default=True
 )
@@ -117,20 +155,30 @@ def apply_definitions(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of stdout."
 )
 def export_command(
-    names: tuple[str, ...], source: str | None, form: str, output: Path | None
+    names: tuple[str, ...], source: str | None, calendars: str, form: str, output: Path | None
 ) -> None:
     """Print schedules as a file that "apply" takes: all, or those of these names.
 
     Only what is not a default is written.
     """
 
-    async def read(session: Session) -> tuple[list[doors.Row], doors.Row]:
+    async def read(session: Session) -> tuple[list[doors.Row], dict[str, str], doors.Row]:
         rows = await doors.schedules_to_export(
             session.connection, names or None, source, schema=session.schema
         )
-        return rows, await doors.default_schedule(session.connection, schema=session.schema)
+        used = {name for row in rows for name in json.loads(row["calendars"] or "{}")}
+        contents: dict[str, str] = {}
+        if calendars != "none":
+            contents = await calendar_files.calendars_to_export(
+                session.connection,
+                None if calendars == "all" else sorted(used),
+                source,
+                schema=session.schema,
+            )
+        default = await doors.default_schedule(session.connection, schema=session.schema)
+        return rows, contents, default
 
-    rows, default = on_database(read)
+    rows, contents, default = on_database(read)
     missing = sorted(set(names) - {row["name"] for row in rows})
     if missing:
         raise NotFound(
@@ -139,7 +187,7 @@ def export_command(
             "`pgcron-ha schedules list` lists them.",
         )
     write = as_yaml if form == "yaml" else as_toml
-    text = write({row["name"]: definition_of(row, default) for row in rows})
+    text = write({row["name"]: definition_of(row, default) for row in rows}, contents)
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -17,6 +17,7 @@ from pgcron_ha.db.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.zones import load_zone
 from pgcron_ha.schedule_files.crontab import import_crontab
+from pgcron_ha.schedule_files.definitions import Definitions
 from pgcron_ha.schedule_files.documents import MOST_BYTES, read_file
 from pgcron_ha.schedule_files.imported import Imported
 from pgcron_ha.schedule_files.kubernetes import import_kubernetes
@@ -128,7 +129,8 @@ def _tell(
     count = len(found.definitions)
     click.echo(f"{plural(count, 'schedule')} carried over", err=True)
     if apply_now:
-        apply_definitions(found.judged(), source or default_source, dry_run=dry_run)
+        definitions = Definitions(found.judged(), [])
+        apply_definitions(definitions, source or default_source, dry_run=dry_run)
 
 
 def _text(file: Path) -> str:

@@ -19,11 +19,25 @@ async def put_calendar(
     *,
     actor: str | None = None,
     door: str | None = None,
+    take_over: bool = False,
     schema: str = DEFAULT_SCHEMA,
 ) -> int:
-    """Makes or changes it, and with it the future runs of the schedules that use it; its id."""
-    given = {"name": name, "content": content, "actor": actor, "door": door}
-    return int(await asking.value(connection, schema, "put_calendar", **given))
+    """Makes or changes it, and with it the future runs of the schedules that use it; its id.
+
+    Whose files define it is warned, unless it is taken over: then no file owns it any more.
+    """
+    return int(
+        await asking.value(
+            connection,
+            schema,
+            "put_calendar",
+            name=name,
+            content=content,
+            actor=actor,
+            door=door,
+            take_over=take_over,
+        )
+    )
 
 
 async def delete_calendar(
@@ -42,8 +56,8 @@ async def calendars_of(connection: Any, spec: str, *, schema: str = DEFAULT_SCHE
 async def calendars(
     connection: Any, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:
-    """``name``, ``schedules`` (how many use it), ``version``, ``updated_at``, ``updated_by`` and
-    ``content``, by name.
+    """``name``, ``schedules`` (how many use it), ``version``, ``updated_at``, ``updated_by``,
+    ``source`` (whose files define it) and ``content``, by name.
     """
     return await fetch_rows(connection, "list_calendars", schema, limit=limit)
 

@@ -1,6 +1,6 @@
 """Schedules as files: YAML or TOML that says what is, and what other schedulers' files become.
 
-A file has one table ``schedules``: names, and for each ``spec``, ``handler`` and policies, named as
+A file has a table ``schedules``: names, and for each ``spec``, ``handler`` and policies, named as
 the columns of ``pgcron.schedule``::
 
     schedules:
@@ -11,11 +11,18 @@ the columns of ``pgcron.schedule``::
         args: {kind: full}
         timeout: 30m
 
+Beside it a table ``calendars`` may have the lines of calendars by name, as one text or a list::
+
+    calendars:
+      holidays: |
+        yearly 12-25 # Christmas Day
+        yearly easter+1
+
 What a definition leaves out has its default; whether a schedule is paused is left alone unless the
 file says ``enabled``. A *source* (one file, or a folder of them) is known by its name: it owns what
 it defines, and pruning deletes what it once owned and defines no longer.
 
-`documents` reads files with the lines where things stand, `definitions` judges them, `json_schema`
-is the published form, `writing` the way back; `crontab`, `kubernetes` and `pg_cron` import;
-`calendar_import` reads days from appointments (.ics).
+`documents` reads files with the lines where things stand, `definitions` (and
+`calendar_definitions`) judges them, `json_schema` is the published form, `writing` the way back;
+`crontab`, `kubernetes` and `pg_cron` import; `calendar_import` reads days from appointments (.ics).
 """

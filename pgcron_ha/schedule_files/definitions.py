@@ -6,11 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.schedule_files.calendar_definitions import (
+    CALENDARS,
+    CalendarDefinition,
+    calendar_definitions,
+    circle_of,
+)
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 
 MOST_FILES: Final = 1000
@@ -22,6 +28,7 @@ POLICIES: Final = tuple(
 )
 KEYS: Final = ("spec", "handler", *POLICIES)
 
+_TABLES: Final = (TOP, CALENDARS)
 # The settings of a node stand beside its schedules in many a folder.
 _NOT_SCHEDULES: Final = "pgcron-ha.toml"
 
@@ -39,6 +46,17 @@ class Definition:
     def as_put(self) -> dict[str, Any]:
         """As `pgcron_ha.db.schedule_files.apply_schedules` takes it."""
         return {"name": self.name, **self.values}
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """What files define, each by name."""
+
+    schedules: list[Definition]
+    calendars: list[CalendarDefinition]
+
+
+Named = TypeVar("Named", Definition, CalendarDefinition)
 
 
 def files_of(path: Path) -> list[Path]:
@@ -64,28 +82,32 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
-def read_definitions(paths: Iterable[Path]) -> list[Definition]:
-    """The schedules of all files, by name.
+def read_definitions(paths: Iterable[Path]) -> Definitions:
+    """The schedules and calendars of all files, by name.
 
     Raises InvalidInput that tells every problem (up to `MOST_TOLD`) with its file and line.
     """
     problems: list[PgcronError] = []
-    found: dict[str, Definition] = {}
+    calendars: dict[str, CalendarDefinition] = {}
+    schedules: dict[str, Definition] = {}
     for document in _documents(paths, problems):
-        for definition in _definitions(document, problems):
-            twin = found.setdefault(definition.name, definition)
-            if twin is not definition:
-                problems.append(
-                    InvalidInput(
-                        f"schedule {definition.name!r} is defined twice: in {twin.where}, and in"
-                        f" {definition.where}",
-                        "One name has one definition.",
-                        "Remove one of them, or choose another name.",
-                    )
-                )
+        if not _is_file_of_ours(document, problems):
+            continue
+        if CALENDARS in document.value:
+            found = calendar_definitions(document, document.value[CALENDARS], problems)
+            _keep("calendar", calendars, found, problems)
+        if TOP in document.value:
+            defined = _definitions(document, document.value[TOP], problems)
+            _keep("schedule", schedules, defined, problems)
+    circle = circle_of(calendars)
+    if circle is not None:
+        problems.append(circle)
     if problems:
         raise _together(problems)
-    return [found[name] for name in sorted(found)]
+    return Definitions(
+        [schedules[name] for name in sorted(schedules)],
+        [calendars[name] for name in sorted(calendars)],
+    )
 
 
 def judge(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,22 +146,48 @@ def _documents(paths: Iterable[Path], problems: list[PgcronError]) -> Iterable[D
             problems.append(error)
 
 
-def _definitions(document: Document, problems: list[PgcronError]) -> Iterable[Definition]:
+def _is_file_of_ours(document: Document, problems: list[PgcronError]) -> bool:
     top = document.value
     if top is None:
-        return
-    schedules = top.get(TOP) if isinstance(top, dict) else None
-    if not isinstance(schedules, dict) or len(top) > 1:
-        strange = [key for key in top if key != TOP] if isinstance(top, dict) else []
-        problems.append(
-            _unknown_key(document.where(strange[0]), strange[0], (TOP,))
-            if strange
-            else InvalidInput(
-                f"{document.where()}: there is no table {TOP!r}",
-                f"A file of schedules has one table {TOP}: names and their definitions.",
-                "`pgcron-ha schedules schema` prints its form, `schedules export` an example.",
+        return False
+    strange = [key for key in top if key not in _TABLES] if isinstance(top, dict) else []
+    if strange:
+        problems.append(_unknown_key(document.where(strange[0]), strange[0], _TABLES))
+    elif not isinstance(top, dict) or not top:
+        problems.append(_no_schedules(document))
+    return isinstance(top, dict) and not strange
+
+
+def _keep(
+    kind: str, kept: dict[str, Named], defined: Iterable[Named], problems: list[PgcronError]
+) -> None:
+    """By name; a name that stands in two files is a problem."""
+    for definition in defined:
+        twin = kept.setdefault(definition.name, definition)
+        if twin is not definition:
+            problems.append(
+                InvalidInput(
+                    f"{kind} {definition.name!r} is defined twice: in {twin.where}, and in"
+                    f" {definition.where}",
+                    "One name has one definition.",
+                    "Remove one of them, or choose another name.",
+                )
             )
-        )
+
+
+def _no_schedules(document: Document) -> InvalidInput:
+    return InvalidInput(
+        f"{document.where()}: there is no table {TOP!r}",
+        f"A file has tables {TOP} and {CALENDARS}: names and their definitions.",
+        "`pgcron-ha schedules schema` prints its form, `schedules export` an example.",
+    )
+
+
+def _definitions(
+    document: Document, schedules: object, problems: list[PgcronError]
+) -> Iterable[Definition]:
+    if not isinstance(schedules, dict):
+        problems.append(_no_schedules(document))
         return
     for name, values in schedules.items():
         try:

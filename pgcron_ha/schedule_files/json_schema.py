@@ -8,7 +8,9 @@ from typing import Any, Final, get_type_hints
 from pgcron_ha.client.checks import DELIVERIES, MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
 from pgcron_ha.client.overlap import OVERLAPS
 from pgcron_ha.db.schedule_policies import SchedulePolicies
+from pgcron_ha.model import calendars
 from pgcron_ha.model.spec import MOST_CHARACTERS, MOST_LINES
+from pgcron_ha.schedule_files.calendar_definitions import CALENDARS
 from pgcron_ha.schedule_files.definitions import POLICIES, TOP
 
 _DURATION: Final = {
@@ -67,15 +69,30 @@ def json_schema() -> dict[str, Any]:
         "title": "Schedules of pgcron_ha",
         "type": "object",
         "additionalProperties": False,
-        "required": [TOP],
+        "anyOf": [{"required": [TOP]}, {"required": [CALENDARS]}],
         "properties": {
+            CALENDARS: {
+                "type": "object",
+                "description": "Days that schedules share, by the name that their specs use.",
+                "propertyNames": {"pattern": f"^{calendars.NAME.pattern}$"},
+                "additionalProperties": {"$ref": "#/$defs/calendar"},
+            },
             TOP: {
                 "type": "object",
                 "propertyNames": {"minLength": 1, "maxLength": MOST_NAME_CHARACTERS},
                 "additionalProperties": {"$ref": "#/$defs/schedule"},
-            }
+            },
         },
-        "$defs": {"schedule": definition},
+        "$defs": {"schedule": definition, "calendar": _calendar()},
+    }
+
+
+def _calendar() -> dict[str, Any]:
+    text = {"type": "string", "maxLength": calendars.MOST_CHARACTERS}
+    return {
+        "description": "A rule in each line: 2026-12-24..2027-01-01 # closed, yearly 12-25,"
+        " yearly easter+1, sat,sun, calendar other-name, or not and any of these.",
+        "anyOf": [text, {"type": "array", "items": text, "maxItems": calendars.MOST_LINES}],
     }
 
 

@@ -12,6 +12,7 @@ import tomli_w
 import yaml
 
 from pgcron_ha.config import format_duration
+from pgcron_ha.schedule_files.calendar_definitions import CALENDARS
 from pgcron_ha.schedule_files.definitions import POLICIES, TOP
 
 _JSON: Final = frozenset({"args", "retry"})
@@ -52,10 +53,13 @@ def definition_of(row: Mapping[str, Any], default: Mapping[str, Any]) -> dict[st
     return said
 
 
-def as_yaml(definitions: Mapping[str, Mapping[str, Any]]) -> str:
+def as_yaml(
+    definitions: Mapping[str, Mapping[str, Any]], calendars: Mapping[str, str] | None = None
+) -> str:
     """The text of a file; ends with a newline."""
+    schedules = {name: dict(said) for name, said in definitions.items()}
     return yaml.dump(
-        {TOP: {name: dict(said) for name, said in definitions.items()}},
+        {**({CALENDARS: dict(calendars)} if calendars else {}), TOP: schedules},
         Dumper=_Dumper,
         sort_keys=False,
         allow_unicode=True,
@@ -64,9 +68,13 @@ def as_yaml(definitions: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def as_toml(definitions: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text of a file; ends with a newline."""
-    return tomli_w.dumps({TOP: {name: _without_null(said) for name, said in definitions.items()}})
+def as_toml(
+    definitions: Mapping[str, Mapping[str, Any]], calendars: Mapping[str, str] | None = None
+) -> str:
+    """The text of a file; ends with a newline. The lines of a calendar are a list."""
+    schedules = {name: _without_null(said) for name, said in definitions.items()}
+    lines = {name: text.rstrip("\n").split("\n") for name, text in (calendars or {}).items()}
+    return tomli_w.dumps({**({CALENDARS: lines} if lines else {}), TOP: schedules})
 
 
 def _plain(name: str, value: Any) -> Any:

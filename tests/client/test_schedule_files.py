@@ -103,6 +103,9 @@ def test_what_is_written_is_read_back_and_has_the_published_form(
         {"schedules": {"x": {"spec": "@daily", "handler": "py:x", "timeout": "5 minutes"}}},
         {"schedules": {"x": {"spec": "@daily", "handler": "py:x", "priority": 12}}},
         {"schedules": [], "more": 1},
+        {},
+        {"calendars": {"a b": "sat"}},
+        {"calendars": {"a": {"days": "sat"}}},
     ],
 )
 def test_the_published_form_refuses_what_is_refused(wrong: Any) -> None:

@@ -62,6 +62,102 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text, result jsonb, error text, retry_after double precision, done double precision, total double precision, note text, lines text[]) IS 'Takes what a called service says of a run: status succeeded, failed, discarded, retry, or NULL while it goes on. Answers taken, again, other, gone or unknown.';
 
+CREATE FUNCTION pgcron.calendar_is_fine(content text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  written text;
+  line text;
+  number int := 0;
+  rules int := 0;
+  names_days boolean := false;
+  example CONSTANT text := 'Write for example ''2026-12-24..2027-01-01 # closed'', ''yearly 12-25'' or ''sat,sun''.';
+BEGIN
+  IF octet_length(content) > 65536 OR content ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]' THEN
+    RETURN pgcron.refuse('PC005', format('the calendar has %s bytes, or a control character', octet_length(content)),
+      'A calendar is text of up to 65536 bytes, with a rule in each line.', 'Split a longer one, and name the parts with `calendar` lines.');
+  END IF;
+  FOREACH written IN ARRAY string_to_array(content, E'\n') LOOP
+    number := number + 1;
+    line := btrim(regexp_replace(regexp_replace(btrim(written, E' \t\r'), '(^|[ \t])#.*$', ''), '\s+', ' ', 'g'));
+    CONTINUE WHEN line = '';
+    rules := rules + 1;
+    names_days := names_days OR line !~* '^not ';
+    IF length(btrim(written, E' \t\r')) > 512 OR rules > 5000 OR NOT pgcron.calendar_line_is_fine(line) THEN
+      RETURN pgcron.refuse('PC005', format('line %s of the calendar does not name days: %L', number, left(line, 100)),
+        'A line is dates, yearly dates, days of the week, or `calendar` and a name; or `not` and these; up to 512 characters, 5000 lines.', example);
+    END IF;
+  END LOOP;
+  IF rules > 0 AND NOT names_days THEN
+    RETURN pgcron.refuse('PC005', 'the calendar has no line that names days', '`not` lines only take away.', example);
+  END IF;
+  RETURN true;
+END $_$;
+
+COMMENT ON FUNCTION pgcron.calendar_is_fine(content text) IS 'Judges the grammar of a calendar; raises PC005 with message, detail and hint.';
+
+CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT coalesce(array_agg(DISTINCT found[1] ORDER BY found[1]), '{}') FROM unnest(string_to_array(content, E'\n')) line
+   CROSS JOIN LATERAL regexp_match(line, '^[ \t\r]*(?:not[ \t]+)?calendar[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'i') found
+   WHERE line ILIKE '%calendar%' AND found IS NOT NULL $$;
+
+CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+END $$;
+
+COMMENT ON FUNCTION pgcron.refuse(code text, message text, detail text, hint text) IS 'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
+
+CREATE TABLE pgcron.calendar (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    content text NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_by text NOT NULL,
+    parts text[] GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED NOT NULL,
+    source text,
+    CONSTRAINT a_calendar_is_readable CHECK (pgcron.calendar_is_fine(content)),
+    CONSTRAINT a_calendar_name_is_one_word CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text))),
+    CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text)))
+);
+
+COMMENT ON TABLE pgcron.calendar IS 'Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
+
+CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean DEFAULT false, actor text DEFAULT NULL::text, schedules text[] DEFAULT '{}'::text[]) RETURNS TABLE(name text, change text, previous pgcron.calendar, content pgcron.calendar, users bigint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  foreign_one pgcron.calendar;
+  before jsonb;
+BEGIN
+  PERFORM pgcron.act_as(apply_calendars.actor, 'file');
+  PERFORM pg_advisory_xact_lock(hashtextextended(pgcron.channel() || '/apply', 0));      -- as apply_schedules, and before it
+  PERFORM pgcron.lock_calendars();
+  PERFORM FROM pgcron.schedule s WHERE s.name = ANY(apply_calendars.schedules) OR s.source = apply_calendars.source
+       OR (s.calendars IS NOT NULL AND s.calendars ?| ARRAY(SELECT jsonb_object_keys(apply_calendars.contents))) ORDER BY s.id FOR UPDATE;
+  SELECT c.* INTO foreign_one FROM pgcron.calendar c WHERE apply_calendars.contents ? c.name AND c.source <> apply_calendars.source ORDER BY c.name LIMIT 1;
+  IF foreign_one.id IS NOT NULL AND NOT take_over THEN
+    PERFORM pgcron.refuse('PC011', format('calendar %L is defined by the files of %L and of %L', foreign_one.name, foreign_one.source, apply_calendars.source),
+      'One name has one source: two would undo each other.', 'Remove it from one of them, choose another name, or take it over (--take-over).');
+  END IF;
+  SELECT jsonb_object_agg(c.name, to_jsonb(c)) INTO before FROM pgcron.calendar c WHERE apply_calendars.contents ? c.name;
+  PERFORM pgcron.write_calendars(apply_calendars.contents, apply_calendars.actor, apply_calendars.source);
+  RETURN QUERY
+    SELECT c.name, CASE WHEN p.id IS NULL THEN 'added' WHEN p.version = c.version THEN 'unchanged' ELSE 'changed' END, p, c,
+           (SELECT count(*) FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? c.name)
+      FROM pgcron.calendar c CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.calendar, before -> c.name) p
+     WHERE apply_calendars.contents ? c.name ORDER BY c.name;
+END $$;
+
+COMMENT ON FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean, actor text, schedules text[]) IS 'Makes the calendars of a source what its files say, all at once.';
+
 CREATE FUNCTION pgcron.apply_cordons(node text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -138,15 +234,6 @@ CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
   SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
-
-CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
-END $$;
-
-COMMENT ON FUNCTION pgcron.refuse(code text, message text, detail text, hint text) IS 'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
 
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
     LANGUAGE sql
@@ -296,11 +383,6 @@ BEGIN
   END IF;
   RETURN true;
 END $$;
-
-
-SET default_tablespace = '';
-
-SET default_table_access_method = heap;
 
 CREATE TABLE pgcron.schedule (
     id bigint NOT NULL,
@@ -623,40 +705,6 @@ BEGIN
   RETURN OLD;
 END $$;
 
-CREATE FUNCTION pgcron.calendar_is_fine(content text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    AS $_$
-DECLARE
-  written text;
-  line text;
-  number int := 0;
-  rules int := 0;
-  names_days boolean := false;
-  example CONSTANT text := 'Write for example ''2026-12-24..2027-01-01 # closed'', ''yearly 12-25'' or ''sat,sun''.';
-BEGIN
-  IF octet_length(content) > 65536 OR content ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]' THEN
-    RETURN pgcron.refuse('PC005', format('the calendar has %s bytes, or a control character', octet_length(content)),
-      'A calendar is text of up to 65536 bytes, with a rule in each line.', 'Split a longer one, and name the parts with `calendar` lines.');
-  END IF;
-  FOREACH written IN ARRAY string_to_array(content, E'\n') LOOP
-    number := number + 1;
-    line := btrim(regexp_replace(regexp_replace(btrim(written, E' \t\r'), '(^|[ \t])#.*$', ''), '\s+', ' ', 'g'));
-    CONTINUE WHEN line = '';
-    rules := rules + 1;
-    names_days := names_days OR line !~* '^not ';
-    IF length(btrim(written, E' \t\r')) > 512 OR rules > 5000 OR NOT pgcron.calendar_line_is_fine(line) THEN
-      RETURN pgcron.refuse('PC005', format('line %s of the calendar does not name days: %L', number, left(line, 100)),
-        'A line is dates, yearly dates, days of the week, or `calendar` and a name; or `not` and these; up to 512 characters, 5000 lines.', example);
-    END IF;
-  END LOOP;
-  IF rules > 0 AND NOT names_days THEN
-    RETURN pgcron.refuse('PC005', 'the calendar has no line that names days', '`not` lines only take away.', example);
-  END IF;
-  RETURN true;
-END $_$;
-
-COMMENT ON FUNCTION pgcron.calendar_is_fine(content text) IS 'Judges the grammar of a calendar; raises PC005 with message, detail and hint.';
-
 CREATE FUNCTION pgcron.calendar_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
@@ -665,7 +713,7 @@ DECLARE
   word text := lower(rule);
   part text[];
 BEGIN
-  IF word ~ '^calendar ' THEN RETURN rule ~ '^\S+ [A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'; END IF;
+  IF word ~ '^calendar ' THEN RETURN rule ~ '^\S+ [A-Za-z0-9][A-Za-z0-9_.-]*$' AND length(rule) <= 109; END IF;
   IF word ~ '^yearly \S+$' THEN RETURN pgcron.calendar_yearly_is_fine(substr(word, 8)); END IF;
   part := regexp_match(word, '^(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?$');
   IF part IS NOT NULL THEN
@@ -678,7 +726,7 @@ END $_$;
 CREATE FUNCTION pgcron.calendar_use_is_fine(line text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
-  SELECT regexp_replace(line, '\s+', ' ', 'g') ~* '^(not|only) in [a-z0-9][a-z0-9_.-]{0,99}( ?, ?(skip|move (next|previous)))?$' OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
+  SELECT coalesce(length((regexp_match(regexp_replace(line, '\s+', ' ', 'g'), '^(?:not|only) in ([a-z0-9][a-z0-9_.-]*)(?: ?, ?(?:skip|move (?:next|previous)))?$', 'i'))[1]) <= 100, false) OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
     'It is written `not in NAME` or `only in NAME`; then, if its fires shall move, `, move next` or `, move previous`.', 'Write for example ''not in holidays'' or ''only in business-days, move next''.') $_$;
 
 CREATE FUNCTION pgcron.calendar_yearly_is_fine(written text) RETURNS boolean
@@ -705,7 +753,7 @@ END $_$;
 CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE ROWS 2
     AS $$
-  SELECT DISTINCT found[1] FROM regexp_matches(spec, '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]{0,99})', 'gin') found $$;
+  SELECT DISTINCT found[1] FROM regexp_matches(spec, '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
 
 CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -714,7 +762,7 @@ CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
   WITH RECURSIVE used(name) AS (
     SELECT named FROM pgcron.calendars_named(calendars_of.spec) named
     UNION
-    SELECT part FROM used JOIN pgcron.calendar c ON c.name = used.name CROSS JOIN LATERAL pgcron.parts_of_calendar(c.content) part)
+    SELECT unnest(c.parts) FROM used JOIN pgcron.calendar c ON c.name = used.name)
   SELECT jsonb_object_agg(c.name, c.content ORDER BY c.name) FROM used JOIN pgcron.calendar c ON c.name = used.name $$;
 
 COMMENT ON FUNCTION pgcron.calendars_of(spec text) IS 'The contents of the calendars that a spec needs, by name.';
@@ -829,6 +877,32 @@ CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[], OUT id b
            ORDER BY given.place LIMIT 1) chosen
    WHERE mine.incarnation = choose_awaited.incarnation AND mine.state = 'alive'
   RETURNING chosen.id, chosen.weight $$;
+
+CREATE FUNCTION pgcron.circle_of_calendar(name text) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  way text[];
+  met text[] := ARRAY[circle_of_calendar.name];
+  named_by jsonb := '{}';
+  place int := 1;
+  part text;
+BEGIN
+  WHILE place <= cardinality(met) LOOP      -- each calendar once, the nearest first
+    FOR part IN SELECT unnest(c.parts) FROM pgcron.calendar c WHERE c.name = met[place] LOOP
+      IF part = met[1] THEN
+        way := ARRAY[met[place], part];
+        WHILE way[1] <> part LOOP way := (named_by ->> way[1]) || way; END LOOP;
+        RETURN way;
+      ELSIF part <> ALL(met) THEN
+        met := met || part;
+        named_by := named_by || jsonb_build_object(part, met[place]);
+      END IF;
+    END LOOP;
+    place := place + 1;
+  END LOOP;
+  RETURN NULL;
+END $$;
 
 CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[], actor text) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -1521,16 +1595,12 @@ CREATE FUNCTION pgcron.delete_calendar(name text, actor text DEFAULT NULL::text)
 DECLARE
   users text;
 BEGIN
-  PERFORM pgcron.require_read_committed('calendars');
-  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
+  PERFORM pgcron.lock_calendars();
   PERFORM FROM pgcron.calendar c WHERE c.name = delete_calendar.name FOR UPDATE;
   IF NOT FOUND THEN
     PERFORM pgcron.refuse('PC010', format('calendar %L does not exist', left(delete_calendar.name, 200)), 'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.');
   END IF;
-  SELECT string_agg(u.name, ', ') INTO users FROM (
-    (SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? delete_calendar.name ORDER BY s.name LIMIT 5)
-    UNION ALL
-    (SELECT 'calendar ' || c.name FROM pgcron.calendar c WHERE delete_calendar.name IN (SELECT pgcron.parts_of_calendar(c.content)) ORDER BY c.name LIMIT 5)) u;
+  users := pgcron.users_of_calendar(delete_calendar.name);
   IF users IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.name), 'By ' || users || '.', 'Take it out of their specs first.');
   END IF;
@@ -2397,6 +2467,10 @@ CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamp with tim
   SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window)
      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
 
+CREATE FUNCTION pgcron.is_same_calendar(content text, other text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT coalesce(rtrim(content, E' \t\r\n') = rtrim(other, E' \t\r\n'), false) $$;
+
 CREATE FUNCTION pgcron.is_same_hash(one bytea, other bytea) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT coalesce(bit_or(get_byte(one, n) # get_byte(other, n)) = 0, false) FROM generate_series(0, 31) n $$;
@@ -2541,6 +2615,27 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.judge_failures(failing bigint) IS 'Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of one that is paused so.';
+
+CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  calendar text;
+  unknown text;
+  circle text[];
+BEGIN
+  SELECT c.name, part INTO calendar, unknown FROM pgcron.calendar c CROSS JOIN LATERAL unnest(c.parts) part
+   WHERE c.name = ANY(names) AND NOT EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = part) ORDER BY 1, 2 LIMIT 1;
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC005', format('calendar %L names calendar %L, which is not known', calendar, unknown), 'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
+  END IF;
+  FOREACH calendar IN ARRAY names LOOP
+    circle := pgcron.circle_of_calendar(calendar);
+    IF circle IS NOT NULL THEN
+      PERFORM pgcron.refuse('PC005', format('calendar %L contains itself: %s', calendar, array_to_string(circle, ' > ')), 'A calendar may name others, but not in a circle.', 'Remove one of the `calendar` lines.');
+    END IF;
+  END LOOP;
+END $$;
 
 CREATE FUNCTION pgcron.judge_previous(schedule_id bigint, fire timestamp with time zone, OUT verdict text, OUT reason text, OUT has_begun boolean) RETURNS record
     LANGUAGE plpgsql STABLE
@@ -2970,6 +3065,14 @@ CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own bool
          LATERAL (SELECT (r.xmin::text::bigint - newest.xid % 4294967296 + 6442450944) % 4294967296 - 2147483648 AS away) nearest
    WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by) $$;
 
+CREATE FUNCTION pgcron.lock_calendars() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pgcron.require_read_committed('calendars');
+  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
+END $$;
+
 CREATE FUNCTION pgcron.lock_occurrence(name text, instant timestamp with time zone, OUT schedule bigint, OUT run bigint, OUT is_decided boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -3335,11 +3438,6 @@ CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
 
-CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS SETOF text
-    LANGUAGE sql IMMUTABLE ROWS 2
-    AS $$
-  SELECT DISTINCT found[1] FROM regexp_matches(content, '^[ \t\r]*(?:not[ \t]+)?calendar[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]{0,99})', 'gin') found $$;
-
 CREATE FUNCTION pgcron.pause_backfill(backfill bigint, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -3459,6 +3557,31 @@ CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamp with ti
 
 COMMENT ON FUNCTION pgcron.previous_run(schedule_id bigint, before timestamp with time zone, OUT run bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) IS 'How the last run before a fire time of a schedule ended, and with what result; runs by hand and skipped fires are not looked at.';
 
+CREATE FUNCTION pgcron.prune_calendars(source text, kept text[], actor text DEFAULT NULL::text) RETURNS TABLE(name text, previous pgcron.calendar)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+  outdated text[];
+  used text;
+  users text;
+BEGIN
+  PERFORM pgcron.act_as(prune_calendars.actor, 'file');
+  PERFORM pgcron.lock_calendars();
+  outdated := ARRAY(SELECT c.name FROM pgcron.calendar c WHERE c.source = prune_calendars.source AND c.name <> ALL(kept) ORDER BY c.id FOR UPDATE);
+  FOREACH used IN ARRAY outdated LOOP
+    users := pgcron.users_of_calendar(used, outdated);
+    IF users IS NOT NULL THEN
+      PERFORM pgcron.refuse('PC011', format('calendar %L is used, and no file of %L defines it any more', used, prune_calendars.source), 'By ' || users || '.',
+        'Take it out of their specs first, or define it again; `pgcron-ha calendars put --take-over` makes it nobody''s.');
+    END IF;
+  END LOOP;
+  RETURN QUERY DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.name, c;
+END $$;
+
+COMMENT ON FUNCTION pgcron.prune_calendars(source text, kept text[], actor text) IS 'Deletes the calendars that a source owns, but for those of these names; refused while others use them.';
+
 CREATE FUNCTION pgcron.prune_schedules(source text, kept text[], actor text DEFAULT NULL::text) RETURNS TABLE(name text, previous pgcron.schedule)
     LANGUAGE plpgsql
     AS $$
@@ -3469,46 +3592,30 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.prune_schedules(source text, kept text[], actor text) IS 'Deletes the schedules that a source owns, but for those of these names.';
 
-CREATE FUNCTION pgcron.put_calendar(name text, content text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION pgcron.put_calendar(name text, content text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, take_over boolean DEFAULT false) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
-  users bigint[];
-  changed bigint;
+  changed text[];
+  owner text;
   known bigint;
-  unknown text;
 BEGIN
-  PERFORM pgcron.require_read_committed('calendars');
-  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
-  PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? put_calendar.name ORDER BY s.id FOR NO KEY UPDATE;
-  INSERT INTO pgcron.calendar AS c (name, content, updated_by) VALUES (put_calendar.name, put_calendar.content, coalesce(put_calendar.actor, session_user))
-  ON CONFLICT (name) DO UPDATE SET content = EXCLUDED.content, version = c.version + 1, updated_at = now(), updated_by = EXCLUDED.updated_by
-  WHERE c.content <> EXCLUDED.content RETURNING c.id INTO changed;
-  SELECT c.id INTO known FROM pgcron.calendar c WHERE c.name = put_calendar.name;
-  IF changed IS NULL THEN RETURN known; END IF;
-  SELECT min(part) INTO unknown FROM pgcron.parts_of_calendar(put_calendar.content) part WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = part);
-  IF unknown IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC005', format('calendar %L names calendar %L, which is not known', put_calendar.name, unknown), 'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
-  END IF;
-  IF EXISTS (WITH RECURSIVE inside(name) AS (
-               SELECT part FROM pgcron.parts_of_calendar(put_calendar.content) part
-               UNION
-               SELECT part FROM inside JOIN pgcron.calendar c ON c.name = inside.name CROSS JOIN LATERAL pgcron.parts_of_calendar(c.content) part)
-             SELECT FROM inside WHERE inside.name = put_calendar.name) THEN
-    PERFORM pgcron.refuse('PC005', format('calendar %L contains itself', put_calendar.name), 'A calendar may name others, but not in a circle.', 'Remove one of the `calendar` lines.');
-  END IF;
-  -- Those that were being written when the lock on the calendar was asked for, too.
-  users := ARRAY(SELECT s.id FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? put_calendar.name ORDER BY s.id FOR NO KEY UPDATE);
+  PERFORM pgcron.lock_calendars();
   PERFORM pgcron.act_as(put_calendar.actor, put_calendar.door);
-  PERFORM set_config('pgcron_ha.version_note', format('calendar %s was changed', put_calendar.name), true);
-  UPDATE pgcron.schedule s SET calendars = NULL WHERE s.id = ANY(users);      -- the trigger takes what they contain now
-  PERFORM set_config('pgcron_ha.version_note', '', true);
+  changed := pgcron.write_calendars(jsonb_build_object(put_calendar.name, put_calendar.content), put_calendar.actor);
+  SELECT c.id, c.source INTO known, owner FROM pgcron.calendar c WHERE c.name = put_calendar.name;
+  IF owner IS NOT NULL AND take_over THEN
+    UPDATE pgcron.calendar c SET source = NULL, version = c.version + (cardinality(changed) = 0)::int WHERE c.id = known;
+  ELSIF owner IS NOT NULL AND cardinality(changed) > 0 THEN
+    RAISE NOTICE USING ERRCODE = '01PC1', MESSAGE = format('calendar %L is defined by the files of %L, and was edited through %s', put_calendar.name, owner, pgcron.door()),
+      DETAIL = pgcron.owner_puts_back('file'), HINT = 'Edit it there; or make it nobody''s: take_over (`pgcron-ha calendars put --take-over`).';
+  END IF;
   RETURN known;
 END $$;
 
-COMMENT ON FUNCTION pgcron.put_calendar(name text, content text, actor text, door text) IS 'Makes or changes a calendar; returns its id. The future runs of the schedules that use it are made again. Refuses a calendar that contains itself.';
+COMMENT ON FUNCTION pgcron.put_calendar(name text, content text, actor text, door text, take_over boolean) IS 'Makes or changes a calendar; returns its id. The future runs of the schedules that use it are made again. Refuses a calendar that contains itself; with take_over no file owns it any more.';
 
 CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule, defaults jsonb) RETURNS void
     LANGUAGE plpgsql
@@ -4943,6 +5050,14 @@ CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamp wit
               WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
               ELSE 'edited' END $$;
 
+CREATE FUNCTION pgcron.users_of_calendar(name text, going text[] DEFAULT '{}'::text[]) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT string_agg(u.name, ', ') FROM (
+    (SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? users_of_calendar.name ORDER BY s.name LIMIT 5)
+    UNION ALL
+    (SELECT 'calendar ' || c.name FROM pgcron.calendar c WHERE c.name <> ALL(going) AND users_of_calendar.name = ANY(c.parts) ORDER BY c.name LIMIT 5)) u $$;
+
 CREATE FUNCTION pgcron.wait(run_id bigint, timeout interval DEFAULT '00:00:10'::interval, OUT ended boolean, OUT state text, OUT result jsonb, OUT error text) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -5181,6 +5296,31 @@ BEGIN
   END IF;
 END $$;
 
+CREATE FUNCTION pgcron.write_calendars(contents jsonb, actor text, source text DEFAULT NULL::text) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+  changed text[] := ARRAY(SELECT w.key FROM jsonb_each_text(write_calendars.contents) w LEFT JOIN pgcron.calendar c ON c.name = w.key
+                           WHERE NOT pgcron.is_same_calendar(c.content, w.value) ORDER BY w.key);
+  users bigint[];
+BEGIN
+  PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ?| changed ORDER BY s.id FOR NO KEY UPDATE;
+  INSERT INTO pgcron.calendar AS c (name, content, updated_by, source)
+  SELECT w.key, w.value, coalesce(write_calendars.actor, session_user), write_calendars.source FROM jsonb_each_text(write_calendars.contents) w ORDER BY w.key
+  ON CONFLICT (name) DO UPDATE SET content = CASE WHEN c.name = ANY(changed) THEN EXCLUDED.content ELSE c.content END, version = c.version + 1, updated_at = now(), updated_by = EXCLUDED.updated_by,
+    source = coalesce(EXCLUDED.source, c.source)
+  WHERE c.name = ANY(changed) OR c.source IS DISTINCT FROM coalesce(EXCLUDED.source, c.source);
+  PERFORM pgcron.judge_parts(changed);
+  -- Those that were being written when the lock on the calendars was asked for, too.
+  users := ARRAY(SELECT s.id FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ?| changed ORDER BY s.id FOR NO KEY UPDATE);
+  PERFORM set_config('pgcron_ha.version_note', format('calendar%s %s %s changed', CASE WHEN cardinality(changed) > 1 THEN 's' ELSE '' END,
+                                                      array_to_string(changed, ', '), CASE WHEN cardinality(changed) > 1 THEN 'were' ELSE 'was' END), true);
+  UPDATE pgcron.schedule s SET calendars = NULL WHERE s.id = ANY(users);      -- the trigger takes what they contain now
+  PERFORM set_config('pgcron_ha.version_note', '', true);
+  RETURN changed;
+END $$;
+
 CREATE TABLE pgcron.alembic_version (
     version_num character varying(32) NOT NULL
 );
@@ -5279,19 +5419,6 @@ CREATE TABLE pgcron.breaker_handler (
 
 COMMENT ON TABLE pgcron.breaker_handler IS 'Which handlers a breaker stands for; a handler has one breaker at most.';
 
-CREATE TABLE pgcron.calendar (
-    id bigint NOT NULL,
-    name text NOT NULL,
-    content text NOT NULL,
-    version integer DEFAULT 1 NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_by text NOT NULL,
-    CONSTRAINT a_calendar_is_readable CHECK (pgcron.calendar_is_fine(content)),
-    CONSTRAINT a_calendar_name_is_one_word CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text)))
-);
-
-COMMENT ON TABLE pgcron.calendar IS 'Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
-
 ALTER TABLE pgcron.calendar ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.calendar_id_seq
     START WITH 1
@@ -5310,7 +5437,8 @@ CREATE VIEW pgcron.calendars AS
     updated_by,
     ( SELECT count(*) AS count
            FROM pgcron.schedule s
-          WHERE ((s.calendars IS NOT NULL) AND (s.calendars ? c.name))) AS schedules
+          WHERE ((s.calendars IS NOT NULL) AND (s.calendars ? c.name))) AS schedules,
+    source
    FROM pgcron.calendar c;
 
 COMMENT ON VIEW pgcron.calendars IS 'Calendars, and how many schedules use each, directly or within another.';

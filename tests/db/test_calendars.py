@@ -25,7 +25,13 @@ HOURLY = "0 * * * *\nnot in closed"
 
 async def put(connection: Connection, name: str, content: str) -> int:
     [row] = await call(
-        connection, "put_calendar", name=name, content=content, actor="ann", door="sql"
+        connection,
+        "put_calendar",
+        name=name,
+        content=content,
+        actor="ann",
+        door="sql",
+        take_over=False,
     )
     return int(row["calendar_id"])
 
@@ -162,8 +168,9 @@ async def test_a_circle_of_calendars_is_refused(connection: Connection) -> None:
     error = await refused(connection, "a", "mon\ncalendar b")
 
     assert error.sqlstate == "PC005"
-    assert error.message == "calendar 'a' contains itself"
-    assert (await refused(connection, "c", "calendar c")).message == "calendar 'c' contains itself"
+    assert error.message == "calendar 'a' contains itself: a > b > a"
+    alone = await refused(connection, "c", "calendar c")
+    assert alone.message == "calendar 'c' contains itself: c > c"
     assert "which is not known" in str((await refused(connection, "c", "calendar d")).message)
 
 
