@@ -78,6 +78,19 @@ class ThrowAwayServer:
         wait_for(f"{self.folder} is up", self._try_to_start, deadline=_START_SECONDS)
         return self
 
+    def follow(self, primary: ThrowAwayServer) -> Self:
+        """Start it as a standby of another one."""
+        command = self._identity.command(
+            self.binaries.tool("pg_basebackup"),
+            *("-h", primary.folder, "-p", str(primary.port), "-U", USER, "-D", self.pgdata),
+            *("--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"),
+        )
+        environment = self.binaries.environment()
+        subprocess.run(
+            command, cwd="/", env=environment, check=True, capture_output=True, timeout=60
+        )
+        return self.start()
+
     def stop(self, how: Literal["fast", "immediate"] = "fast") -> None:
         """Stop it as `pg_ctl stop -m` would; returns when it is gone."""
         if self._process is not None:

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import asyncpg
 
 from pgcron_ha.db.connecting import connect, prepare_connection, unavailable
+from pgcron_ha.db.hosts import CONNECT
 from pgcron_ha.errors import PgcronError
 
 Connection: TypeAlias = asyncpg.Connection
@@ -84,7 +85,12 @@ class ClientPools:
         found = self._pools.get(loop)
         if found is None:
             found = asyncpg.create_pool(
-                dsn, min_size=0, max_size=MOST_CONNECTIONS, init=_prepare, reset=_keep
+                dsn,
+                connect=CONNECT,
+                min_size=0,
+                max_size=MOST_CONNECTIONS,
+                init=_prepare,
+                reset=_keep,
             )
             self._pools[loop] = found
             try:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from pgcron_ha.db.hosts import open_connection
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 
 OLDEST_SERVER: Final = 140000
@@ -68,7 +69,9 @@ async def connect(dsn: str, *, timeout: float = 10, is_control: bool = True) -> 
     A control connection gets the engine's session settings. Raises DatabaseUnavailable with a hint.
     """
     try:
-        connection = await asyncpg.connect(dsn, timeout=timeout)
+        connection: asyncpg.Connection = await open_connection(dsn, timeout=timeout)
+    except PgcronError:
+        raise
     except Exception as error:
         raise unavailable(error) from error
     try:

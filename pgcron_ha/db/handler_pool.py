@@ -12,6 +12,7 @@ from typing import Any, Final
 import asyncpg
 
 from pgcron_ha.db.connecting import CONNECTION_ERRORS, KEEPALIVES, prepare_connection, unavailable
+from pgcron_ha.db.hosts import CONNECT
 
 _RESET_SECONDS: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
@@ -52,6 +53,7 @@ class HandlerPool:
         if self._pool is None:
             self._pool = asyncpg.create_pool(
                 self._dsn(),
+                connect=CONNECT,
                 password=self._password,
                 min_size=0,
                 max_size=self._most,

@@ -14,6 +14,7 @@ import asyncpg
 
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.connecting import prepare_connection, unavailable
+from pgcron_ha.db.hosts import CONNECT
 from pgcron_ha.db.revision import require_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -105,6 +106,7 @@ class ReadPool:
         if self._pool is None:
             self._pool = asyncpg.create_pool(
                 self._dsn,
+                connect=CONNECT,
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
                 init=self._prepare,

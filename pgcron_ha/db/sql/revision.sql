@@ -4,3 +4,8 @@ SELECT to_regclass(:name::text)::text AS name;
 
 -- name: read_revision
 SELECT a.version_num FROM pgcron.alembic_version a;
+
+-- name: read_timeline
+-- Which database system this is, and on which timeline it writes; NULL on a standby.
+SELECT c.system_identifier, CASE WHEN NOT pg_is_in_recovery() THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END AS timeline
+FROM pg_control_system() c;

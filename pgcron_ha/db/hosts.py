@@ -1,0 +1,157 @@
+"""Which server of a DSN that names several: all are tried at once, and the newest primary wins.
+
+A driver tries one host after the other within one time limit, so a first host that is frozen or
+swallows packets costs all of it. And a primary that was frozen, replaced and thawed still takes
+itself for one: its timeline is older than that of its successor, and who has seen the newer one
+never goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import asyncpg
+
+from pgcron_ha.db.statements import load
+from pgcron_ha.errors import DatabaseUnavailable
+
+_GRACE_SECONDS: Final = 0.05
+"""After the first answer; a second primary that answers so late is told apart by the timeline."""
+
+_MOST_HOSTS: Final = 16
+
+_newest: dict[int, int] = {}
+"""The highest timeline that this process has seen, by the identifier of the database system."""
+
+
+class Host(NamedTuple):
+    """One place of a DSN; None: as the DSN has it for all."""
+
+    name: str
+    port: int | None
+
+    def __str__(self) -> str:
+        return self.name if self.port is None else f"{self.name}:{self.port}"
+
+
+class _Answer(NamedTuple):
+    connection: Any
+    system: int
+    timeline: int
+
+
+_Try: TypeAlias = "asyncio.Task[_Answer]"
+_Tries: TypeAlias = dict[_Try, str]
+
+
+def hosts_of(dsn: str) -> list[Host]:
+    """The places that a DSN names: ``@db1:5432,db2/shop`` or ``?host=db1,db2&port=5432,5433``.
+
+    Raises ValueError for a port that is no number, and for more than 16 hosts.
+    """
+    parts = urlsplit(dsn)
+    places = parts.netloc.rpartition("@")[2]
+    asked = parse_qs(parts.query)
+    if places:
+        found = [_host(place) for place in places.split(",")]
+    else:
+        names = asked.get("host", [""])[-1].split(",")
+        ports = asked.get("port", [""])[-1].split(",")
+        each = ports if len(ports) == len(names) else ports[-1:] * len(names)
+        pairs = zip(names, each, strict=True)
+        found = [Host(name, int(port) if port else None) for name, port in pairs]
+    if len(found) > _MOST_HOSTS:
+        raise ValueError(f"a DSN names at most {_MOST_HOSTS} hosts")
+    return found
+
+
+async def open_connection(dsn: str, *, timeout: float = 10.0, **options: Any) -> Any:
+    """A connection as asyncpg makes it, to the only host of `dsn`, or to the newest primary among
+    several (or to what ``target_session_attrs`` of the DSN asks for). `timeout` in seconds, for
+    all of them together.
+
+    Raises what asyncpg raises for one host, DatabaseUnavailable with what each said for several.
+    """
+    hosts = hosts_of(dsn)
+    if len(hosts) < 2:
+        return await asyncpg.connect(dsn, timeout=timeout, **options)
+    if "target_session_attrs" not in parse_qs(urlsplit(dsn).query):
+        options["target_session_attrs"] = "read-write"
+    tries = {asyncio.create_task(_try(dsn, host, timeout, options)): str(host) for host in hosts}
+    chosen = None
+    try:
+        chosen = await _choose(tries)
+        return chosen
+    finally:
+        await _let_go(tries, chosen)
+
+
+CONNECT: Final[Any] = open_connection
+"""The same as pools want it; asyncpg's protocol for it names what nobody needs."""
+
+
+async def _try(dsn: str, host: Host, timeout: float, options: dict[str, Any]) -> _Answer:
+    connection = await asyncpg.connect(
+        dsn, host=host.name, port=host.port, timeout=timeout, **options
+    )
+    try:
+        row = await connection.fetchrow(load()["read_timeline"].sql, timeout=timeout)
+    except asyncpg.InsufficientPrivilegeError:
+        row = {"timeline": None}
+    except BaseException:
+        connection.terminate()
+        raise
+    if row["timeline"] is None:  # a standby; or there is nothing to tell an old primary by
+        return _Answer(connection, 0, 0)
+    return _Answer(connection, row["system_identifier"], row["timeline"])
+
+
+async def _choose(tries: _Tries) -> Any:
+    """The connection to the newest of those that answer first. Raises DatabaseUnavailable."""
+    waiting: set[_Try] = set(tries)
+    while waiting:
+        _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if any(not task.exception() for task in set(tries) - waiting) and waiting:
+            _, waiting = await asyncio.wait(waiting, timeout=_GRACE_SECONDS)
+        answers = [task.result() for task in set(tries) - waiting if not task.exception()]
+        current = [one for one in answers if one.timeline >= _newest.get(one.system, 0)]
+        if current:
+            best = max(current, key=lambda one: one.timeline)
+            _newest[best.system] = best.timeline
+            return best.connection
+    told = "; ".join(f"{host}: {_why(task)}" for task, host in tries.items())
+    raise DatabaseUnavailable(
+        "none of the database's hosts can be used",
+        told,
+        "Check the hosts and ports of the DSN (PGCRON_HA_DSN); one of them must be a primary.",
+    )
+
+
+def _why(task: _Try) -> str:
+    error = task.exception()
+    if error is not None:
+        return f"{type(error).__name__}: {error}"
+    answer = task.result()
+    return (
+        f"a primary of timeline {answer.timeline}, but one of {_newest[answer.system]} has been"
+        " seen: it was replaced and must not be written to"
+    )
+
+
+async def _let_go(tries: _Tries, chosen: Any) -> None:
+    for task in tries:
+        task.cancel()
+    for answer in await asyncio.gather(*tries, return_exceptions=True):
+        if isinstance(answer, _Answer) and answer.connection is not chosen:
+            answer.connection.terminate()
+
+
+def _host(place: str) -> Host:
+    """``db1``, ``db1:5432``, ``[::1]:5432``."""
+    name, bracket, rest = place.rpartition("]")
+    if bracket:
+        return Host(unquote(name.lstrip("[")), int(rest[1:]) if rest[1:] else None)
+    name, _, port = place.partition(":")
+    return Host(unquote(name), int(port) if port else None)

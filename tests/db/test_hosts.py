@@ -1,0 +1,128 @@
+"""A DSN with several hosts: frozen ones, standbys, a primary that was replaced unknowingly."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from pgcron_ha.db.clients import ClientPools
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.handler_pool import HandlerPool
+from pgcron_ha.db.hosts import Host, hosts_of, open_connection
+from pgcron_ha.errors import DatabaseUnavailable
+from tests.servers import PASSWORD, USER, ThrowAwayServer
+
+
+@pytest.mark.parametrize(
+    ("dsn", "hosts"),
+    [
+        ("postgresql://ann:s@db1:5432,db2/shop", [Host("db1", 5432), Host("db2", None)]),
+        ("postgresql://ann@[::1]:5433,db2:5/shop", [Host("::1", 5433), Host("db2", 5)]),
+        ("postgresql://ann@/shop?host=a,b&port=5,6", [Host("a", 5), Host("b", 6)]),
+        ("postgresql://ann@/shop?host=a,b&port=5", [Host("a", 5), Host("b", 5)]),
+        ("postgresql://ann@/shop?host=/run/pg", [Host("/run/pg", None)]),
+        ("postgresql:///shop", [Host("", None)]),
+    ],
+)
+def test_the_hosts_of_a_dsn(dsn: str, hosts: list[Host]) -> None:
+    assert hosts_of(dsn) == hosts
+
+
+@pytest.fixture
+def black_hole() -> Iterator[str]:
+    """Takes connections and never says a word, as the machine of a frozen server does."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def primary() -> Iterator[ThrowAwayServer]:
+    with ThrowAwayServer(tcp=True) as server:
+        yield server
+
+
+@pytest.fixture
+def standby(primary: ThrowAwayServer) -> Iterator[ThrowAwayServer]:
+    server = ThrowAwayServer(tcp=True)
+    try:
+        yield server.follow(primary)
+    finally:
+        server.close()
+
+
+def at(*places: ThrowAwayServer | str, more: str = "") -> str:
+    """A DSN that names these in this order."""
+    named = [one if isinstance(one, str) else f"127.0.0.1:{one.port}" for one in places]
+    return f"postgresql://{USER}:{PASSWORD}@{','.join(named)}/postgres{more}"
+
+
+async def port_of(dsn: str) -> int:
+    """Where a connection of ours leads to."""
+    connection = await connect(dsn, timeout=5)
+    try:
+        port: int = await connection.fetchval("SELECT inet_server_port()")
+        return port
+    finally:
+        await connection.close()
+
+
+async def test_a_frozen_host_before_the_primary_keeps_nobody(
+    primary: ThrowAwayServer, black_hole: str
+) -> None:
+    dsn = at(black_hole, primary)
+    assert await port_of(dsn) == primary.port
+    pools = ClientPools()
+    async with pools.connection(dsn) as connection:
+        assert await connection.fetchval("SELECT inet_server_port()") == primary.port
+    await pools.close()
+    handlers = HandlerPool(lambda: dsn, 1, "SET jit = off")
+    held = await handlers.acquire()
+    assert await held.fetchval("SELECT inet_server_port()") == primary.port
+    handlers.give_back(held)
+    await handlers.close()
+
+
+async def test_a_primary_is_found_behind_its_standby_and_a_standby_when_it_is_wanted(
+    primary: ThrowAwayServer, standby: ThrowAwayServer
+) -> None:
+    assert await port_of(at(standby, primary)) == primary.port
+    wanted = at(primary, standby, more="?target_session_attrs=standby")
+    connection = await open_connection(wanted)
+    assert await connection.fetchval("SELECT inet_server_port()") == standby.port
+    await connection.close()
+
+
+async def test_a_primary_that_was_replaced_is_not_gone_back_to(
+    primary: ThrowAwayServer, standby: ThrowAwayServer
+) -> None:
+    both = at(primary, standby)
+    assert await port_of(both) == primary.port
+
+    standby.execute("SELECT pg_promote(true, 30)")
+    # The old one still takes writes: it does not know.
+    assert await port_of(at(primary)) == primary.port
+    assert await port_of(both) == standby.port
+
+    standby.stop()
+    with pytest.raises(DatabaseUnavailable) as refused:
+        await port_of(both)
+    assert "a primary of timeline 1, but one of 2 has been seen" in (refused.value.detail or "")
+    standby.start()
+    assert await port_of(both) == standby.port
+
+
+async def test_each_host_says_why_it_is_none(black_hole: str) -> None:
+    with pytest.raises(DatabaseUnavailable) as refused:
+        await connect(at(black_hole, "127.0.0.1:1"), timeout=0.3)
+
+    assert "127.0.0.1:1: ConnectionRefusedError" in (refused.value.detail or "")
+    assert f"{black_hole}: TimeoutError" in (refused.value.detail or "")
+
+
+async def test_ports_that_are_none_are_told() -> None:
+    with pytest.raises(DatabaseUnavailable) as refused:
+        await connect("postgresql://ann@a:x,b/shop")
+
+    assert "Write it as postgresql://" in (refused.value.hint or "")
