@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import click
 
 from pgcron_ha.config import Settings, SourcedSettings, load_settings, read_sources
+from pgcron_ha.db.passwords import use_command
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -28,7 +29,9 @@ class CommandContext:
 
         `flags` maps setting keys to values, such as ``{"node.slots": 4}``; None means "not given".
         """
-        return load_settings(self.read(flags))
+        settings = load_settings(self.read(flags))
+        use_command(settings.password_command)
+        return settings
 
     def read(self, flags: Mapping[str, object] | None = None) -> SourcedSettings:
         """Every raw value and where it comes from; raises `ConfigError` for the file."""

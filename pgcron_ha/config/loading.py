@@ -51,6 +51,7 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
         raise _config_error(problems)
     return Settings(
         dsn=typed["dsn"],
+        password_command=typed["password_command"],
         schema=typed["schema"],
         node=NodeSettings(**_table(typed, "node")),
         log=LogSettings(**_table(typed, "log")),

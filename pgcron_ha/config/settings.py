@@ -16,6 +16,7 @@ from pgcron_ha.config.values import (
     QUEUE_NAME,
     Address,
     Choice,
+    Command,
     Duration,
     Integer,
     Labels,
@@ -84,6 +85,7 @@ class Settings:
     sql: Mapping[str, SqlProfile]
     plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
     """Tables of executors that are not ours, by kind and name."""
+    password_command: tuple[str, ...] = ()
 
     def required_dsn(self) -> str:
         """The DSN; raises `ConfigError` that says where to give one."""
@@ -163,6 +165,12 @@ _APP = Text(
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("dsn", _optional_dsn, None, "The database. The one setting production needs.", True),
+    Setting(
+        "password_command",
+        Command(),
+        [],
+        "A program that prints the password of now, for a DSN without one (IAM tokens).",
+    ),
     Setting("schema", _SCHEMA, "pgcron", "The schema the tables and functions stand in."),
     Setting("node.name", _NODE, _host_name, "A label for people; the host's name by default."),
     Setting(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -147,6 +148,24 @@ class TextList:
         if not items and not self.may_be_empty:
             raise ValueError(f"at least one item: {self.item.expected}")
         return items
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program and its arguments: a list in the file, words as a shell quotes them elsewhere."""
+
+    def __call__(self, raw: object) -> tuple[str, ...]:
+        """Read ``["aws", "rds"]`` or ``aws rds``; empty for none."""
+        if isinstance(raw, str):
+            try:
+                raw = shlex.split(raw)
+            except ValueError:  # a quotation that does not end
+                raw = None
+        if not isinstance(raw, list | tuple) or len(raw) > MAX_LIST_ITEMS:
+            raise ValueError(f"a program and its arguments, at most {MAX_LIST_ITEMS} texts")
+        if not all(isinstance(word, str) and "\0" not in word for word in raw):
+            raise ValueError("a program and its arguments, each a text")
+        return tuple(raw)
 
 
 @dataclass(frozen=True)

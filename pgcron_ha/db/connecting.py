@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Any, Final
 
 import asyncpg
@@ -107,6 +108,11 @@ def unavailable(error: BaseException) -> PgcronError:
             "Create the database, or name another one in the DSN.",
         ),
         ((asyncpg.TooManyConnectionsError,), "Raise max_connections, or close other clients."),
+        (
+            (ssl.SSLError,),
+            "Check sslmode, sslrootcert, sslcert and sslkey of the DSN, and whom the server's"
+            " certificate names.",
+        ),
         ((socket.gaierror,), "Check the host name in the DSN (PGCRON_HA_DSN)."),
         (
             (ValueError, asyncpg.ClientConfigurationError),

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
+from pgcron_ha.db.passwords import command_in_use
 from pgcron_ha.db.statements import load
 from pgcron_ha.errors import DatabaseUnavailable
 
@@ -75,6 +76,17 @@ async def open_connection(dsn: str, *, timeout: float = 10.0, **options: Any) ->
     Raises what asyncpg raises for one host, DatabaseUnavailable with what each said for several.
     """
     hosts = hosts_of(dsn)
+    command = command_in_use()
+    if command is None or options.get("password") is not None or _has_password(dsn):
+        return await _open(dsn, hosts, timeout, options)
+    try:
+        return await _open(dsn, hosts, timeout, {**options, "password": await command()})
+    except asyncpg.InvalidPasswordError:
+        command.forget()
+        return await _open(dsn, hosts, timeout, {**options, "password": await command()})
+
+
+async def _open(dsn: str, hosts: list[Host], timeout: float, options: dict[str, Any]) -> Any:
     if len(hosts) < 2:
         return await asyncpg.connect(dsn, timeout=timeout, **options)
     if "target_session_attrs" not in parse_qs(urlsplit(dsn).query):
@@ -121,6 +133,10 @@ async def _choose(tries: _Tries) -> Any:
             best = max(current, key=lambda one: one.timeline)
             _newest[best.system] = best.timeline
             return best.connection
+    errors = [task.exception() for task in tries]
+    for error in errors:
+        if isinstance(error, asyncpg.InvalidPasswordError):
+            raise error
     told = "; ".join(f"{host}: {_why(task)}" for task, host in tries.items())
     raise DatabaseUnavailable(
         "none of the database's hosts can be used",
@@ -146,6 +162,11 @@ async def _let_go(tries: _Tries, chosen: Any) -> None:
     for answer in await asyncio.gather(*tries, return_exceptions=True):
         if isinstance(answer, _Answer) and answer.connection is not chosen:
             answer.connection.terminate()
+
+
+def _has_password(dsn: str) -> bool:
+    parts = urlsplit(dsn)
+    return parts.password is not None or "password" in parse_qs(parts.query)
 
 
 def _host(place: str) -> Host:

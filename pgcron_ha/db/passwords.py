@@ -1,0 +1,91 @@
+"""Passwords that change: a command of the node's configuration prints the one of now.
+
+Clouds hand out tokens that last minutes (IAM). What the command prints is used for a minute, so
+that a node that reconnects everything at once asks once or a few times, and asked for anew after
+the server has refused it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import Final
+
+from pgcron_ha.errors import DatabaseUnavailable
+
+FRESH_SECONDS: Final = 60.0
+TIMEOUT_SECONDS: Final = 20.0
+MOST_BYTES: Final = 64 * 1024
+"""Tokens have some kilobytes."""
+
+_SHOWN: Final = 300
+
+
+class PasswordCommand:
+    """Asks a program. Any thread and event loop may."""
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        self.argv = argv
+        self._known: tuple[float, str] | None = None
+
+    async def __call__(self) -> str:
+        """The password of now. Raises DatabaseUnavailable with what the command said instead."""
+        known = self._known
+        if known is not None and monotonic() - known[0] < FRESH_SECONDS:
+            return known[1]
+        began = monotonic()
+        password = await self._ask()
+        self._known = (began, password)
+        return password
+
+    def forget(self) -> None:
+        """The server has refused it."""
+        self._known = None
+
+    async def _ask(self) -> str:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            raise self._failed(f"it can't be started: {error.strerror}") from None
+        try:
+            output, complaint = await asyncio.wait_for(process.communicate(), TIMEOUT_SECONDS)
+        except TimeoutError:
+            raise self._failed(f"it did not end within {TIMEOUT_SECONDS:g} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            said = complaint[-_SHOWN:].decode("utf-8", "replace").strip()
+            raise self._failed(f"it ended with {process.returncode}: {said}")
+        password = output[: MOST_BYTES + 1].decode("utf-8", "replace").rstrip("\r\n")
+        if not password or len(password) > MOST_BYTES or not password.isprintable():
+            raise self._failed("it printed no single line of text")  # never what it printed
+        return password
+
+    def _failed(self, why: str) -> DatabaseUnavailable:
+        return DatabaseUnavailable(
+            f"the password command {self.argv[0]!r} gave none",
+            why,
+            "Run it by hand as the node's user; the setting is password_command.",
+        )
+
+
+_command: PasswordCommand | None = None
+
+
+def use_command(argv: tuple[str, ...]) -> None:
+    """From now on this process asks `argv` for passwords that a DSN does not have; () for none."""
+    global _command
+    if argv != (() if _command is None else _command.argv):
+        _command = PasswordCommand(argv) if argv else None
+
+
+def command_in_use() -> PasswordCommand | None:
+    """The one of this process."""
+    return _command

@@ -1,0 +1,174 @@
+"""Ways into a server that checks who comes: password commands, passfiles, service files."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgcron_ha.cli.context import CommandContext
+from pgcron_ha.db.connecting import connect, unavailable
+from pgcron_ha.db.passwords import command_in_use, use_command
+from pgcron_ha.errors import DatabaseUnavailable
+from tests.servers import ThrowAwayServer
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[ThrowAwayServer]:
+    """A server that asks for passwords at its port."""
+    with ThrowAwayServer(tcp=True) as server:
+        yield server
+
+
+@pytest.fixture
+def role(guarded: ThrowAwayServer) -> Iterator[psycopg.Connection]:
+    """What changes the password of the role `app`."""
+    with psycopg.connect(guarded.dsn(), autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS app")
+        connection.execute("CREATE ROLE app LOGIN PASSWORD 'token-1'")
+        yield connection
+
+
+@pytest.fixture
+def printed(tmp_path: Path) -> Iterator[Path]:
+    """A file whose text is what the password command prints; counts how often it was asked."""
+    path = tmp_path / "token"
+    path.write_text("token-1\n")
+    counted = f"open({str(tmp_path / 'asked')!r}, 'a').write('x')"
+    printing = f"print(open({str(path)!r}).read(), end='')"
+    use_command((sys.executable, "-I", "-S", "-c", f"{counted}; {printing}"))
+    yield path
+    use_command(())
+
+
+def dsn_of(server: ThrowAwayServer, more: str = "") -> str:
+    return f"postgresql://app@127.0.0.1:{server.port}/postgres{more}"
+
+
+async def user_of(dsn: str) -> str:
+    connection = await connect(dsn)
+    try:
+        user: str = await connection.fetchval("SELECT current_user")
+        return user
+    finally:
+        await connection.close()
+
+
+async def test_a_password_that_rotates_is_asked_for_again(
+    guarded: ThrowAwayServer, role: psycopg.Connection, printed: Path
+) -> None:
+    asked = printed.with_name("asked")
+    assert [await user_of(dsn_of(guarded)) for _ in range(3)] == ["app"] * 3
+    assert asked.read_text() == "x"
+
+    role.execute("ALTER ROLE app PASSWORD 'token-2'")
+    printed.write_text("token-2\n")
+    assert [await user_of(dsn_of(guarded)) for _ in range(3)] == ["app"] * 3
+    assert asked.read_text() == "xx"
+
+
+async def test_a_password_of_the_dsn_comes_first(
+    guarded: ThrowAwayServer, role: psycopg.Connection, printed: Path
+) -> None:
+    dsn = dsn_of(guarded).replace("app@", "app:token-1@")
+    printed.unlink()
+
+    assert await user_of(dsn) == "app"
+    assert not printed.with_name("asked").exists()
+
+
+async def test_several_hosts_take_the_command_too(
+    guarded: ThrowAwayServer, role: psycopg.Connection, printed: Path
+) -> None:
+    dsn = dsn_of(guarded).replace("@", "@127.0.0.1:1,")
+
+    assert await user_of(dsn) == "app"
+    printed.write_text("wrong")
+    role.execute("ALTER ROLE app PASSWORD 'token-2'")
+    with pytest.raises(DatabaseUnavailable, match="can't be reached") as refused:
+        await user_of(dsn)
+    assert "user and password" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("import sys; sys.exit('no role')", "ended with 1: no role"),
+        ("pass", "no single line"),
+        ("print('a\\nb')", "no single line"),
+        ("print('x' * 70_000)", "no single line"),
+    ],
+)
+async def test_a_command_that_gives_none_says_so_and_not_what_it_printed(
+    program: str, why: str, guarded: ThrowAwayServer
+) -> None:
+    use_command((sys.executable, "-I", "-S", "-c", program))
+    try:
+        with pytest.raises(DatabaseUnavailable) as refused:
+            await connect(dsn_of(guarded))
+    finally:
+        use_command(())
+    assert why in (refused.value.detail or "")
+    assert "xxx" not in str(refused.value.detail)
+
+
+async def test_a_command_that_is_not_there(guarded: ThrowAwayServer) -> None:
+    use_command(("/nowhere/tokens",))
+    try:
+        with pytest.raises(DatabaseUnavailable, match="gave none"):
+            await connect(dsn_of(guarded))
+    finally:
+        use_command(())
+
+
+def test_the_setting_is_a_list_or_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PGCRON_HA_PASSWORD_COMMAND", "tokens --for 'the app'")
+    try:
+        assert CommandContext().load().password_command == ("tokens", "--for", "the app")
+        command = command_in_use()
+        assert command is not None
+        assert command.argv == ("tokens", "--for", "the app")
+    finally:
+        use_command(())
+
+
+async def test_a_passfile_is_read_for_each_connection(
+    guarded: ThrowAwayServer,
+    role: psycopg.Connection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passfile = tmp_path / "pgpass"
+    monkeypatch.setenv("PGPASSFILE", str(passfile))
+    for token in ("token-1", "token-2"):
+        role.execute(f"ALTER ROLE app PASSWORD '{token}'".encode())
+        passfile.write_text(f"127.0.0.1:{guarded.port}:*:app:{token}\n")
+        passfile.chmod(stat.S_IRUSR | stat.S_IWUSR)
+        assert await user_of(dsn_of(guarded)) == "app"
+
+
+def test_a_certificate_that_does_not_fit_is_no_misspelt_dsn() -> None:
+    told = unavailable(ssl.SSLCertVerificationError(1, "certificate verify failed"))
+
+    assert "sslrootcert" in (told.hint or "")
+
+
+async def test_a_service_file_names_the_server(
+    guarded: ThrowAwayServer,
+    role: psycopg.Connection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    services = tmp_path / "services"
+    services.write_text(
+        f"[shop]\nhost=127.0.0.1\nport={guarded.port}\nuser=app\npassword=token-1\ndbname=postgres\n"
+    )
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+
+    assert await user_of("postgresql://?service=shop") == "app"
