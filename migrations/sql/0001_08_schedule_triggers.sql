@@ -11,14 +11,23 @@ CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
 LANGUAGE sql AS $$
   SELECT set_config('pgcron_ha.actor', coalesce(actor, ''), true), set_config('pgcron_ha.door', coalesce(door, ''), true) $$;
 
+-- For a zone that is not known: those that have its last word in them, else those with that word's beginning, those of its area first.
+CREATE FUNCTION pgcron.zones_like(zone text) RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  WITH asked AS (SELECT lower(regexp_replace(left(zone, 100), '^.*/', '')) AS word, lower(split_part(left(zone, 100), '/', 1)) || '/' AS area)
+  SELECT string_agg(t.name, ', ' ORDER BY t.place) FROM (
+    SELECT z.name, row_number() OVER (ORDER BY strpos(lower(z.name), a.word) = 0, NOT starts_with(lower(z.name), a.area), z.name) AS place
+      FROM asked a JOIN pgcron.timezone z ON strpos(lower(z.name), left(a.word, 3)) > 0 WHERE length(a.word) >= 3) t
+   WHERE t.place <= 3 $$;
+REVOKE ALL ON FUNCTION pgcron.zones_like(text) FROM PUBLIC;
+
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   similar_names text;
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.timezone t WHERE t.name = NEW.timezone) THEN
-    SELECT string_agg(t.name, ', ') INTO similar_names FROM (
-      SELECT name FROM pgcron.timezone WHERE lower(name) LIKE '%' || lower(regexp_replace(NEW.timezone, '^.*/', '')) || '%' ORDER BY name LIMIT 3) t;
+    similar_names := pgcron.zones_like(NEW.timezone);
     PERFORM pgcron.refuse('PC003', format('time zone %L is not known', left(NEW.timezone, 100)),
       'A zone is a name of the IANA database, written exactly.', 'Similar names: ' || coalesce(similar_names, 'none; write for example Europe/Berlin') || '.');
   END IF;

@@ -93,7 +93,7 @@ BEGIN
     ELSIF cursor_now.status = 'invalid' THEN
       code := 'is_invalid'; reason := 'the schedule is invalid: ' || (cursor_now.error ->> 'message');
     ELSE
-      code := 'not_yet'; reason := 'fires are decided up to ' || cursor_now.watermark;
+      code := 'not_yet'; reason := 'fires are decided up to ' || date_trunc('second', cursor_now.watermark);
     END IF;
   ELSIF instant < now() - keep THEN
     decision := 'not known'; code := 'not_kept'; reason := 'what was decided so long ago is not kept: retention of occurrence is ' || keep;

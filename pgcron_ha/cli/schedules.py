@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,15 +31,17 @@ from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versi
 from pgcron_ha.cli.schedule_why import why_command
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
+from pgcron_ha.client.offers import not_offered
 from pgcron_ha.client.overlap import check_run_overlap
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.db import doors, overview
 from pgcron_ha.db.clients import tried
 from pgcron_ha.db.occurrences import changed_occurrences
+from pgcron_ha.db.pages.schedules import offered
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.preview import Preview
-from pgcron_ha.model.schedule_spec import calendars_in
+from pgcron_ha.model.schedule_spec import calendars_in, spec_of
 
 COLUMNS = (
     Column("NAME", "name", 20),
@@ -129,7 +132,8 @@ def show_command(name: str, as_json: bool) -> None:
         print_json({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
         return
     calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
-    print_fields({**found, "calendars": calendars or None}, as_json=False)
+    error = found["error"] and _sentences(found["error"])
+    print_fields({**found, "calendars": calendars or None, "error": error}, as_json=False)
     click.echo()
     for line in changed_lines(found, changed):
         click.echo(line)
@@ -166,7 +170,7 @@ def put_command(
     """
     policies = check_schedule(name, spec, handler, policies_of(options))
 
-    async def put(session: Session) -> tuple[overview.Row, list[overview.Row]]:
+    async def put(session: Session) -> tuple[overview.Row, list[overview.Row], str | None]:
         async with tried(session.connection, keep=not dry_run):
             await doors.put_schedule(
                 session.connection,
@@ -180,24 +184,30 @@ def put_command(
                 **policies,
             )
             row = await overview.schedule(session.connection, name, schema=session.schema)
+            spec_of(row)  # with the calendars that it names: what fires never is not made
             changed = await changed_occurrences(
                 session.connection, row["id"], schema=session.schema
             )
-            return row, changed
+            taken = await offered(
+                session.connection, handler, row["queue"], row["requires"], schema=session.schema
+            )
+            lacking = not_offered(handler, row["queue"], taken) if taken["handlers"] else None
+            return row, changed, lacking
 
-    found, changed = on_database(put)
+    found, changed, lacking = on_database(put)
     ahead = _preview(found)
     if as_json:
         print_json({**found, **_preview_json(found, ahead)})
         return
+    notes = [] if ahead is None or dry_run else list(ahead.notes)
+    for note in [*notes, *([] if lacking is None else [lacking])]:
+        click.echo(f"note: {note}", err=True)
+    for line in changed_lines(found, changed) if not dry_run else ():
+        click.echo(f"note: {line}", err=True)
     if dry_run and ahead is not None:
         print_preview(ahead)
         click.echo(f"schedule '{name}' is not changed: this was a dry run")
         return
-    for note in ahead.notes if ahead is not None else ():
-        click.echo(f"note: {note}", err=True)
-    for line in changed_lines(found, changed):
-        click.echo(f"note: {line}", err=True)
     fires = _next_fires(found, ahead)
     if fires:
         when = f"fires next at {shown(fires[0])}"
@@ -357,6 +367,11 @@ def _preview(row: overview.Row) -> Preview | None:
         return schedule_preview(row, datetime.now(UTC), _NEXT_FIRES)
     except PgcronError:
         return None
+
+
+def _sentences(error: Mapping[str, str | None]) -> str:
+    """What is wrong with a schedule that no node can read, a line for each sentence."""
+    return "\n".join(filter(None, (error.get(key) for key in ("message", "detail", "hint"))))
 
 
 def _next_fires(row: overview.Row, ahead: Preview | None) -> list[datetime]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from pgcron_ha.config import format_duration
 from pgcron_ha.db.schedule_policies import SchedulePolicies
 from pgcron_ha.model.delays import FireDelay, delay_of, has_delay
 from pgcron_ha.model.preview import Preview, PreviewFire, preview
@@ -42,7 +43,7 @@ def _runs_left(row: Mapping[str, Any]) -> int | None:
 def _delayed(fire: PreviewFire, spec: Spec, delay: FireDelay) -> PreviewFire:
     """With a note of what its delay is."""
     length = delay.of(spec, fire.fire_at)
-    whole = timedelta(seconds=length // timedelta(seconds=1))
+    whole = format_duration(length // timedelta(seconds=1))
     note = f"due {whole} later by {'jitter' if delay.jitter else 'its spread window'}"
     return replace(fire, note="; ".join(filter(None, (fire.note, note))))
 

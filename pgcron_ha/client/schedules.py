@@ -12,6 +12,7 @@ from pgcron_ha.client.overlap import check_overlap
 from pgcron_ha.client.pauses import check_pauses
 from pgcron_ha.client.requirements import requirement_words
 from pgcron_ha.client.retry_policy import retry_text
+from pgcron_ha.config import format_duration
 from pgcron_ha.db import doors
 from pgcron_ha.db.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
@@ -21,6 +22,7 @@ from pgcron_ha.model.plan import CatchUp
 from pgcron_ha.model.spec import check_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
 
+LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)
 DOORS: Final = ("cli", "code", "file", "sql", "ui")
 
 
@@ -125,7 +127,8 @@ def _check_spread(policies: SchedulePolicies) -> None:
             policies[name] = timedelta(0)
     if policies.get("jitter") and policies.get("spread_window"):
         raise InvalidInput(
-            f"jitter {policies['jitter']} with spread_window {policies['spread_window']}",
+            f"jitter {_shown(policies['jitter'])} with"
+            f" spread_window {_shown(policies['spread_window'])}",
             "A fire is delayed by another time each (jitter) or by the same at each.",
             "Choose one of them.",
         )
@@ -191,3 +194,14 @@ def _check_durations(policies: SchedulePolicies) -> None:
             policies[name] = checks.duration(name, policies[name], most)  # type: ignore[literal-required]
     if policies.get("silence_timeout") is not None:
         policies["silence_timeout"] = checks.silence(policies["silence_timeout"])
+    window = policies.get("catchup_window")
+    if policies.get("catchup") == "all" and window and window > LONGEST_CATCHUP_OF_ALL:
+        raise InvalidInput(
+            f"catch-up all with a window of {_shown(window)}",
+            "All late fires run only within a bound: 31 days at most.",
+            "Give a shorter catchup_window.",
+        )
+
+
+def _shown(duration: timedelta | None) -> str:
+    return format_duration(0 if duration is None else duration.total_seconds())

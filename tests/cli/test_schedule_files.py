@@ -129,15 +129,14 @@ def test_a_name_has_one_source_unless_it_is_taken_over(
 def test_all_or_nothing_is_applied_and_the_one_at_fault_is_named(
     cli: Cli, execute: Execute, tmp_path: Path
 ) -> None:
-    at_fault = "  wrong: {spec: '@daily', handler: 'py:x', catchup: all, overlap: allow, "
-    at_fault += "catchup_window: 40d}\n"
+    at_fault = '  wrong: {spec: "@daily\\nnot in nowhere", handler: "py:x"}\n'
     file = write(tmp_path / "a.yaml", NIGHTLY + at_fault)
 
     refused = cli("schedules", "apply", file)
     message, detail, hint = refused.err.splitlines()
-    assert message == "error: schedule 'wrong': catch-up all with a window of 40 days"
-    assert detail == "detail: All late fires run only within a bound: 31 days at most."
-    assert hint == "hint: Give a shorter catchup_window."
+    assert message == "error: schedule 'wrong': calendar 'nowhere' is not known"
+    assert detail == "detail: A spec names calendars that exist, spelled exactly."
+    assert hint == "hint: There are: none. `pgcron-ha calendars put` makes one."
     assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
 
 

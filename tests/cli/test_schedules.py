@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Cli, Execute
+from tests.cli.test_cluster import insert_node
 
 WRONG = {
     "cron text": (["s", "61 * * * *", "py:x"], "61"),
@@ -266,7 +268,57 @@ def test_an_invalid_schedule_is_shown_with_its_error(cli: Cli, execute: Execute)
 
     (row,) = cli("schedules", "list", "--status", "invalid", "--json").rows
     assert row["error"]["message"] == "the zone vanished"
+    shown = cli("schedules", "show", "s").out
+    assert re.search(r"^error +the zone vanished\n +choose another\n", shown, re.M)
     assert "invalid    schedule 's': the zone vanished" in cli("status").out
     doctor = cli("doctor")
     assert doctor.code == 1
     assert "problem  invalid        's': the zone vanished" in doctor.out
+
+
+def test_a_handler_that_no_living_node_offers_is_noted_with_the_nearest(
+    cli: Cli, execute: Execute
+) -> None:
+    assert cli("schedules", "put", "early", "@daily", "py:report").err == ""  # no node is alive
+    insert_node(execute, "n1", "py:report")
+
+    slip = cli("schedules", "put", "slip", "@daily", "py:reprot")
+    assert slip.code == 0
+    assert slip.err == (
+        "note: No living node offers py:reprot for queue default: its runs would wait until one"
+        " does. Did you mean py:report?\n"
+    )
+    other = cli("schedules", "put", "other", "@daily", "py:report", "--queue", "etl", "--dry-run")
+    assert "until a node with that handler serves that queue" in other.err
+    assert cli("schedules", "put", "fine", "@daily", "py:report").err == ""
+
+
+def test_what_calendars_leave_nothing_of_is_not_made(
+    cli: Cli, execute: Execute, tmp_path: Path
+) -> None:
+    every = tmp_path / "every.txt"
+    every.write_text("mon-sun\n")
+    cli("calendars", "put", "every", every)
+
+    refused = cli("schedules", "put", "never", "0 9 * * *\nnot in every", "py:x")
+
+    assert refused.code == 1
+    assert refused.err.startswith("error: the spec never fires\n")
+    assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--jitter", "5m", "--spread-window", "90s"), "jitter 5m with spread_window 1m30s"),
+        (
+            ("--catchup", "all", "--overlap", "allow", "--catchup-window", "60d"),
+            "catch-up all with a window of 60d",
+        ),
+    ],
+)
+def test_durations_that_are_refused_are_told_as_they_are_written(
+    cli: Cli, options: tuple[str, ...], says: str
+) -> None:
+    refused = cli("schedules", "put", "s", "@daily", "py:x", *options)
+    assert refused.err.startswith(f"error: {says}\n")

@@ -2765,8 +2765,7 @@ DECLARE
   similar_names text;
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.timezone t WHERE t.name = NEW.timezone) THEN
-    SELECT string_agg(t.name, ', ') INTO similar_names FROM (
-      SELECT name FROM pgcron.timezone WHERE lower(name) LIKE '%' || lower(regexp_replace(NEW.timezone, '^.*/', '')) || '%' ORDER BY name LIMIT 3) t;
+    similar_names := pgcron.zones_like(NEW.timezone);
     PERFORM pgcron.refuse('PC003', format('time zone %L is not known', left(NEW.timezone, 100)),
       'A zone is a name of the IANA database, written exactly.', 'Similar names: ' || coalesce(similar_names, 'none; write for example Europe/Berlin') || '.');
   END IF;
@@ -5287,7 +5286,7 @@ BEGIN
     ELSIF cursor_now.status = 'invalid' THEN
       code := 'is_invalid'; reason := 'the schedule is invalid: ' || (cursor_now.error ->> 'message');
     ELSE
-      code := 'not_yet'; reason := 'fires are decided up to ' || cursor_now.watermark;
+      code := 'not_yet'; reason := 'fires are decided up to ' || date_trunc('second', cursor_now.watermark);
     END IF;
   ELSIF instant < now() - keep THEN
     decision := 'not known'; code := 'not_kept'; reason := 'what was decided so long ago is not kept: retention of occurrence is ' || keep;
@@ -5320,6 +5319,16 @@ BEGIN
   PERFORM set_config('pgcron_ha.version_note', '', true);
   RETURN changed;
 END $$;
+
+CREATE FUNCTION pgcron.zones_like(zone text) RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  WITH asked AS (SELECT lower(regexp_replace(left(zone, 100), '^.*/', '')) AS word, lower(split_part(left(zone, 100), '/', 1)) || '/' AS area)
+  SELECT string_agg(t.name, ', ' ORDER BY t.place) FROM (
+    SELECT z.name, row_number() OVER (ORDER BY strpos(lower(z.name), a.word) = 0, NOT starts_with(lower(z.name), a.area), z.name) AS place
+      FROM asked a JOIN pgcron.timezone z ON strpos(lower(z.name), left(a.word, 3)) > 0 WHERE length(a.word) >= 3) t
+   WHERE t.place <= 3 $$;
 
 CREATE TABLE pgcron.alembic_version (
     version_num character varying(32) NOT NULL

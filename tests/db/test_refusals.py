@@ -381,3 +381,23 @@ async def test_a_refusal_spoils_no_other_transaction(
         await refusal(connection, "SELECT pgcron.enqueue('work')")
 
     assert len(await claim(connection, await join(connection))) == 1
+
+
+@pytest.mark.parametrize(
+    ("zone", "near"),
+    [
+        ("Europe/Berln", "Europe/Berlin"),
+        ("Europe/berlin", "Europe/Berlin"),
+        ("Kolkata", "Asia/Kolkata"),
+        ("America/New York", "America/New_York"),
+        ("Xy/Q", "none; write for example Europe/Berlin"),
+    ],
+)
+async def test_a_zone_that_is_not_known_is_told_with_those_like_it(
+    connection: Connection, zone: str, near: str
+) -> None:
+    error = await refusal(
+        connection, "SELECT pgcron.put_schedule('s', '@daily', 'py:x', timezone => $1)", zone
+    )
+    assert error.sqlstate == "PC003"
+    assert error.hint.startswith(f"Similar names: {near}")

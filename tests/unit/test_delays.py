@@ -106,7 +106,7 @@ def test_a_preview_tells_delays_and_the_last_run() -> None:
     ahead = schedule_preview(row, NOON - MINUTE, 10)
 
     assert [fire.fire_at.hour for fire in ahead.fires] == [12, 13, 14]
-    assert ahead.fires[0].note == "due 0:03:40 later by jitter"
+    assert ahead.fires[0].note == "due 3m40s later by jitter"
     assert ahead.is_over
     assert "each fire is due up to 10m later; it ends after 5 runs" in ahead.sentence
     assert schedule_preview(row | {"runs_made": 5}, NOON + MINUTE, 10).fires == ()

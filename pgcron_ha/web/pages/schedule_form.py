@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from pgcron_ha.client.offers import not_offered
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedule_edits import (
     CHOICES,
@@ -142,12 +143,8 @@ async def offered_for(connection: Any, texts: Mapping[str, str], schema: str) ->
 
 def _warnings(texts: Mapping[str, str], offered: Row) -> tuple[str, ...]:
     handler, queue = texts["handler"].strip(), texts["queue"].strip() or NEW_SCHEDULE["queue"]
-    if offered["is_served"] or not handler:
-        return ()
-    return (
-        f"No living node offers {handler[:200]} for queue {queue[:100]}: its runs would wait until"
-        " one does.",
-    )
+    told = not_offered(handler, queue, offered) if handler else None
+    return () if told is None else (told,)
 
 
 def _field(name: str, text: str) -> EditField:

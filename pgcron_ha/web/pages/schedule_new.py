@@ -93,6 +93,7 @@ async def create(visit: Visit) -> Response:
             return _form_page(visit, view, 200)
         await visit.act(lambda c: _put(visit, c, name, changes, is_paused))
     except VersionConflict as taken:
+        taken = VersionConflict(taken.message, taken.detail, "Choose another name.")
         refused = replace(view, form=replace(view.form, error=taken), taken=name)
         return _form_page(visit, replace(refused, name=_name(name, taken)), 409)
     except InvalidInput as error:
