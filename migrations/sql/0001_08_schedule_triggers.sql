@@ -81,10 +81,18 @@ LANGUAGE sql AS $$
   VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant, tell_missed.reason, cursor_before.pause_note)
   ON CONFLICT (schedule_id, first_at) DO NOTHING $$;
 
--- Whether a run that is due after its fire is so by the schedule's jitter or window alone: such a fire is decided again after an edit.
+-- Since when the schedule has fired as it does now, as far as its versions tell.
+CREATE FUNCTION pgcron.timing_since(of pgcron.schedule) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+  SELECT min(v.since) FROM pgcron.schedule_version v WHERE v.schedule_id = of.id AND v.version > coalesce((
+    SELECT max(e.version) FROM pgcron.schedule_version e WHERE e.schedule_id = of.id
+       AND (e.content ->> 'spec', e.content ->> 'timezone', e.content ->> 'dst', nullif(e.content -> 'calendars', 'null')) IS DISTINCT FROM (of.spec, of.timezone, of.dst, of.calendars)), 0) $$;
+
+-- Whether a run that is due after its fire is so by the schedule's jitter or window alone: such a fire is decided again after an edit,
+-- but not one that an earlier timing owed.
 CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamptz, due_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window)
+  SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window) AND fire_at > pgcron.timing_since(of)
      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
 
 -- Makes an edit true for what is already materialized. The order is the proof: (1) the cursor row, where an edit and a
@@ -121,13 +129,13 @@ BEGIN
   untold := pgcron.untold(cursor_before, edit_time);
   told_until := edit_time;
   IF NOT (timing_changes OR cursor_before.timing_is_new) THEN
-    IF untold = 'edited' OR NOT schedule_now.enabled THEN
+    IF untold = 'edited' OR (NOT schedule_now.enabled AND untold <> 'completed') THEN
       untold := NULL;      -- decided late, as the timing is the same; or told when the pause is over
     ELSIF untold = 'paused' THEN
       told_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
                                                   ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark, cursor_before.since) END;
     END IF;
-  ELSIF NOT schedule_now.enabled AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
+  ELSIF NOT schedule_now.enabled AND untold <> 'completed' AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
     untold := NULL;
   END IF;
   IF untold IS NOT NULL AND told_until > cursor_before.watermark THEN

@@ -14,11 +14,13 @@ LANGUAGE sql STABLE AS $$
                         (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence') AS ledger_since
                    FROM chosen),
   decided AS MATERIALIZED (
-    SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin, letter.run_id AS letter
+    SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin, letter.run_id AS letter,
+           -- Somebody cancelled it or let it go ahead of its time: it stands, whatever becomes of the schedule until then.
+           (o.decision <> 'run' AND o.decided_at < o.fire_at) OR coalesce(past.began, r.claimed_at, CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at AS is_early
       FROM asked a JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
       LEFT JOIN pgcron.run r ON r.id = o.run_id
-      LEFT JOIN LATERAL (SELECT h.outcome, h.origin FROM pgcron.history h WHERE h.id = o.run_id UNION ALL
-                         SELECT h.outcome, h.origin FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past ON true
+      LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began FROM pgcron.history h WHERE h.id = o.run_id UNION ALL
+                         SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past ON true
       LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id)
   (SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id, 'the fire became a run that is neither alive nor in history'
      FROM decided d CROSS JOIN asked a
@@ -44,7 +46,7 @@ LANGUAGE sql STABLE AS $$
   UNION ALL
   (SELECT 'a fire lies beyond what is decided', d.schedule_id, d.fire_at, d.run_id, format('all fires up to %s are decided, and none after', c.watermark)
      FROM decided d JOIN pgcron.cursor c ON c.schedule_id = d.schedule_id
-    WHERE d.fire_at > c.watermark AND NOT c.edit_is_pending AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
+    WHERE d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_early IS NOT TRUE AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
       AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
       AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id) LIMIT at_most)      -- its probes
   UNION ALL

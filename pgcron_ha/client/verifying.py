@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final
 
@@ -16,7 +16,18 @@ from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.spec import Spec
-from pgcron_ha.model.verifying import Range, Timing, Verdict, verify
+from pgcron_ha.model.verifying import (
+    Bound,
+    Entry,
+    Ledger,
+    Pause,
+    Range,
+    Timing,
+    Verdict,
+    verify,
+)
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 MOST_INSTANTS: Final = 20_000
 """Of one schedule; some tenths of a second of search."""
@@ -86,27 +97,85 @@ async def _verdict(
         read = await ask.ledger_of(connection, schedule["id"], since, most=most, schema=schema)
     if read is None:
         return Verdict(0, schedule["watermark"], ())
+    return verdict_of(read, since, most)
+
+
+def verdict_of(read: ask.LedgerOf, since: datetime, most: int) -> Verdict:
+    """What the versions say of the rows."""
     until = min(read.watermark, read.complete_until)
+    known = [row for row in read.versions if row["since"] is not None]
+    entries = {
+        row["fire_at"]: Entry(row["is_by_hand"], row["made_at"] if row["is_counted"] else None)
+        for row in read.entries
+    }
+    ranges = [
+        Range(row["first_at"], row["last_at"], row["reason"] == "paused") for row in read.ranges
+    ]
     return verify(
-        list(_timings(read.versions, since, until)),
-        {row["fire_at"]: row["is_by_hand"] for row in read.entries},
-        [Range(row["first_at"], row["last_at"]) for row in read.ranges],
+        list(_timings(known, since, until)),
+        Ledger(entries, ranges),
         until,
         most,
+        list(_pauses(known)),
+        _bound(known, read, since),
     )
 
 
+def _pauses(versions: list[Row]) -> Iterator[Pause]:
+    """Versions one after the other that did not fire, up to the one that did again."""
+    began: Row | None = None
+    for row, following in zip(versions, [*versions[1:], None], strict=True):
+        content = row["content"]
+        if content["enabled"]:
+            continue
+        if began is None:
+            began, drops = row, True
+        # A probe of what failures have paused runs, and so may what the catch-up policy decides.
+        drops = drops and _drops(content) and content.get("paused_by") != "pgcron_ha"
+        if following is None:
+            yield Pause(began["since"], *(_paused_until(content, _NEVER), _NEVER), drops)
+        elif following["content"]["enabled"]:
+            end = following["since"]
+            drops = drops and _drops(following["content"])
+            yield Pause(began["since"], _paused_until(content, end), end, drops)
+            began = None
+
+
+def _drops(content: Row) -> bool:
+    return bool(content.get("after_pause", "drop") == "drop")
+
+
+def _paused_until(content: Row, end: datetime) -> datetime:
+    until = content.get("paused_until")
+    return end if until is None else min(datetime.fromisoformat(until), end)
+
+
+def _bound(versions: list[Row], read: ask.LedgerOf, since: datetime) -> Bound | None:
+    """Of the version in force, since the first that had one and none was without after it."""
+    bound: Bound | None = None
+    for row in versions:
+        runs = row["content"].get("max_runs")
+        if runs is None:
+            bound = None
+        elif bound is None:
+            bound = Bound(row["since"], runs, runs, False)
+        else:
+            bound = bound._replace(runs=runs, most=max(bound.most, runs))
+    is_whole = bound is not None and bound.since > since and read.complete_until == read.watermark
+    spec = _spec(versions[-1]["content"]) if versions else None
+    if bound is None or spec is None or not (is_whole and read.has_ended):
+        return bound
+    return bound._replace(is_over=spec.next(read.watermark) is not None)
+
+
 def _timings(versions: list[Row], after: datetime, until: datetime) -> Iterator[Timing]:
-    """When each version held; one that a node has still to apply did not hold yet."""
-    known = [row for row in versions if row["since"] is not None]
-    ends = [row["since"] for row in known[1:]] + [until]
-    for row, end in zip(known, ends, strict=True):
+    """When each version held."""
+    ends = [row["since"] for row in versions[1:]] + [until]
+    for row, end in zip(versions, ends, strict=True):
         begin = max(row["since"], after)
         if begin < end:
             content = row["content"]
-            # Nor does one that had made all its runs owe any; when that was, no version tells.
-            owes = content["enabled"] and content.get("max_runs") is None
-            yield Timing(begin, end, _spec(content), bool(owes))
+            yield Timing(begin, end, _spec(content))
 
 
 def _spec(content: Row) -> Spec | None:

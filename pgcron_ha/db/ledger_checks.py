@@ -25,6 +25,8 @@ class LedgerOf:
     watermark: datetime
     complete_until: datetime
     """Later rows were too many to be read."""
+    has_ended: bool
+    """By its cursor it never fires again, and no run is on its way back."""
 
 
 async def broken_rows(
@@ -75,4 +77,4 @@ async def ledger_of(
     for rows, key in ((entries, "fire_at"), (ranges, "first_at")):
         if len(rows) > most:
             complete = min(complete, rows[most - 1][key])
-    return LedgerOf(versions, entries, ranges, watermark, complete)
+    return LedgerOf(versions, entries, ranges, watermark, complete, found[0]["has_ended"])

@@ -82,10 +82,11 @@ class Backfills(Service):
 
     async def _step(self, row: Row) -> bool:
         """Whether there is more to do at once."""
+        planned = None
         try:
             spec = spec_of(row)
             if row["state"] == "open" and row["planned"] is None:
-                await self._plan(row, spec)
+                planned = await _counted(row, spec)
             instants, is_last = following(
                 spec,
                 row["reached"],
@@ -96,7 +97,9 @@ class Backfills(Service):
             )
         except PgcronError as error:
             await self._give_up(row, error)
-            instants, is_last = [], False
+            instants, is_last, planned = [], False, None
+        if planned is not None:  # whichever node is first
+            await self._link.rows("plan_backfill", backfill=row["id"], planned=planned)
         found = await self._link.rows(
             "step_backfill",
             backfill=row["id"],
@@ -117,16 +120,6 @@ class Backfills(Service):
         self._most[row["id"]] = min(max(most, FEWEST_AT_ONCE), MOST_AT_ONCE)
         return is_through
 
-    async def _plan(self, row: Row, spec: Spec) -> None:
-        """Counts the instants, once: whichever node is first. Raises TooLarge."""
-        planned = 0
-        for counted in count(spec, row["since"], row["until"]):
-            planned += counted
-            if planned > MOST_INSTANTS:
-                raise too_many(planned)
-            await asyncio.sleep(0)
-        await self._link.rows("plan_backfill", backfill=row["id"], planned=planned)
-
     async def _give_up(self, row: Row, error: PgcronError) -> None:
         told = error.as_kept()
         if await self._link.rows("give_up_backfill", backfill=row["id"], error=told):
@@ -141,3 +134,14 @@ class Backfills(Service):
     def _wake_up(self) -> None:
         self._waking = None
         self.wake()
+
+
+async def _counted(row: Row, spec: Spec) -> int:
+    """The instants of a backfill. Raises TooLarge."""
+    planned = 0
+    for counted in count(spec, row["since"], row["until"]):
+        planned += counted
+        if planned > MOST_INSTANTS:
+            raise too_many(planned)
+        await asyncio.sleep(0)
+    return planned

@@ -17,6 +17,10 @@ _INSTANT_EARLIER: Final = timedelta(microseconds=1)
 
 UNDECIDED: Final = "an instant has no answer"
 UNNAMED: Final = "a fire is no instant of the schedule"
+RAN_IN_PAUSE: Final = "a fire of a pause became a run"
+NOT_PAUSED: Final = "a range is told as paused, and the schedule was not"
+TOO_MANY: Final = "a schedule had more runs than max_runs"
+TOO_FEW: Final = "a schedule ended before it had max_runs"
 
 
 class Timing(NamedTuple):
@@ -25,8 +29,6 @@ class Timing(NamedTuple):
     since: datetime
     until: datetime
     spec: Spec | None
-    owes: bool
-    """False while paused or with a number of runs: what has no answer then is not asked for."""
 
 
 class Range(NamedTuple):
@@ -34,6 +36,46 @@ class Range(NamedTuple):
 
     first: datetime
     last: datetime
+    is_paused: bool = False
+    """Whether a pause is why."""
+
+
+class Entry(NamedTuple):
+    """A single fire of the ledger."""
+
+    is_by_hand: bool
+    """Somebody put it there, and no spec has to name it."""
+    made_at: datetime | None = None
+    """When its run was made, if it counts as a run of the schedule."""
+
+
+class Pause(NamedTuple):
+    """It fired not after ``began`` and up to ``until``."""
+
+    began: datetime
+    until: datetime
+    resumed: datetime
+    """From ``until`` on it owes its fires again, but what others had not decided was told then."""
+    drops: bool
+    """Nothing that fired in it may run."""
+
+
+class Bound(NamedTuple):
+    """It has ended, or will, after so many runs that were made since."""
+
+    since: datetime
+    runs: int
+    most: int
+    """The highest that the number was."""
+    is_over: bool
+    """It has ended for that reason, as its cursor says."""
+
+
+class Ledger(NamedTuple):
+    """What was decided: single fires, and ranges, ascending and apart."""
+
+    entries: Mapping[datetime, Entry]
+    ranges: Sequence[Range]
 
 
 class Break(NamedTuple):
@@ -56,18 +98,18 @@ class Verdict:
 
 def verify(
     timings: Sequence[Timing],
-    entries: Mapping[datetime, bool],
-    ranges: Sequence[Range],
+    ledger: Ledger,
     until: datetime,
     most: int,
+    pauses: Sequence[Pause] = (),
+    bound: Bound | None = None,
 ) -> Verdict:
-    """Compare the instants of `timings` (ascending, apart) up to `until` with the ledger.
-
-    `entries` has each single fire, True if somebody put it there by hand and no spec has to name
-    it. At most `most` instants are looked at.
+    """Compare the instants of `timings` (ascending, apart) up to `until` with the ledger, and what
+    it says with the pauses and the bound. At most `most` instants are looked at.
     """
     breaks: list[Break] = []
     seen, reached = 0, until
+    entries, ranges = ledger
     firsts = [one.first for one in ranges]
     for timing in timings:
         end = min(timing.until, until)
@@ -77,23 +119,48 @@ def verify(
         seen += len(instants)
         if seen >= most and instants:
             end = reached = instants[-1]
-        if timing.owes:
-            breaks += [
-                Break(UNDECIDED, instant)
-                for instant in instants
-                if instant not in entries and not _is_in(instant, ranges, firsts)
-            ]
+        breaks += [
+            Break(UNDECIDED, instant)
+            for instant in instants
+            if instant not in entries and not _is_in(instant, ranges, firsts)
+        ]
         breaks += _unnamed(timing, end, set(instants), entries)
         if seen >= most:
             break
+    breaks += _unpaused(timings, ledger, pauses)
+    if bound is not None:
+        breaks += _unbound(entries, bound, until)
     return Verdict(seen, reached, tuple(sorted(breaks, key=lambda found: found.fire_at)))
 
 
-def _unnamed(
-    timing: Timing, end: datetime, named: set[datetime], entries: Mapping[datetime, bool]
+def _unpaused(
+    timings: Sequence[Timing], ledger: Ledger, pauses: Sequence[Pause]
 ) -> Iterator[Break]:
-    for fire, is_by_hand in entries.items():
-        if not is_by_hand and timing.since < fire <= end and fire not in named:
+    """What ran in a pause, and what was told as paused outside of one."""
+    dropping = [pause for pause in pauses if pause.drops]
+    for fire, entry in ledger.entries.items():
+        ran = entry.made_at is not None and not entry.is_by_hand
+        if ran and any(pause.began < fire <= pause.until for pause in dropping):
+            yield Break(RAN_IN_PAUSE, fire)
+    for told in ledger.ranges:
+        is_known = told.is_paused and timings and told.last > timings[0].since
+        if is_known and not any(one.began <= told.last <= one.resumed for one in pauses):
+            yield Break(NOT_PAUSED, told.first)
+
+
+def _unbound(entries: Mapping[datetime, Entry], bound: Bound, until: datetime) -> Iterator[Break]:
+    made = sorted((entry.made_at, fire) for fire, entry in entries.items() if entry.made_at)
+    later = [fire for at, fire in made if at > bound.since]
+    yield from (Break(TOO_MANY, fire) for fire in later[bound.most :])
+    if bound.is_over and sum(at >= bound.since for at, _ in made) < bound.runs:
+        yield Break(TOO_FEW, until)
+
+
+def _unnamed(
+    timing: Timing, end: datetime, named: set[datetime], entries: Mapping[datetime, Entry]
+) -> Iterator[Break]:
+    for fire, entry in entries.items():
+        if not entry.is_by_hand and timing.since < fire <= end and fire not in named:
             yield Break(UNNAMED, fire)
 
 

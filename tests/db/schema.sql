@@ -201,13 +201,13 @@ BEGIN
   untold := pgcron.untold(cursor_before, edit_time);
   told_until := edit_time;
   IF NOT (timing_changes OR cursor_before.timing_is_new) THEN
-    IF untold = 'edited' OR NOT schedule_now.enabled THEN
+    IF untold = 'edited' OR (NOT schedule_now.enabled AND untold <> 'completed') THEN
       untold := NULL;      -- decided late, as the timing is the same; or told when the pause is over
     ELSIF untold = 'paused' THEN
       told_until := CASE schedule_now.after_pause WHEN 'catchup' THEN cursor_before.watermark
                                                   ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark, cursor_before.since) END;
     END IF;
-  ELSIF NOT schedule_now.enabled AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
+  ELSIF NOT schedule_now.enabled AND untold <> 'completed' AND NOT (untold = 'paused' AND schedule_now.after_pause = 'catchup') THEN
     untold := NULL;
   END IF;
   IF untold IS NOT NULL AND told_until > cursor_before.watermark THEN
@@ -812,11 +812,13 @@ CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL::text, at_most in
                         (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence') AS ledger_since
                    FROM chosen),
   decided AS MATERIALIZED (
-    SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin, letter.run_id AS letter
+    SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin, letter.run_id AS letter,
+           -- Somebody cancelled it or let it go ahead of its time: it stands, whatever becomes of the schedule until then.
+           (o.decision <> 'run' AND o.decided_at < o.fire_at) OR coalesce(past.began, r.claimed_at, CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at AS is_early
       FROM asked a JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
       LEFT JOIN pgcron.run r ON r.id = o.run_id
-      LEFT JOIN LATERAL (SELECT h.outcome, h.origin FROM pgcron.history h WHERE h.id = o.run_id UNION ALL
-                         SELECT h.outcome, h.origin FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past ON true
+      LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began FROM pgcron.history h WHERE h.id = o.run_id UNION ALL
+                         SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) FROM pgcron.history_overflow h WHERE h.id = o.run_id LIMIT 1) past ON true
       LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id)
   (SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id, 'the fire became a run that is neither alive nor in history'
      FROM decided d CROSS JOIN asked a
@@ -842,7 +844,7 @@ CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL::text, at_most in
   UNION ALL
   (SELECT 'a fire lies beyond what is decided', d.schedule_id, d.fire_at, d.run_id, format('all fires up to %s are decided, and none after', c.watermark)
      FROM decided d JOIN pgcron.cursor c ON c.schedule_id = d.schedule_id
-    WHERE d.fire_at > c.watermark AND NOT c.edit_is_pending AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
+    WHERE d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_early IS NOT TRUE AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
       AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
       AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id) LIMIT at_most)      -- its probes
   UNION ALL
@@ -2464,7 +2466,7 @@ CREATE FUNCTION pgcron.is_broken(handler text, queue text) RETURNS boolean
 CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamp with time zone, due_at timestamp with time zone) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
-  SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window)
+  SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window) AND fire_at > pgcron.timing_since(of)
      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
 
 CREATE FUNCTION pgcron.is_same_calendar(content text, other text) RETURNS boolean
@@ -5008,6 +5010,13 @@ CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamp with time
 CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}'::text[] $$;
+
+CREATE FUNCTION pgcron.timing_since(of pgcron.schedule) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT min(v.since) FROM pgcron.schedule_version v WHERE v.schedule_id = of.id AND v.version > coalesce((
+    SELECT max(e.version) FROM pgcron.schedule_version e WHERE e.schedule_id = of.id
+       AND (e.content ->> 'spec', e.content ->> 'timezone', e.content ->> 'dst', nullif(e.content -> 'calendars', 'null')) IS DISTINCT FROM (of.spec, of.timezone, of.dst, of.calendars)), 0) $$;
 
 CREATE FUNCTION pgcron.told_by(told text, OUT actor text, OUT note text) RETURNS record
     LANGUAGE sql IMMUTABLE

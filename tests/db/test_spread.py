@@ -129,6 +129,7 @@ async def test_what_is_still_delayed_follows_an_edit_and_a_pause(connection: Con
         catchup_window=minutes(2880),
     )
     await connection.execute("UPDATE pgcron.cursor SET watermark = now() - interval '1 day'")
+    await connection.execute("UPDATE pgcron.schedule_version SET since = now() - interval '1 day'")
     await pass_of_a_node(connection)
     waiting = await runs_of(connection)
     now = await database_now(connection)
@@ -153,6 +154,23 @@ async def test_what_is_still_delayed_follows_an_edit_and_a_pause(connection: Con
     assert told is not None
     assert told["decision"] == "missed"
     assert "paused" in told["reason"]
+
+
+async def test_what_an_earlier_timing_owed_and_delayed_stays(connection: Connection) -> None:
+    schedule = await put_schedule(connection, spec="* * * * *", spread_window=minutes(60))
+    now = (await database_now(connection)).replace(second=0, microsecond=0)
+    await connection.execute("UPDATE pgcron.cursor SET watermark = $1", now - minutes(2))
+    await connection.execute("UPDATE pgcron.schedule_version SET since = $1", now - minutes(2))
+    fire = now - minutes(1)
+    delays = {key(schedule, fire): 30 * 60_000}
+    await materialize(connection, await cursor_of(connection, schedule), [fire], delays=delays)
+
+    await doors.put_schedule(connection, "job", "0 0 1 1 *", "py:job")
+    before = await cursor_of(connection, schedule)
+    await doors.put_schedule(connection, "job", "0 0 1 1 *", "py:job", args='{"day": 2}')
+
+    assert [row["scheduled_for"] for row in await runs_of(connection)] == [fire]
+    assert (await cursor_of(connection, schedule))["watermark"] >= before["watermark"]
 
 
 async def test_a_schedule_ends_after_its_runs_and_goes_on_when_it_may(
@@ -196,6 +214,23 @@ async def test_what_lay_between_the_end_and_more_runs_is_told(connection: Connec
     assert await why(connection, run["scheduled_for"]) == ("run", None)
     assert sum([await pass_of_a_node(connection, 3600.0) for _ in range(2)]) == 1
     assert await connection.fetch("SELECT * FROM pgcron.check_ledger()") == []
+
+
+async def test_what_a_schedule_that_has_ended_would_name_is_told_when_it_is_paused(
+    connection: Connection,
+) -> None:
+    schedule = await put_schedule(connection, spec="*/10 * * * *", max_runs=1)
+    await connection.execute("UPDATE pgcron.cursor SET watermark = now() - interval '2 hours'")
+    assert [await pass_of_a_node(connection) for _ in range(2)] == [1, 0]
+    [run] = await runs_of(connection)
+
+    await doors.pause_schedule(connection, "job", "a note")
+
+    ended = run["scheduled_for"] + timedelta(seconds=1)
+    assert await why(connection, ended) == ("completed", None)
+    cursor = await cursor_of(connection, schedule)
+    assert await why(connection, cursor["watermark"]) == ("completed", None)
+    assert await why(connection, run["scheduled_for"]) == ("run", None)
 
 
 async def test_skipped_fires_are_given_back(connection: Connection) -> None:

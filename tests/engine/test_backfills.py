@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pgcron_ha.db import backfills as doors
+from pgcron_ha.db.link import Link, Row, Unanswered
 from pgcron_ha.engine.backfills import BATCH, BUSY_SECONDS, MOST_AT_ONCE, Backfills
 from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver
 from pgcron_ha.telemetry.events import Event
@@ -54,6 +55,36 @@ async def test_runs_are_made_in_order_and_the_next_ones_when_they_have_ended(
     assert [found[key] for key in ("state", "planned", "created", "succeeded")] == ["done", 6, 6, 6]
     assert BackfillIsOver(backfill, "job", "done") in events
     assert await service.run_once() is None
+
+
+class Broken:
+    """A link whose connection breaks at one statement, once."""
+
+    def __init__(self, link: Link, at: str) -> None:
+        self.link, self.at = link, at
+
+    async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
+        if name == self.at:
+            self.at = ""
+            raise Unanswered("the connection broke")
+        return await self.link.rows(name, **parameters)
+
+
+@pytest.mark.parametrize("statement", ["plan_backfill", "step_backfill"])
+async def test_a_connection_that_breaks_does_not_end_a_backfill(
+    make_link: MakeLink, connection: Connection, statement: str
+) -> None:
+    await put_schedule(connection, overlap="allow")
+    backfill = await ask(connection, minutes(3), parallelism=3)
+    link: Any = Broken(make_link(), statement)
+    service = Backfills(link)
+
+    with pytest.raises(Unanswered):
+        await service.run_once()
+    await service.run_once()
+
+    found = await doors.one_backfill(connection, backfill)
+    assert [found[key] for key in ("state", "planned", "created")] == ["open", 3, 3]
 
 
 async def test_two_nodes_at_once_make_each_run_once(
