@@ -82,5 +82,8 @@ async def examine(session: Session) -> Examination:
             seconds=LEDGER_SECONDS,
             schema=schema,
         ),
+        broken_indexes=await health.broken_indexes(connection, schema=schema),
+        dead_rows=await health.dead_rows(connection, schema=schema),
+        swollen_indexes=await health.swollen_indexes(connection, schema=schema),
     )
     return Examination(tuple(finding for check in CHECKS for finding in check(diagnosis)))

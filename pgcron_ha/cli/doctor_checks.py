@@ -43,6 +43,9 @@ class Diagnosis:
     invalid: list[dict[str, Any]]
     unaccounted: list[dict[str, Any]]
     ledger: Proof
+    broken_indexes: list[dict[str, Any]]
+    dead_rows: list[dict[str, Any]]
+    swollen_indexes: list[dict[str, Any]]
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
@@ -103,6 +106,37 @@ def check_upkeep(found: Diagnosis) -> Iterator[Finding]:
             f"{holder['age']} transactions old",
             "Dead rows stay as long; end it if nobody needs it.",
         )
+
+
+def check_storage(found: Diagnosis) -> Iterator[Finding]:
+    """Indexes that are broken or swollen, and tables of dead rows."""
+    for index in found.broken_indexes:
+        yield Finding(
+            "indexes",
+            "problem",
+            f"{index['name']} of {index['relation']} is not valid: no statement uses it",
+            f"REINDEX INDEX CONCURRENTLY {index['name']}; or drop it if its name ends in _ccnew.",
+        )
+    for index in found.swollen_indexes:
+        size = index["bytes"] // 2**20
+        yield Finding(
+            "indexes",
+            "advice",
+            f"{index['name']} has {size:,} MiB for {plural(index['entries'], 'entry')}",
+            f"REINDEX INDEX CONCURRENTLY {index['name']}; nodes may go on meanwhile.",
+        )
+    for table in found.dead_rows:
+        when = table["vacuumed_at"]
+        yield Finding(
+            "dead rows",
+            "advice",
+            f"{table['name']} has {table['dead']:,} dead rows and {table['living']:,} living; "
+            + ("it was never vacuumed" if when is None else f"vacuumed {shown(when)}"),
+            "See who holds an old snapshot above; if nobody does, VACUUM it, and give autovacuum"
+            " more workers.",
+        )
+    if not (found.broken_indexes or found.swollen_indexes or found.dead_rows):
+        yield Finding("storage", "ok", "indexes are valid and dead rows few")
 
 
 def check_connections(found: Diagnosis) -> Iterator[Finding]:
@@ -199,6 +233,7 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_server,
     check_schema,
     check_upkeep,
+    check_storage,
     check_connections,
     check_clock,
     check_lease,

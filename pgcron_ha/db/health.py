@@ -12,6 +12,11 @@ from pgcron_ha.db.statements import DEFAULT_SCHEMA
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
 OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
 LONG_TRANSACTION_SECONDS: Final = 300.0
+# Fewer dead rows than this are gone before anybody feels them.
+MANY_DEAD_ROWS: Final = 100_000
+LARGE_INDEX_BYTES: Final = 64 * 1024 * 1024
+# The widest of our indexes needs about a hundred when it is half empty.
+MOST_BYTES_AN_ENTRY: Final = 400
 
 
 async def server(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
@@ -43,6 +48,42 @@ async def tables_without_autovacuum(
     """Tables of the schema for which somebody turned autovacuum off."""
     found = await fetch_rows(connection, "list_tables_without_autovacuum", schema, limit=limit)
     return [row["name"] for row in found]
+
+
+async def broken_indexes(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Indexes of the schema that no statement uses: name, relation."""
+    return await fetch_rows(connection, "list_broken_indexes", schema, limit=limit)
+
+
+async def dead_rows(
+    connection: asyncpg.Connection,
+    *,
+    least: int = MANY_DEAD_ROWS,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """Tables with `least` dead rows that outnumber the living: name, dead, living, vacuumed_at."""
+    return await fetch_rows(connection, "list_dead_rows", schema, least=least, limit=limit)
+
+
+async def swollen_indexes(
+    connection: asyncpg.Connection,
+    *,
+    least: int = LARGE_INDEX_BYTES,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """Indexes of `least` bytes that are mostly empty: name, bytes, entries."""
+    return await fetch_rows(
+        connection,
+        "list_swollen_indexes",
+        schema,
+        least=least,
+        bytes_an_entry=MOST_BYTES_AN_ENTRY,
+        limit=limit,
+    )
 
 
 async def risks(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:

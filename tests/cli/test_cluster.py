@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from pgcron_ha.db.schema import head
@@ -173,6 +174,32 @@ def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:
     assert "at_most_once" in found["delivery"]["message"]
     assert found["parked"]["message"].startswith("1 run: no live node offers 'py:nobody'")
     assert all(row["hint"] for row in found.values())
+
+
+def test_the_doctor_sees_what_became_of_indexes_and_tables(cli: Cli, database: str) -> None:
+    assert "ok       storage" in cli("doctor").out
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("ALTER TABLE pgcron.idempotency SET (autovacuum_enabled = false)")
+        connection.execute(
+            "INSERT INTO pgcron.idempotency (key, run_id, expires_at)"
+            " SELECT n, 1, now() FROM generate_series(1, 100001) n"
+        )
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute(
+                "CREATE UNIQUE INDEX CONCURRENTLY half ON pgcron.idempotency (run_id)"
+            )
+        connection.execute("DELETE FROM pgcron.idempotency")
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        connection.execute("SELECT 1")
+
+    found = cli("doctor", "--json")
+
+    assert found.code == 1
+    told = {row["check"]: row for row in found.rows}
+    broken = "pgcron.half of pgcron.idempotency is not valid: no statement uses it"
+    assert told["indexes"]["message"] == broken
+    assert told["indexes"]["hint"].startswith("REINDEX INDEX CONCURRENTLY pgcron.half;")
+    assert "idempotency has 100,001 dead rows and 0 living" in told["dead rows"]["message"]
 
 
 def test_migrate_brings_prints_and_checks_the_schema(

@@ -31,3 +31,23 @@ SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o)
        (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND n.lease_until > now()) AS nodes,
        (SELECT extract(epoch FROM min(n.lease_ttl))::float8 FROM pgcron.node n WHERE n.state <> 'dead') AS shortest_lease,
        (SELECT min(pgcron.partitions_end(k.relation)) FROM pgcron.retention k) AS partitions_end;
+
+-- name: list_broken_indexes
+-- What an interrupted CREATE INDEX or REINDEX CONCURRENTLY leaves behind: paid for by every write, used by no statement.
+SELECT i.indexrelid::regclass::text AS name, i.indrelid::regclass::text AS relation FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
+WHERE c.relnamespace = 'pgcron'::regnamespace AND NOT (i.indisvalid AND i.indisready AND i.indislive)
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid) ORDER BY 1 LIMIT :limit::int;
+
+-- name: list_dead_rows
+-- Tables where dead rows outnumber the living, many of them.
+SELECT t.relname AS name, t.n_dead_tup AS dead, t.n_live_tup AS living, greatest(t.last_vacuum, t.last_autovacuum) AS vacuumed_at
+FROM pg_catalog.pg_stat_all_tables t WHERE t.schemaname = 'pgcron' AND t.n_dead_tup > :least::bigint AND t.n_dead_tup > t.n_live_tup
+ORDER BY t.n_dead_tup DESC LIMIT :limit::int;
+
+-- name: list_swollen_indexes
+-- Large indexes with much more room than their entries explain, as far as these were ever counted; what a claim walks over.
+SELECT i.indexrelid::regclass::text AS name, pg_relation_size(i.indexrelid) AS bytes, greatest(c.reltuples, 0)::bigint AS entries
+FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_class r ON r.oid = i.indrelid
+WHERE r.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'i' AND c.reltuples >= 0 AND pg_relation_size(i.indexrelid) > :least::bigint
+  AND pg_relation_size(i.indexrelid) > :bytes_an_entry::int * greatest(c.reltuples, 1)
+ORDER BY 2 DESC LIMIT :limit::int;
