@@ -25,9 +25,9 @@ test: ## all tests, against real PostgreSQL servers, processes and a browser; fa
 	@.ci/model-checker
 	@$(BIN)/python -m pytest -p tests.house.no_skips -n auto --maxprocesses 4 $(ARGS)
 
-test-matrix: ## the protocol's tests on PostgreSQL 14 to 18; ONLY=14,17 chooses
+test-matrix: ## the protocol's tests on PostgreSQL 14 to 18 and through pgbouncer; ONLY=14,pgbouncer chooses
 	@.ci/environment dev
-	@.ci/postgresql $$($(BIN)/python -m tests.matrix --majors $(if $(ONLY),--only "$(ONLY)"))
+	@$(BIN)/python -m tests.matrix --needs $(if $(ONLY),--only "$(ONLY)") | sh -e
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)") $(if $(ARGS),-- $(ARGS))
 
 check: ## format, lint, strict types, import contracts

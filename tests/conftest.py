@@ -7,10 +7,12 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import asyncpg
 import pytest
 
+from tests.pooler import POOLER_VARIABLE, Pooler, straight
 from tests.servers import ThrowAwayServer, remove_leftovers
 
 _numbers = itertools.count(1)
@@ -38,11 +40,23 @@ def template(server: ThrowAwayServer) -> str:
     return name
 
 
+@pytest.fixture(scope="session")
+def pooler(server: ThrowAwayServer) -> Iterator[Pooler | None]:
+    """What the environment wants between the product and the server: nothing, usually."""
+    program = os.environ.get(POOLER_VARIABLE)
+    if not program:
+        yield None
+        return
+    with Pooler(Path(program), server) as running:
+        yield running
+
+
 @pytest.fixture
-def database(server: ThrowAwayServer, template: str) -> Iterator[str]:
+def database(server: ThrowAwayServer, template: str, pooler: Pooler | None) -> Iterator[str]:
     """The DSN of a migrated database of this test's own."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
-    yield server.create_database(name, template)
+    dsn = server.create_database(name, template)
+    yield dsn if pooler is None else pooler.dsn(dsn)
     server.drop_database(name)
 
 
@@ -56,7 +70,7 @@ def empty_database(server: ThrowAwayServer) -> Iterator[str]:
 
 @pytest.fixture
 async def connection(database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """A superuser's connection to the test's own database."""
-    connection = await asyncpg.connect(database)
+    """A superuser's connection to the test's own database; to the server itself, always."""
+    connection = await asyncpg.connect(straight(database))
     yield connection
     await connection.close(timeout=5)

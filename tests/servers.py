@@ -151,6 +151,10 @@ class ThrowAwayServer:
             sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         )
 
+    def command_as_owner(self, program: Path, *arguments: str | Path) -> list[str]:
+        """The command that runs another program as the user whose folder this is."""
+        return self._identity.command(program, *arguments)
+
     def seal_template(self, name: str) -> None:
         """Let nobody connect to a database any more: only such a one can always be copied."""
         identifier = sql.Identifier(name)

@@ -29,6 +29,7 @@ CREATE TABLE pgcron.node (
   queues text[] NOT NULL,
   labels jsonb NOT NULL DEFAULT '{}' CONSTRAINT node_labels_are_words CHECK (pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)),
   is_idle boolean NOT NULL DEFAULT false,
+  is_pooled boolean NOT NULL DEFAULT false,
   awaits bigint,
   started_at timestamptz NOT NULL DEFAULT now(),
   ended_at timestamptz,
@@ -37,6 +38,7 @@ CREATE TABLE pgcron.node (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
 COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive lock proves that an earlier incarnation of the same home is dead.';
+COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
 COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
 CREATE INDEX node_living ON pgcron.node (incarnation) WHERE state <> 'dead';
 

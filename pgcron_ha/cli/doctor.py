@@ -13,6 +13,7 @@ from pgcron_ha.cli.output import json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.db import health, overview
+from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.revision import require_revision
 from pgcron_ha.errors import SchemaError
 
@@ -85,5 +86,6 @@ async def examine(session: Session) -> Examination:
         broken_indexes=await health.broken_indexes(connection, schema=schema),
         dead_rows=await health.dead_rows(connection, schema=schema),
         swollen_indexes=await health.swollen_indexes(connection, schema=schema),
+        is_pooled=was_pooled(session.settings.required_dsn()),
     )
     return Examination(tuple(finding for check in CHECKS for finding in check(diagnosis)))

@@ -46,6 +46,7 @@ class Diagnosis:
     broken_indexes: list[dict[str, Any]]
     dead_rows: list[dict[str, Any]]
     swollen_indexes: list[dict[str, Any]]
+    is_pooled: bool
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
@@ -147,6 +148,27 @@ def check_connections(found: Diagnosis) -> Iterator[Finding]:
     yield Finding("connections", level, f"{used} of {most} used", hint)
 
 
+def check_pooler(found: Diagnosis) -> Iterator[Finding]:
+    """What a pooler that hands sessions around takes away."""
+    if not found.is_pooled:
+        return
+    yield Finding(
+        "pooler",
+        "advice",
+        "the DSN leads through a pooler that hands sessions around",
+        "Nodes work through it but hear no notification: they look every node.poll_interval. "
+        "Give them a DSN that leads to the server itself.",
+    )
+    if found.server["default_isolation"] != "read committed":
+        yield Finding(
+            "pooler",
+            "problem",
+            f"default_transaction_isolation is '{found.server['default_isolation']}'",
+            "Through a pooler no session can change it, and edits need 'read committed': set it "
+            "for the role with ALTER ROLE … SET, or use a DSN that leads to the server itself.",
+        )
+
+
 def check_clock(found: Diagnosis) -> Iterator[Finding]:
     """Nodes use the database's clock alone; a difference confuses only people."""
     difference = found.clock_difference
@@ -235,6 +257,7 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_upkeep,
     check_storage,
     check_connections,
+    check_pooler,
     check_clock,
     check_lease,
     check_delivery,

@@ -76,11 +76,11 @@ class Hearing:
     async def _listen(self) -> float:
         """Until the connection breaks; how long to wait before the next try."""
         self._heard_probe.clear()
-        await self._link.listen(self._hear, "end_channel")
+        listens = await self._link.listen(self._hear, "end_channel")
         async with self._connection() as connection:
             await probe_ends(connection, self._schema)
         try:
-            await asyncio.wait_for(self._heard_probe.wait(), PROBE_SECONDS)
+            await asyncio.wait_for(self._heard_probe.wait(), PROBE_SECONDS if listens else 0)
         except TimeoutError:
             if not self._is_told:
                 self._is_told = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -12,6 +13,7 @@ import asyncpg
 
 from pgcron_ha.db.connecting import connect, prepare_connection, unavailable
 from pgcron_ha.db.hosts import CONNECT
+from pgcron_ha.db.pooling import cache_options, is_pooled, was_pooled
 from pgcron_ha.errors import PgcronError
 
 Connection: TypeAlias = asyncpg.Connection
@@ -20,10 +22,11 @@ Connection: TypeAlias = asyncpg.Connection
 MOST_CONNECTIONS: Final = 4
 _CONNECT_SECONDS: Final = 10
 _CLOSE_SECONDS: Final = 5
+# What a pooler keeps for each client; the rest would be left to the next one.
+_POOLED_SETTINGS: Final = "SET application_name = 'pgcron_ha client'; SET timezone = 'UTC'"
 # An edit of a schedule needs READ COMMITTED to be whole at once.
 _SETTINGS: Final = (
-    "SET application_name = 'pgcron_ha client'; SET timezone = 'UTC'; "
-    "SET default_transaction_isolation = 'read committed'; "
+    f"{_POOLED_SETTINGS}; SET default_transaction_isolation = 'read committed'; "
     "SET statement_timeout = 30000; SET lock_timeout = 10000"
 )
 
@@ -31,7 +34,7 @@ _SETTINGS: Final = (
 async def connect_client(dsn: str) -> Connection:
     """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
     connection = await connect(dsn, timeout=_CONNECT_SECONDS, is_control=False)
-    await connection.execute(_SETTINGS)
+    await connection.execute(_POOLED_SETTINGS if was_pooled(dsn) else _SETTINGS)
     return connection
 
 
@@ -84,13 +87,22 @@ class ClientPools:
         loop = asyncio.get_running_loop()
         found = self._pools.get(loop)
         if found is None:
+            try:
+                pooled = await is_pooled(dsn, timeout=_CONNECT_SECONDS)
+            except PgcronError:
+                raise
+            except Exception as error:
+                raise unavailable(error) from error
+            if loop in self._pools:
+                return self._pools[loop]
             found = asyncpg.create_pool(
                 dsn,
                 connect=CONNECT,
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
-                init=_prepare,
+                init=partial(_prepare, _POOLED_SETTINGS if pooled else _SETTINGS),
                 reset=_keep,
+                **cache_options(pooled),
             )
             self._pools[loop] = found
             try:
@@ -101,9 +113,9 @@ class ClientPools:
         return found
 
 
-async def _prepare(connection: Any) -> None:
+async def _prepare(settings: str, connection: Any) -> None:
     await prepare_connection(connection, is_control=False)
-    await connection.execute(_SETTINGS)
+    await connection.execute(settings)
 
 
 async def _keep(connection: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.hosts import open_connection
+from pgcron_ha.db.pooling import connect_plainly
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 
 OLDEST_SERVER: Final = 140000
@@ -18,24 +18,33 @@ LOCK_TIMEOUT_MS: Final = 2_000
 KEEPALIVES: Final = (
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
 )
+_CONTROL_VALUES: Final = (
+    "timezone = 'UTC'",
+    "datestyle = 'ISO'",
+    f"statement_timeout = {STATEMENT_TIMEOUT_MS}",
+    f"lock_timeout = {LOCK_TIMEOUT_MS}",
+    "idle_in_transaction_session_timeout = 10000",
+    "synchronous_commit = on",
+    # Every control statement is driven by an index, whatever the statistics say just now; and one
+    # plan serves all, since planning costs more than running them.
+    "plan_cache_mode = force_generic_plan",
+    "enable_seqscan = off",
+    "jit = off",
+)
 # SET after connecting, not start-up parameters, which a transaction pooler may refuse.
 _CONTROL_SETTINGS: Final = "; ".join(
     (
         "SET default_transaction_isolation = 'read committed'",
-        "SET timezone = 'UTC'",
-        "SET datestyle = 'ISO'",
-        f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}",
-        f"SET lock_timeout = {LOCK_TIMEOUT_MS}",
-        "SET idle_in_transaction_session_timeout = 10000",
-        "SET synchronous_commit = on",
-        # Every control statement is driven by an index, whatever the statistics say just now; and
-        # one plan serves all, since planning costs more than running them.
-        "SET plan_cache_mode = force_generic_plan",
-        "SET enable_seqscan = off",
-        "SET jit = off",
+        *(f"SET {value}" for value in _CONTROL_VALUES),
         KEEPALIVES,
     )
 )
+CONTROL_TRANSACTION: Final = "; ".join(
+    ("BEGIN ISOLATION LEVEL READ COMMITTED", *(f"SET LOCAL {value}" for value in _CONTROL_VALUES))
+)
+"""Begins a transaction with the engine's settings, where a session can't keep them."""
+# What poolers keep for each of their clients, whichever session it gets.
+POOLED_SETTINGS: Final = "SET timezone = 'UTC'; SET datestyle = 'ISO'"
 
 # Raised by asyncpg when the connection, not the statement, is at fault; whatever was under way has
 # an unknown outcome.
@@ -67,24 +76,29 @@ RETRYABLE_ERRORS: Final[tuple[type[BaseException], ...]] = (
 async def connect(dsn: str, *, timeout: float = 10, is_control: bool = True) -> asyncpg.Connection:
     """A connection to the database of `dsn`; `timeout` seconds for connecting.
 
-    A control connection gets the engine's session settings. Raises DatabaseUnavailable with a hint.
+    A control connection gets the engine's session settings, unless a pooler stands between. Raises
+    DatabaseUnavailable with a hint.
     """
     try:
-        connection: asyncpg.Connection = await open_connection(dsn, timeout=timeout)
+        connection, pooled = await connect_plainly(dsn, timeout=timeout)
     except PgcronError:
         raise
     except Exception as error:
         raise unavailable(error) from error
     try:
-        await prepare_connection(connection, is_control=is_control)
+        await prepare_connection(connection, is_control=is_control, pooled=pooled)
     except BaseException:
         connection.terminate()
         raise
     return connection
 
 
-async def prepare_connection(connection: Any, *, is_control: bool = True) -> None:
-    """Checks the server's version and gives a control connection its session settings."""
+async def prepare_connection(
+    connection: Any, *, is_control: bool = True, pooled: bool = False
+) -> None:
+    """Checks the server's version and gives a control connection its session settings; those of
+    a pooler would be the next client's, too.
+    """
     version = connection.get_server_version()
     if version.major * 10_000 < OLDEST_SERVER:
         raise DatabaseUnavailable(
@@ -93,7 +107,7 @@ async def prepare_connection(connection: Any, *, is_control: bool = True) -> Non
             "Upgrade the server, or point the DSN at another one.",
         )
     if is_control:
-        await connection.execute(_CONTROL_SETTINGS)
+        await connection.execute(POOLED_SETTINGS if pooled else _CONTROL_SETTINGS)
 
 
 def unavailable(error: BaseException) -> PgcronError:

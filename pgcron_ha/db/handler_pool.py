@@ -13,13 +13,17 @@ import asyncpg
 
 from pgcron_ha.db.connecting import CONNECTION_ERRORS, KEEPALIVES, prepare_connection, unavailable
 from pgcron_ha.db.hosts import CONNECT
+from pgcron_ha.db.pooling import cache_options, is_pooled
+from pgcron_ha.errors import DatabaseUnavailable
 
 _RESET_SECONDS: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
 _UNUSED_SECONDS: Final = 60.0
 # SET after connecting, not start-up parameters, which a transaction pooler may refuse.
-_SETTINGS: Final = f"SET application_name = 'pgcron_ha handler'; SET timezone = 'UTC'; {KEEPALIVES}"
+# The first two a pooler keeps for each client; the rest would be left to the next one.
+_POOLED_SETTINGS: Final = "SET application_name = 'pgcron_ha handler'; SET timezone = 'UTC'"
+_SETTINGS: Final = f"{_POOLED_SETTINGS}; {KEEPALIVES}"
 # What asyncpg's own reset leaves as the handler made it.
 _TIDY: Final = "SET SESSION AUTHORIZATION DEFAULT; DISCARD TEMP; "
 
@@ -36,33 +40,26 @@ class HandlerPool:
         settings: str,
         prepare: Callable[[Any], Awaitable[None]] | None = None,
         password: Callable[[], str] | None = None,
+        needs_session: bool = False,
     ) -> None:
         """`settings` are commands for every session; `prepare` is called once for each, `password`
-        before each is made.
+        before each is made. With `needs_session` a pooler that hands sessions around is refused.
         """
         self._dsn = dsn
         self._most = most
         self._settings = f"{_SETTINGS}; {settings}"
         self._prepare_more = prepare
         self._password = password
+        self._needs_session = needs_session
+        self._is_pooled = False
         self._pool: Any = None
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def acquire(self) -> Any:
         """A connection of asyncpg's. Raises DatabaseUnavailable, or the server's error."""
-        if self._pool is None:
-            self._pool = asyncpg.create_pool(
-                self._dsn(),
-                connect=CONNECT,
-                password=self._password,
-                min_size=0,
-                max_size=self._most,
-                max_inactive_connection_lifetime=_UNUSED_SECONDS,
-                timeout=_CONNECT_SECONDS,
-                init=self._prepare,
-                reset=self._tidy,
-            )
         try:
+            if self._pool is None:
+                await self._make()
             await self._pool
             return await self._pool.acquire()
         except CONNECTION_ERRORS as error:
@@ -84,6 +81,30 @@ class HandlerPool:
             except CONNECTION_ERRORS:  # a time-out is one of them
                 pool.terminate()
 
+    async def _make(self) -> None:
+        dsn = self._dsn()
+        password = None if self._password is None else self._password()
+        self._is_pooled = await is_pooled(dsn, timeout=_CONNECT_SECONDS, password=password)
+        if self._is_pooled and self._needs_session:
+            raise DatabaseUnavailable(
+                "this DSN leads through a pooler that hands sessions around",
+                "A session's settings would be left to others, and others' statements be ended.",
+                "Point it at the server itself.",
+            )
+        if self._pool is None:  # nobody else has made it meanwhile
+            self._pool = asyncpg.create_pool(
+                dsn,
+                connect=CONNECT,
+                password=self._password,
+                **cache_options(self._is_pooled),
+                min_size=0,
+                max_size=self._most,
+                max_inactive_connection_lifetime=_UNUSED_SECONDS,
+                timeout=_CONNECT_SECONDS,
+                init=self._prepare,
+                reset=self._tidy,
+            )
+
     async def _release(self, pool: Any, connection: Any) -> None:
         try:
             await pool.release(connection, timeout=_RESET_SECONDS)
@@ -92,11 +113,13 @@ class HandlerPool:
 
     async def _prepare(self, connection: Any) -> None:
         await prepare_connection(connection, is_control=False)
-        await connection.execute(self._settings)
+        await connection.execute(_POOLED_SETTINGS if self._is_pooled else self._settings)
         if self._prepare_more is not None:
             await self._prepare_more(connection)
 
     async def _tidy(self, connection: Any) -> None:
+        if self._is_pooled:
+            return  # the session is another's by now
         # The pool has rolled back and forgotten listeners before. All of it in one round trip.
         await connection.execute(f"{connection.get_reset_query()}\n{_TIDY}{self._settings}")
 

@@ -9,7 +9,7 @@ connection is dropped instead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -17,11 +17,13 @@ import asyncpg
 from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import (
     CONNECTION_ERRORS,
+    CONTROL_TRANSACTION,
     RETRYABLE_ERRORS,
     STATEMENT_TIMEOUT_MS,
     connect,
     unavailable,
 )
+from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 
@@ -67,8 +69,10 @@ class Link:
 
         `greeting` names a statement without parameters that goes first on every new connection.
         """
-        self._settings = (
-            "SET enable_nestloop = off; SET enable_mergejoin = off" if joins_by_hash else None
+        planning = ("enable_nestloop = off", "enable_mergejoin = off") if joins_by_hash else ()
+        self._settings = "; ".join(f"SET {value}" for value in planning)
+        self._begin = "; ".join(
+            [CONTROL_TRANSACTION, *(f"SET LOCAL {value}" for value in planning)]
         )
         self._dsn = dsn
         self._answer_seconds = answer_seconds
@@ -83,6 +87,11 @@ class Link:
     def is_open(self) -> bool:
         """Whether there is a connection that is not known to be broken."""
         return self._connection is not None and not self._connection.is_closed()
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler stands between; known after the first connection."""
+        return was_pooled(self._dsn)
 
     async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
         """The rows of one named statement, in a transaction of its own.
@@ -110,14 +119,19 @@ class Link:
         async with self._lock:
             await self._answer(judge(await self._open()))
 
-    async def listen(self, heard: Callable[[str], None], channel: str = "channel") -> None:
+    async def listen(self, heard: Callable[[str], None], channel: str = "channel") -> bool:
         """Calls `heard` with the payload of every notification on this installation's channel,
         until the connection breaks. `channel` names the statement that gives the channel's name.
+
+        Returns False through a pooler: there LISTEN succeeds, and nothing ever comes.
         """
         async with self._lock:
             connection = await self._open()
+            if self.is_pooled:
+                return False
             name = await self._answer(connection.fetchval(self._statements[channel].sql))
             await self._answer(connection.add_listener(name, lambda *event: heard(str(event[3]))))
+            return True
 
     async def wait_closed(self) -> None:
         """Returns when the connection is gone."""
@@ -147,7 +161,11 @@ class Link:
         statement = self._statements[name]
         arguments = [parameters[key] for key in statement.parameters]
         connection = await self._open()
-        rows: list[Row] = await self._answer(connection.fetch(statement.sql, *arguments))
+        rows: list[Row] = await self._answer(
+            _in_transaction(connection, self._begin, statement.sql, arguments)
+            if self.is_pooled
+            else connection.fetch(statement.sql, *arguments)
+        )
         return rows
 
     async def _command(self, command: str) -> None:
@@ -169,7 +187,11 @@ class Link:
     async def _connect(self) -> asyncpg.Connection:
         connection = await connect(self._dsn, timeout=_CONNECT_SECONDS)
         try:
-            if self._settings is not None:
+            if self.is_pooled:
+                if self._greeting is not None:
+                    await _in_transaction(connection, self._begin, self._greeting, ())
+                return connection
+            if self._settings:
                 await connection.execute(self._settings)
             if self._greeting is not None:
                 await connection.execute(self._greeting)
@@ -210,3 +232,17 @@ class Link:
         """Drops the connection; the statement's own error, when it comes, is nobody's any more."""
         self.drop()
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+
+async def _in_transaction(
+    connection: asyncpg.Connection, begin: str, command: str, arguments: Sequence[Any]
+) -> list[Row]:
+    """One statement with settings that end with its transaction."""
+    await connection.execute(begin)
+    try:
+        rows: list[Row] = await connection.fetch(command, *arguments)
+    except asyncpg.PostgresError:
+        await connection.execute("ROLLBACK")
+        raise
+    await connection.execute("COMMIT")
+    return rows

@@ -15,6 +15,7 @@ import asyncpg
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.connecting import prepare_connection, unavailable
 from pgcron_ha.db.hosts import CONNECT
+from pgcron_ha.db.pooling import cache_options, is_pooled, was_pooled
 from pgcron_ha.db.revision import require_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -43,10 +44,9 @@ _BEGIN: Final = "; ".join(
         "SET LOCAL jit = off",
     )
 )
-_SETTINGS: Final = (
-    "SET application_name = 'pgcron_ha web'; SET timezone = 'UTC'; "
-    "SET default_transaction_read_only = on"
-)
+# What a pooler keeps for each client; the rest would be left to the next one.
+_POOLED_SETTINGS: Final = "SET application_name = 'pgcron_ha web'; SET timezone = 'UTC'"
+_SETTINGS: Final = f"{_POOLED_SETTINGS}; SET default_transaction_read_only = on"
 
 
 class PoolUse(NamedTuple):
@@ -103,10 +103,17 @@ class ReadPool:
                 pool.terminate()
 
     async def _opened(self) -> asyncpg.Pool:
+        try:
+            pooled = await is_pooled(self._dsn, timeout=_CONNECT_SECONDS)
+        except PgcronError:
+            raise
+        except Exception as error:
+            raise unavailable(error) from error
         if self._pool is None:
             self._pool = asyncpg.create_pool(
                 self._dsn,
                 connect=CONNECT,
+                **cache_options(pooled),
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
                 init=self._prepare,
@@ -138,7 +145,7 @@ class ReadPool:
     async def _prepare(self, connection: Any) -> None:
         await prepare_connection(connection, is_control=False)
         await require_revision(connection, self._schema)
-        await connection.execute(_SETTINGS)
+        await connection.execute(_POOLED_SETTINGS if was_pooled(self._dsn) else _SETTINGS)
 
     async def _give_up(self, connection: Any) -> None:
         """Ends the transaction of a connection that goes back to the pool after an error."""

@@ -76,7 +76,7 @@ class SqlDatabase:
         self._schema = schema
         self._dsn = dsn
         self._password = password
-        self._pool = HandlerPool(dsn, most, _SETTINGS, read_by_text, password)
+        self._pool = HandlerPool(dsn, most, _SETTINGS, read_by_text, password, needs_session=True)
 
     async def open(self, settings: Mapping[str, str]) -> SqlSession:
         """A session in which these settings stand, when one of the profile's is free.

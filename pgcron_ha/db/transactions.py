@@ -12,6 +12,7 @@ import asyncpg
 from pgcron_ha.db.connecting import CONNECTION_ERRORS, unavailable
 from pgcron_ha.db.handler_pool import HandlerPool, cut
 from pgcron_ha.db.link import Unanswered
+from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import from_sqlstate
 
@@ -27,6 +28,8 @@ then: a node that is frozen would hold its locks for as long as it is.
 # Also of a COMMIT that waits for a synchronous standby.
 _ANSWER_SECONDS: Final = 10.0
 _SETTINGS: Final = f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECONDS}s'"
+# Through a pooler it can't be the session's.
+_IN_TRANSACTION: Final = _SETTINGS.replace("SET ", "SET LOCAL ")
 
 
 class Transactions:
@@ -34,6 +37,7 @@ class Transactions:
 
     def __init__(self, dsn: str, most: int, schema: str = DEFAULT_SCHEMA, node: str = "") -> None:
         """`node` is the name that completed runs keep."""
+        self._dsn = dsn
         self._pool = HandlerPool(lambda: dsn, most, _SETTINGS)
         self._node = node
         statements = load(schema)
@@ -54,6 +58,8 @@ class Transactions:
                 await connection.fetch(self._mark, [run], [token], [elapsed])
             transaction = connection.transaction(isolation=isolation)
             await transaction.start()
+            if was_pooled(self._dsn):
+                await connection.execute(_IN_TRANSACTION)
         except BaseException as error:
             cut(connection)
             self._pool.give_back(connection)

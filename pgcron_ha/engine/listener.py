@@ -9,8 +9,12 @@ from pgcron_ha.db.link import Link
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
+from pgcron_ha.telemetry.events import NotificationsAreLost
+from pgcron_ha.telemetry.log import emit
 
 _RECONNECT_SECONDS: Final = 0.2
+# Through a pooler nothing is heard, whenever it is tried.
+_POOLED_SECONDS: Final = 3600.0
 _PROBE: Final = "probe"
 
 
@@ -34,12 +38,18 @@ class Listener(Service):
         self._probing = probing
         self._heard = heard
         self._proved = proved
+        self._is_told = False
 
     async def run_once(self) -> float | None:
         """Listens until the connection breaks. What was said in between is made up for by waking
         everybody once.
         """
-        await self._link.listen(self._pass_on)
+        if not await self._link.listen(self._pass_on):
+            self._link.drop()
+            if not self._is_told:
+                self._is_told = True
+                emit(NotificationsAreLost(self.name))
+            return _POOLED_SECONDS
         if self._stopping:  # told so while it was connecting, when there was nothing to end yet
             self._link.drop()
             return None

@@ -170,6 +170,8 @@ class Session(threading.Thread):
         await self._link.rows(
             "offer_handlers", incarnation=incarnation, handlers=list(mine.handlers)
         )
+        if self._link.is_pooled:
+            await self._link.rows("say_pooled", incarnation=incarnation)
         buried = []
         if mine.home is not None:
             buried = await self._link.rows(

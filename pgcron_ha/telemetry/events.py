@@ -339,6 +339,22 @@ class ServiceFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class NotificationsAreLost(Event):
+    """The node came through a pooler that hands sessions around: it looks for work instead."""
+
+    level = logging.WARNING
+    service: str
+
+    def sentence(self) -> str:
+        """Says what it costs, and what helps."""
+        return (
+            "the DSN leads through a pooler that hands sessions around (pgbouncer's transaction "
+            "mode): no notification arrives, work is looked for every node.poll_interval; a DSN "
+            "that leads to the server itself lets it begin at once"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class EndsAreNotHeard(Event):
     """Who waits for runs is not reached by notifications, and looks instead."""
 

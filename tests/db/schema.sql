@@ -5719,6 +5719,7 @@ CREATE TABLE pgcron.node (
     queues text[] NOT NULL,
     labels jsonb DEFAULT '{}'::jsonb NOT NULL,
     is_idle boolean DEFAULT false NOT NULL,
+    is_pooled boolean DEFAULT false NOT NULL,
     awaits bigint,
     started_at timestamp with time zone DEFAULT now() NOT NULL,
     ended_at timestamp with time zone,
@@ -5734,6 +5735,8 @@ WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
 
 COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive lock proves that an earlier incarnation of the same home is dead.';
+
+COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
 
 COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
 
@@ -5768,7 +5771,8 @@ CREATE VIEW pgcron.nodes AS
     n.labels,
     c.set_at AS cordoned_at,
     c.set_by AS cordoned_by,
-    c.reason AS cordon_reason
+    c.reason AS cordon_reason,
+    n.is_pooled
    FROM (pgcron.node n
      LEFT JOIN LATERAL ( SELECT e.node,
             e.incarnation,

@@ -13,6 +13,7 @@ import pytest
 
 from pgcron_ha.client.verifying import Proof, prove
 from tests.e2e.nodes import Cluster
+from tests.pooler import straight
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def cluster(database: str, tmp_path: Path) -> Iterator[Cluster]:
 
 
 async def _proof(database: str) -> Proof:
-    connection = await asyncpg.connect(database)
+    connection = await asyncpg.connect(straight(database))
     try:
         return await prove(connection, datetime.now(UTC) - timedelta(days=1))
     finally:

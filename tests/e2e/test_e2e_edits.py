@@ -15,6 +15,7 @@ import pytest
 from pgcron_ha.model.spec import parse_spec
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
+from tests.pooler import straight
 from tests.waiting import until
 
 SCHEDULES = 20
@@ -54,7 +55,7 @@ async def test_no_fire_is_lost_or_runs_twice_while_its_schedule_is_edited(
 
 async def edit_again_and_again(dsn: str, name: str) -> list[Reign]:
     """What the schedule was, and since when."""
-    connection = await asyncpg.connect(dsn)
+    connection = await asyncpg.connect(straight(dsn))
     chance = random.Random(name)
     await connection.execute(
         "INSERT INTO pgcron.schedule (name, spec, handler, overlap)"

@@ -6,7 +6,7 @@ import pytest
 
 from pgcron_ha.embedded.binaries import OLDEST_MAJOR
 from tests.house.checkout import ROOT
-from tests.matrix.columns import NOT_HERE, PROTOCOL, VERSIONS, columns
+from tests.matrix.columns import NOT_HERE, NOT_POOLED, POOLED, PROTOCOL, VERSIONS, columns
 
 
 def test_every_supported_version_is_in_the_matrix_and_locked() -> None:
@@ -16,11 +16,12 @@ def test_every_supported_version_is_in_the_matrix_and_locked() -> None:
     assert {column.major for column in columns()} == set(VERSIONS)
 
 
-@pytest.mark.parametrize("tests", PROTOCOL)
+@pytest.mark.parametrize("tests", sorted({*PROTOCOL, *POOLED}))
 def test_the_tests_of_the_matrix_are_there(tests: str) -> None:
     assert (ROOT / tests).is_file()
 
 
-@pytest.mark.parametrize("name", NOT_HERE)
+@pytest.mark.parametrize("name", [*NOT_HERE, *NOT_POOLED])
 def test_what_the_matrix_leaves_out_is_there(name: str) -> None:
-    assert [test for test in PROTOCOL if f"def {name}(" in Path(ROOT, test).read_text()]
+    tests = [*PROTOCOL, *POOLED]
+    assert [test for test in tests if f"def {name}" in Path(ROOT, test).read_text()]

@@ -35,11 +35,14 @@ _STATEMENT = re.compile(
 # file, how the text begins, why it is no named statement.
 ALLOWED = (
     ("pgcron_ha/db/connecting.py", "SET ", "a setting of the session; can't be prepared"),
+    ("pgcron_ha/db/connecting.py", "BEGIN ", "a transaction with settings; can't be prepared"),
+    ("pgcron_ha/db/pooling.py", "ROLLBACK", "asked before anything is prepared"),
+    ("pgcron_ha/db/link.py", "COMMIT", "a transaction with settings; can't be prepared"),
+    ("pgcron_ha/db/link.py", "ROLLBACK", "a transaction with settings; can't be prepared"),
     ("pgcron_ha/db/clients.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/handler_pool.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/sql_session.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/transactions.py", "SET ", "a setting of the session; can't be prepared"),
-    ("pgcron_ha/db/link.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/foreign_schedulers.py", "SELECT to_jsonb(j)", "pg_cron's table, not ours"),
     ("pgcron_ha/db/schema.py", "SELECT pg_advisory_xact_lock(", "alembic's connection"),
     ("pgcron_ha/db/migration_steps.py", "DO $$ BEGIN", "alembic's; there is nothing before it"),

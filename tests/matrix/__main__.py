@@ -1,4 +1,4 @@
-"""``python -m tests.matrix [--only NAME,…] [--majors] [--list] [-- PYTEST ARGUMENT…]``
+"""``python -m tests.matrix [--only NAME,…] [--needs] [--list] [-- PYTEST ARGUMENT…]``
 
 Runs the tests of the protocol in each environment of `tests.matrix.columns`, one after the other,
 and prints a line for each. Exit code 1 when a test failed or was skipped in one of them.
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
     parser.add_argument("--only", default="", metavar="NAME,…", help="these environments")
-    parser.add_argument("--majors", action="store_true", help="print the servers that they want")
+    parser.add_argument("--needs", action="store_true", help="prepare with these commands")
     parser.add_argument("--list", action="store_true", help="their names, without running")
     parser.add_argument("pytest", nargs="*", help="more arguments for pytest")
     chosen = parser.parse_args(arguments)
@@ -35,8 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no environment is called {unknown[0]!r}; --list names them", file=sys.stderr)
         return 2
     kept = [every[name] for name in names] or list(every.values())
-    if chosen.majors:
-        print(*sorted({column.major for column in kept}))
+    if chosen.needs:
+        print(".ci/postgresql", *sorted({column.major for column in kept}))
+        print(*{".ci/pgbouncer" for column in kept if column.pooler})
         return 0
     if chosen.list:
         print("\n".join(f"{column.name:12} {column.title}" for column in kept))

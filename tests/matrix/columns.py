@@ -5,12 +5,16 @@ that are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from pgcron_ha.embedded.binaries import BIN_VARIABLE
 from tests.house.checkout import ROOT
+from tests.pooler import POOLER_VARIABLE
 
 VERSIONS: Final = (14, 15, 16, 17, 18)
 SERVERS: Final = ROOT / ".cache" / "postgresql"
+POOLER: Final = ROOT / ".cache" / "pgbouncer" / "usr" / "sbin" / "pgbouncer"
 
 # Claims, fences, kills, edits, fires, deaths, limits, privileges; schema, each statement, plans.
 PROTOCOL: Final = (
@@ -40,6 +44,23 @@ PROTOCOL: Final = (
     "tests/e2e/test_e2e_kills.py",
 )
 
+# What the product sends through a pooler in transaction mode; statements that a test sends
+# over a connection of its own go to the server itself, as do profiles of SQL, which are refused.
+POOLED: Final = (
+    "tests/matrix/pooled.py",
+    "tests/engine/test_completer.py",
+    "tests/engine/test_dispatcher.py",
+    "tests/engine/test_limited_claims.py",
+    "tests/engine/test_link.py",
+    "tests/engine/test_materializer.py",
+    "tests/engine/test_reaper.py",
+    "tests/engine/test_recorder.py",
+    "tests/engine/test_session.py",
+    "tests/e2e/test_e2e_edits.py",
+    "tests/e2e/test_e2e_kills.py",
+)
+NOT_POOLED: Final = ("test_a_killed_statement",)
+
 # Said of one version only, or as fast on each: the reviewed schema is written by the newest, and
 # two promises of time stand on the whole suite's.
 NOT_HERE: Final = (
@@ -57,16 +78,24 @@ class Column:
     title: str
     major: int
     tests: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    pooler: Path | None = None
 
     def environment(self) -> dict[str, str]:
         """Variables that choose it."""
-        return {"PGCRON_HA_PG_BIN": str(SERVERS / str(self.major) / "bin")}
+        return {
+            BIN_VARIABLE: str(SERVERS / str(self.major) / "bin"),
+            POOLER_VARIABLE: str(self.pooler or ""),
+        }
 
     def arguments(self) -> list[str]:
         """What pytest is told to run."""
-        return [*self.tests, "-k", " and ".join(f"not {name}" for name in NOT_HERE)]
+        without = " and ".join(f"not {name}" for name in (*NOT_HERE, *self.without))
+        return [*self.tests, "-k", without]
 
 
 def columns() -> list[Column]:
     """All of them, in the order in which they run."""
-    return [Column(str(major), f"PostgreSQL {major}", major, PROTOCOL) for major in VERSIONS]
+    versions = [Column(str(major), f"PostgreSQL {major}", major, PROTOCOL) for major in VERSIONS]
+    pooler = "pgbouncer of Debian, transaction mode"
+    return [*versions, Column("pgbouncer", pooler, max(VERSIONS), POOLED, NOT_POOLED, POOLER)]

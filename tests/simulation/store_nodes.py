@@ -178,6 +178,9 @@ class NodeStatements(Tables):
             node.is_idle = is_idle
         return []
 
+    def say_pooled(self, *, incarnation: UUID) -> list[Row]:
+        raise AssertionError("there is no pooler here")
+
     def wake_idle_nodes(self) -> list[Row]:
         self.wake_idle()
         return []

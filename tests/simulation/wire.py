@@ -109,6 +109,7 @@ class Wire:
         self.process = process
         self.server = server
         self.opened = 0
+        self.is_pooled = False
         self._weather = weather
         self._answer_seconds = answer_seconds
         self._is_open = False
@@ -138,12 +139,13 @@ class Wire:
     async def execute(self, command: str) -> None:
         raise AssertionError(f"the stand-in has no partitions: {command}")
 
-    async def listen(self, heard: Callable[[str], None]) -> None:
+    async def listen(self, heard: Callable[[str], None]) -> bool:
         async with self._lock:
             await self._open()
             assert self._heard is None, "each notification would be heard twice"
             self.server.store.listeners.append(self._notified)
             self._heard = heard
+        return True
 
     async def wait_closed(self) -> None:
         if self._is_open:

@@ -1,10 +1,15 @@
+-- name: read_backend
+-- Through a pooler it is another than the one that greeted the client.
+SELECT pg_catalog.pg_backend_pid() AS process_id;
+
 -- name: read_server
 SELECT current_setting('server_version') AS version, clock_timestamp() AS now, pg_is_in_recovery() AS is_standby,
        current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean AS has_autovacuum,
        current_setting('fsync')::boolean AND current_setting('full_page_writes')::boolean AS is_durable,
        current_setting('synchronous_standby_names') <> '' AS is_synchronous,
        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most_connections,
-       (SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.backend_type = 'client backend') AS connections;
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.backend_type = 'client backend') AS connections,
+       (SELECT d.reset_val FROM pg_catalog.pg_settings d WHERE d.name = 'default_transaction_isolation') AS default_isolation;
 
 -- name: list_snapshot_holders
 -- Whoever keeps an old snapshot keeps dead rows from being removed, in every table.

@@ -64,6 +64,10 @@ FROM renewed;
 -- An idle node is woken by NOTIFY; a busy one looks by itself and spares the enqueuers the notification.
 UPDATE pgcron.node SET is_idle = :is_idle WHERE incarnation = :incarnation AND state <> 'dead' AND is_idle <> :is_idle;
 
+-- name: say_pooled
+-- Only a node that came through a pooler sends it, once: others, and people, see why it hears nothing.
+UPDATE pgcron.node SET is_pooled = true WHERE incarnation = :incarnation;
+
 -- name: wake_idle_nodes
 -- What an INSERT of runs says by itself, for runs that were given back or retried. Idle nodes look; the caller may be one.
 SELECT pg_notify(pgcron.channel(), 'run') WHERE EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive');

@@ -173,6 +173,12 @@ def _listing_view(
     )
 
 
+_POOLED: Final = (
+    "It came through a pooler: no notification reaches it, so it looks for work by and by. A DSN "
+    "that leads to the server itself lets work begin at once."
+)
+
+
 def _row(visit: Visit, facts: dict[str, Any], now: datetime, usual: str | None) -> NodeRow:
     left = (facts["lease_until"] - now).total_seconds()
     state = node_state({**facts, "lease_left": left})
@@ -193,7 +199,11 @@ def _row(visit: Visit, facts: dict[str, Any], now: datetime, usual: str | None) 
 
 def _sentences(facts: dict[str, Any], state: str, left: float) -> str | None:
     deaf = facts["deaf_runs"]
-    said = [_sentence(facts, state, left), deaf and f"{_capital(deaf_words(deaf))}."]
+    said = [
+        _sentence(facts, state, left),
+        deaf and f"{_capital(deaf_words(deaf))}.",
+        _POOLED if facts["is_pooled"] and facts["state"] != "dead" else None,
+    ]
     return " ".join(filter(None, said)) or None
 
 

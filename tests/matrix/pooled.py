@@ -1,0 +1,153 @@
+"""What is done otherwise through a pooler in transaction mode. Run by the matrix."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgcron_ha.db.clients import ClientPools, connect_client
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.handler_pool import HandlerPool
+from pgcron_ha.db.link import Busy, Link
+from pgcron_ha.db.pooling import is_pooled
+from pgcron_ha.db.read_pool import ReadPool
+from pgcron_ha.db.schema import check, head, migrate
+from pgcron_ha.errors import DatabaseUnavailable
+from tests.e2e.ledger import Connection, ended, enqueue
+from tests.e2e.nodes import Cluster
+from tests.pooler import SESSIONS, Pooler, straight
+
+LEFT = """
+    SELECT current_setting('statement_timeout'), current_setting('lock_timeout'),
+           current_setting('enable_seqscan'), current_setting('default_transaction_read_only'),
+           current_setting('idle_in_transaction_session_timeout'),
+           (SELECT count(*) FROM pg_prepared_statements),
+           (SELECT count(*) FROM pg_listening_channels())
+"""
+NOTHING = ("0", "0", "on", "off", "0", 0, 0)
+
+
+@pytest.fixture
+def cluster(database: str, tmp_path: Path) -> Iterator[Cluster]:
+    """Nodes on a database of the test's own."""
+    with Cluster(database, tmp_path) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+async def links(database: str) -> AsyncIterator[list[Link]]:
+    """More of them than the pooler has sessions."""
+    links = [Link(database, joins_by_hash=True) for _ in range(3 * SESSIONS)]
+    yield links
+    await asyncio.gather(*(link.close() for link in links))
+
+
+async def test_a_pooler_is_found_out_and_a_server_is_not_taken_for_one(database: str) -> None:
+    assert await is_pooled(database, timeout=5)
+    assert not await is_pooled(straight(database), timeout=5)
+
+
+async def test_links_that_share_sessions_send_what_they_like(
+    links: list[Link], connection: Connection
+) -> None:
+    async def send(link: Link) -> None:
+        for _ in range(20):
+            assert await link.rows("expired_runs", at_most=5) == []
+            assert (await link.value("channel")).startswith("pgcron")
+
+    await asyncio.gather(*map(send, links))
+
+    assert [link.opened for link in links] == [1] * len(links)
+
+
+async def test_a_statement_has_the_engines_settings_and_a_refused_one_breaks_nothing(
+    links: list[Link], connection: Connection
+) -> None:
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE pgcron.node")
+        with pytest.raises(Busy, match="lock timeout"):
+            await links[0].rows("forget_nodes")
+
+    assert await links[0].rows("forget_nodes") == []
+    assert links[0].opened == 1
+
+
+async def test_nothing_is_left_to_those_who_get_the_session_next(
+    links: list[Link], database: str
+) -> None:
+    reading, pools, client = ReadPool(database), ClientPools(), await connect_client(database)
+    handlers = HandlerPool(lambda: database, 2, "SET lock_timeout = '7s'")
+    await asyncio.gather(*(link.rows("expired_runs", at_most=5) for link in links))
+    assert not await links[0].listen(lambda _: None)
+    await (await connect(database)).close()
+    async with reading.transaction() as page, pools.connection(database) as asking:
+        for each in (page, asking, client):
+            assert await each.fetchval("SELECT 1") == 1
+    handler = await handlers.acquire()
+    assert await handler.fetchval("SELECT 1") == 1
+    handlers.give_back(handler)
+    for each in (reading, pools, client, handlers):
+        await each.close()
+
+    others = [await psycopg.AsyncConnection.connect(database) for _ in range(SESSIONS)]
+    # A transaction each, so that these are all sessions there are.
+    found = [await (await other.execute(LEFT)).fetchone() for other in others]
+    for other in others:
+        await other.close()
+
+    assert found == [NOTHING] * SESSIONS
+
+
+async def test_a_profile_whose_sessions_would_be_shared_is_refused(database: str) -> None:
+    profile = HandlerPool(lambda: database, 2, "", needs_session=True)
+
+    with pytest.raises(DatabaseUnavailable, match="hands sessions around") as refused:
+        await profile.acquire()
+
+    assert refused.value.hint == "Point it at the server itself."
+
+
+async def test_a_database_is_migrated_through_it(empty_database: str, pooler: Pooler) -> None:
+    dsn = pooler.dsn(empty_database)
+
+    await migrate(dsn)
+
+    assert await check(dsn) == (head(), head())
+
+
+async def test_a_node_works_and_says_what_it_lacks(
+    cluster: Cluster, connection: Connection
+) -> None:
+    node = cluster.start("pooled", poll_interval="200ms")
+    runs = await enqueue(connection, "py:work", 20)
+    rows = await ended(connection, *runs)
+
+    assert {row["outcome"] for row in rows} == {"succeeded"}
+    [told] = node.events("NotificationsAreLost")
+    assert "transaction mode" in told["message"]
+    assert await connection.fetchval("SELECT is_pooled FROM pgcron.nodes")
+    answer = await asyncio.to_thread(cluster.command, "doctor")
+    assert "pooler" in answer.stdout
+
+
+async def test_an_isolation_that_no_session_can_change_is_a_problem(
+    cluster: Cluster, connection: Connection
+) -> None:
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(
+        f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"
+    )
+    # The pooler's sessions are as the server began them.
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+
+    answer = await asyncio.to_thread(cluster.command, "doctor")
+
+    assert answer.returncode == 1
+    assert "default_transaction_isolation is 'serializable'" in answer.stdout
