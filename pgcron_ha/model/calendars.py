@@ -30,6 +30,7 @@ from pgcron_ha.model.calendar_rules import (
     bit,
     first_day,
 )
+from pgcron_ha.model.recurrence_parts import LONGEST_MONTHS
 from pgcron_ha.model.written_instants import read_date
 
 # Each schedule that uses a calendar carries it.
@@ -55,7 +56,6 @@ _YEARLY = re.compile(r"(\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?", re.ASCII)
 _NTH = re.compile(r"(\d\d)-(mon|tue|wed|thu|fri|sat|sun)#([1-5l])", re.ASCII)
 _EASTER = re.compile(r"easter([+-]\d{1,3})?(?:\.\.easter([+-]\d{1,3})?)?", re.ASCII)
 _WEEKDAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 # The bounds keep it in its year: Easter Sunday is between March 22 and April 25.
 _EASTER_BOUNDS = (-80, 250)
 
@@ -283,7 +283,7 @@ def _yearly(written: str) -> DayRule | None:
     if match := _YEARLY.fullmatch(written):
         low, high = match[1] + match[2], (match[3] or match[1]) + (match[4] or match[2])
         first, last = ((int(part[:2]), int(part[2:])) for part in (low, high))
-        fine = all(1 <= m <= 12 and 1 <= d <= _MONTH_DAYS[m - 1] for m, d in (first, last))
+        fine = all(1 <= m <= 12 and 1 <= d <= LONGEST_MONTHS[m] for m, d in (first, last))
         return Yearly(first, last) if fine else None
     if match := _NTH.fullmatch(written):
         place = 0 if match[3] == "l" else int(match[3])

@@ -86,7 +86,9 @@ class RecurrenceRule:
         is_near = first_change(self.timezone, since - _NEAR, min(since + _NEAR, _END)) is not None
         found: datetime | None = None
         end: datetime | None = None
-        for named in self._walls(wall - _NEAR if is_near else wall, _later(max(wall, self.first))):
+        latest = min(naive_utc(min(until, self.last)), _END - _NEAR) + _NEAR
+        stop = min(_later(max(wall, self.first)), latest)
+        for named in self._walls(wall - _NEAR if is_near else wall, stop):
             if end is not None and named > end:
                 break
             for instant in self._instants(named):
@@ -151,8 +153,14 @@ class RecurrenceRule:
 _LENGTHS = {WEEKLY: timedelta(weeks=1), DAILY: timedelta(days=1), HOURLY: timedelta(hours=1)}
 
 
-def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> RecurrenceRule:
-    """Read the words of an ``rrule`` line; raises `InvalidSpec`, also for what never fires."""
+def read_recurrence(
+    words: list[str], timezone: str, dst: DstPolicy, *, must_fire: bool = True
+) -> RecurrenceRule:
+    """Read the words of an ``rrule`` line; raises `InvalidSpec`, also for what never fires.
+
+    To find that out of any rule takes up to seconds: whoever asks for some years of a rule alone
+    says that it need not fire.
+    """
     if len(words) not in (2, 4) or (len(words) == 4 and words[2].lower() != "from"):
         raise InvalidSpec(
             "the recurrence rule is not complete"
@@ -172,6 +180,8 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> Recurren
     first = wall_clock(load_zone(timezone), naive_utc(written.instant))
     begin = f" from {first:%Y-%m-%dT%H:%M:%S}" if len(words) == 4 else ""
     arguments = parts.for_dateutil(first)
+    if not parts.may_fire:
+        raise _never(words[1])
     try:
         counted = None if parts.count is None else _counted(first, parts.count, arguments)
         rrule(dtstart=first, **arguments)
@@ -186,7 +196,10 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> Recurren
         dst=dst,
         canonical=f"rrule {parts.canonical}{begin}",
     )
-    if found.next(EARLIEST if parts.count is not None else written.instant - _SECOND) is None:
+    if (
+        must_fire
+        and found.next(EARLIEST if parts.count is not None else written.instant - _SECOND) is None
+    ):
         raise _never(words[1])
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import prod
 from typing import Any, Final
 
 from dateutil.rrule import DAILY, HOURLY, MONTHLY, WEEKLY, YEARLY, weekday
@@ -17,6 +18,8 @@ EXAMPLE: Final = 'for example "rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9 from 2026-
 # All of them are found when the spec is read.
 MOST_COUNTED: Final = 1000
 MOST_INTERVAL: Final = 1000
+# Days that a month has at most, by its number.
+LONGEST_MONTHS: Final = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 FREQUENCIES: Final = {
     "YEARLY": YEARLY,
@@ -85,6 +88,21 @@ class Parts:
         if self.texts.get("WKST", "MO") != "MO":
             written.append(f"WKST={self.texts['WKST']}")
         return ";".join(written)
+
+    @property
+    def may_fire(self) -> bool:
+        """False for what never does and would be searched for long, day by day: the 30th of
+        February, counted from either end, and the second of the one time that a day has.
+        """
+        months = self.numbers.get("BYMONTH", range(1, 13))
+        days = self.numbers.get("BYMONTHDAY", (1,))
+        positions = self.numbers.get("BYSETPOS", (1,))
+        times = prod(len(self.numbers.get(name, (0,))) for name in ("BYMINUTE", "BYSECOND"))
+        if self.frequency == DAILY:
+            times *= len(self.numbers.get("BYHOUR", (0,)))
+        return any(abs(day) <= LONGEST_MONTHS[month] for month in months for day in days) and (
+            self.frequency < DAILY or min(map(abs, positions)) <= times
+        )
 
     def for_dateutil(self, first: datetime) -> dict[str, Any]:
         """Arguments of dateutil's rule that begins at ``first``, with what that implies."""

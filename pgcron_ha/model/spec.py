@@ -44,6 +44,8 @@ MOST_CHARACTERS = 4096
 CACHED_SPECS = 4096
 # Fires of a rule that are left out one after the other, each a few microseconds of search.
 MOST_LEFT_OUT = 50_000
+# So many of each rule are passed over before other rules are asked, which may fire earlier.
+_FEW_LEFT_OUT = 50
 
 _SECOND = timedelta(seconds=1)
 _INSTANT_LATER = timedelta(microseconds=1)
@@ -77,7 +79,8 @@ class Spec:
     def next(self, after: datetime) -> datetime | None:
         """The first fire later than ``after``, or None: never again.
 
-        Raises `InvalidSpec` when `MOST_LEFT_OUT` fires of a rule in a row are excluded.
+        Raises `InvalidSpec` when `MOST_LEFT_OUT` fires of a rule in a row are excluded, and no
+        other rule fires before the last of them.
         """
         return self._next_until(max(after, self.first - _SECOND), self.last)
 
@@ -117,33 +120,57 @@ class Spec:
         if len(self.rules) == 1 and not self.exclusions:
             fire = self.rules[0].next(after)
         else:
-            found = (self._next_of(rule, after, until) for rule in self.rules)
-            fire = min((one for one in found if one is not None), default=None)
+            fire = self._first_left(self.rules, after, until)
         return None if fire is None or fire > until else fire
 
-    def _next_of(self, rule: FireRule, after: datetime, until: datetime) -> datetime | None:
-        """The rule's first fire later than ``after`` that isn't left out; any later than ``until``
-        may be None.
+    def _first_left(
+        self, rules: Sequence[FireRule], after: datetime, until: datetime
+    ) -> datetime | None:
+        """The first fire of any of the rules later than ``after`` that isn't left out; any later
+        than ``until`` may be None. A rule whose fires are all left out is none, as long as another
+        one fires: it is searched no further than that.
         """
-        for _ in range(MOST_LEFT_OUT):
+        first: datetime | None = None
+        searches = [(rule, after) for rule in rules]
+        for most in (_FEW_LEFT_OUT, MOST_LEFT_OUT):
+            unfinished: list[tuple[FireRule, datetime]] = []
+            for rule, since in searches:
+                fire, reached = self._search(rule, since, until if first is None else first, most)
+                first = first if fire is None else fire
+                if reached is not None:
+                    unfinished.append((rule, reached))
+            searches = [one for one in unfinished if first is None or one[1] < first]
+            if not searches:
+                return first
+        raise _nothing_left(
+            f"the next {MOST_LEFT_OUT} fires of {searches[0][0].canonical} are left out"
+        )
+
+    def _search(
+        self, rule: FireRule, after: datetime, until: datetime, most: int
+    ) -> tuple[datetime | None, datetime | None]:
+        """The rule's first fire that isn't left out, in (after, until]; or how far there is none,
+        when ``most`` are left out.
+        """
+        for _ in range(most):
             fire = rule.next(after)
             if fire is None or fire > until:
-                return None
+                return None, None
             ends = (exclusion.end(fire, rule) for exclusion in self.exclusions)
             end = max((one for one in ends if one is not None), default=None)
             if end is None:
-                return fire
+                return fire, None
             if end >= LATEST:
-                return None
+                return None, None
             after = end - _INSTANT_LATER
-        raise _nothing_left(f"the next {MOST_LEFT_OUT} fires of {rule.canonical} are left out")
+        return None, after
 
     def _count_of(self, rule: FireRule, after: datetime, until: datetime, most: int) -> int:
         """As `count`, stretch by stretch of what isn't left out: a long one costs little."""
         if not self.exclusions:
             return rule.count(after, until, most)
         total = 0
-        while total <= most and (fire := self._next_of(rule, after, until)) is not None:
+        while total <= most and (fire := self._first_left((rule,), after, until)) is not None:
             begin = min(exclusion.begin(fire) for exclusion in self.exclusions)
             end = min(begin - _INSTANT_LATER, until)
             total += rule.count(fire - _INSTANT_LATER, end, most)
@@ -330,7 +357,7 @@ def _nothing_left(why: str) -> InvalidSpec:
     return InvalidSpec(
         "the spec never fires",
         why,
-        "write fewer exclusions; `pgcron-ha next` shows what is left",
+        "write fewer exclusions, or leave that rule out; `pgcron-ha next` shows what is left",
     )
 
 

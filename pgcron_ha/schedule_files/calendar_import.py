@@ -8,6 +8,7 @@ year until some years ahead. The title of an event is the note beside its days.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
@@ -22,6 +23,8 @@ from pgcron_ha.schedule_files.imported import Loss
 
 YEARS_AHEAD: Final = 5
 MOST_YEARS_AHEAD: Final = 50
+# Whether a rule goes on afterwards is told; a February 29 is at most 8 years away.
+_YEARS_SEEN_AFTER: Final = 8
 _DAY: Final = timedelta(days=1)
 _WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _PLAIN_YEARLY: Final = {"FREQ", "INTERVAL", "WKST", "BYMONTH", "BYMONTHDAY", "BYDAY", "BYSETPOS"}
@@ -131,7 +134,7 @@ def _starts(event: Event, since: date, until: date, losses: list[Loss]) -> Itera
     if event.rule is None:
         yield event.start
         return
-    rule = _counted(event)
+    rule = _counted(event, until)
     begin = datetime.combine(since, time()) - event.length
     end = datetime.combine(until + _DAY, time())
     if event.start >= begin:
@@ -151,9 +154,12 @@ def _starts(event: Event, since: date, until: date, losses: list[Loss]) -> Itera
         fire = rule.next(datetime.combine(wall, time(23, 59, 59), UTC))
 
 
-def _counted(event: Event) -> RecurrenceRule:
+def _counted(event: Event, until: date) -> RecurrenceRule:
+    """Its rule, so far ahead as anybody asks."""
     words = ["rrule", event.rule or "", "from", f"{event.start:%Y-%m-%dT%H:%M:%S}"]
-    return read_recurrence(words, "UTC", DstPolicy.VIXIE)
+    rule = read_recurrence(words, "UTC", DstPolicy.VIXIE, must_fire=False)
+    last = datetime(until.year + _YEARS_SEEN_AFTER, 12, 31, tzinfo=UTC)
+    return replace(rule, last=min(rule.last, last))
 
 
 def _as_rule(event: Event, since: date) -> list[str]:

@@ -68,6 +68,10 @@ def test_canonical_text_is_one_for_all_spellings_and_reads_back(text: str, canon
         ("rrule FREQ=DAILY;WKST=XX", '"WKST=XX" is not valid'),
         ("rrule FREQ=DAILY;BYEASTER=0", '"BYEASTER=0" is not valid'),
         ("rrule FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "never fires"),
+        # Day by day these would be searched for up to a minute.
+        ("rrule FREQ=DAILY;BYMONTH=2,4;BYMONTHDAY=31,-31", "never fires"),
+        ("rrule FREQ=DAILY;BYHOUR=5;BYSETPOS=-2", "never fires"),
+        ("rrule FREQ=HOURLY;BYMINUTE=5,10;BYSETPOS=3", "never fires"),
         ("rrule FREQ=DAILY;UNTIL=20251231 from 2026-01-01T00:00", "never fires"),
     ],
 )

@@ -158,8 +158,25 @@ def test_bounds_are_the_first_and_the_last_instant() -> None:
 
 def test_more_than_can_be_looked_through_is_refused_and_never_taken_for_nothing() -> None:
     with pytest.raises(InvalidSpec, match="never fires") as refusal:
-        parse_spec("every 1h\nnot 0 */2 * * *\nnot 0 1-23/2 * * *")
+        parse_spec("every 1h\nat 2099-01-01T00:30\nnot 0 */2 * * *\nnot 0 1-23/2 * * *")
     assert refusal.value.detail == "the next 50000 fires of every 1h are left out"
+
+
+def test_a_rule_of_which_nothing_is_left_leaves_the_others_alone() -> None:
+    spec = parse_spec("every 1h\n30 9 1 * *\nnot 0 */2 * * *\nnot 0 1-23/2 * * *")
+    fires = [datetime(2026, month, 1, 9, 30, tzinfo=UTC) for month in (1, 2, 3)]
+    assert spec.between(NEW_YEAR, LATEST, 3) == fires
+    assert spec.previous(fires[1]) == fires[0]
+    assert spec.count(NEW_YEAR, fires[1], 10) == 2
+
+
+def test_a_rule_of_which_little_is_left_fires_before_the_others() -> None:
+    spec = parse_spec("every 1h\nat 2026-03-01T00:30\nnot 0 * 1-27 2 *\nfrom 2026-02-01T00:00")
+    assert spec.next(NEW_YEAR) == datetime(2026, 2, 28, tzinfo=UTC)
+    mondays = (("mondays", "mon"),)
+    late = "0 9 * * mon\n0 9 9 * *\nat 2026-02-02T10:00\nnot in mondays\nfrom 2026-01-01T00:00"
+    fires = parse_spec(late, calendars=mondays).between(NEW_YEAR, LATEST, 2)
+    assert [f"{fire:%m-%d}" for fire in fires] == ["01-09", "04-09"]
 
 
 _TIMES = st.sampled_from(["0", "30", "*", "*/7", "0-20", "5,50"])
