@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any, Final, cast
 
 from pgcron_ha.client import checks
@@ -137,10 +138,11 @@ def _check_spread(policies: SchedulePolicies) -> None:
 def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:
     unknown = set(policies) - set(known)
     if unknown:
+        near = get_close_matches(min(unknown), known, n=1)
         raise InvalidInput(
             f"a schedule has no policy '{min(unknown)}'",
             f"The policies are {', '.join(known)}.",
-            "Correct its spelling, or leave it out.",
+            f"Did you mean '{near[0]}'?" if near else "Correct its spelling, or leave it out.",
         )
 
 

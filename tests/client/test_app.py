@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App, Context, Debounce, Throttle, Unique
+from pgcron_ha.client.schedules import define_schedule
 from pgcron_ha.db.schema import migrate
 from pgcron_ha.errors import (
     ConfigError,
@@ -61,6 +62,12 @@ def test_wrong_definitions_of_handlers_are_told_where_they_are_made() -> None:
         app.schedule("@daily")(lambda: None)
     with pytest.raises(ConfigError, match="not a plain name"):
         App(schema="No Schema")
+
+
+def test_a_misspelled_policy_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        define_schedule("s", "@daily", "py:x", {"jiter": "5m"})
+    assert refused.value.hint == "Did you mean 'jitter'?"
 
 
 def test_a_schedule_in_code_is_complete() -> None:

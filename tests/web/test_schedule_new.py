@@ -88,6 +88,7 @@ async def test_what_it_would_do_is_seen_before_anything_is_made(
     assert "No living node offers py:nobody for queue default" in ahead
     assert "those shown here are an example" in ahead
     assert form_of(page.text)["spec"].strip() == "30 2 * * *\n@daily~"
+    assert f'formaction="{PAGE}#preview"' in page.text
     assert await rows(full_database, "SELECT count(*) FROM pgcron.schedule") == before
     offered = await rows(
         full_database,
