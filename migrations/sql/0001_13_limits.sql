@@ -149,7 +149,7 @@ END $$;
 --   7. Where there was room for more, lanes with a handler at their head that nobody offers are parked; told as one `parked`, the count in `due`.
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free int, ahead int, look int, aged boolean DEFAULT false)
 RETURNS TABLE (verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, lane text, weight int)
+               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, origin text, lane text, weight int)
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 DECLARE
@@ -313,7 +313,7 @@ BEGIN
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
-                date_part('epoch', r.due_at), r.lane, coalesce(r.weight, 1);
+                date_part('epoch', r.due_at), r.origin, r.lane, coalesce(r.weight, 1);
     FOR asked IN
       SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts FROM pgcron.lane_slots(lanes) l
         JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
@@ -337,7 +337,7 @@ BEGIN
     END IF;
     RETURN QUERY
       SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int
+             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::text, NULL::int
         FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
               UNION ALL SELECT 'supersede', s.id FROM unnest(superseded) s(id)
               UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
@@ -345,7 +345,7 @@ BEGIN
   END IF;
   RETURN QUERY
     SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int FROM unnest(left_waiting) s(id);
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::text, NULL::int FROM unnest(left_waiting) s(id);
   IF too_heavy <> '{}' AND keeps_for IS NULL THEN
     SELECT a.id, a.weight INTO kept FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
     IF kept.id IS NOT NULL THEN

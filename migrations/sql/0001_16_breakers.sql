@@ -90,7 +90,7 @@ END $$;
 -- lane, required labels, an overlap policy or a limited queue is claimed by the functions that decide those.
 CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[])
 RETURNS TABLE (breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt int, max_attempts int, queue text, priority smallint, schedule text,
-               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, weight int)
+               fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8, origin text, weight int)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -134,7 +134,7 @@ BEGIN
     RETURN QUERY
       SELECT probed.name, r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END), r.queue,
              r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-             coalesce(r.weight, 1)
+             r.origin, coalesce(r.weight, 1)
         FROM pgcron.run r WHERE r.id = claimed;
     RETURN;
   END LOOP;

@@ -19,6 +19,7 @@ from pgcron_ha.config.sql_script import SqlStatement, parse_script
 RESERVED: Final = (
     *("pgcron_run_id", "pgcron_attempt", "pgcron_token", "pgcron_fence"),
     *("pgcron_idempotency_key", "pgcron_schedule", "pgcron_fire_time"),
+    "pgcron_origin",
 )
 """Parameters that the run itself gives."""
 

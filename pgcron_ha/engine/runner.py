@@ -136,7 +136,12 @@ class Runner:
         """
         now = boottime()
         for row in rows:
-            context = Context(*_OF_A_CLAIM(row), timeout=row["timeout"], delivery=row["delivery"])
+            context = Context(
+                *_OF_A_CLAIM(row),
+                timeout=row["timeout"],
+                delivery=row["delivery"],
+                origin=row["origin"],
+            )
             if self._finishing and may_outlive and context.handler in self._finishing:
                 context.outlives_lease = context.delivery != "at_most_once"
             self._held[context.run_id] = context

@@ -42,8 +42,11 @@ class Context:
     ``token`` is this claim's fence in the database; ``fence`` is a number that only grows, for
     outside stores that must refuse an older holder. ``idempotency_key`` is the same for every
     attempt. ``timeout`` is in seconds, None means no limit. ``delivery`` is ``at_least_once``,
-    ``at_most_once`` or ``transactional``. ``started_monotonic`` is the `time.monotonic` instant
-    at which the handler began, ``stop_reason`` why it was asked to stop; both are None before.
+    ``at_most_once`` or ``transactional``. ``origin`` is how the run came about: ``schedule`` (a
+    fire), ``backfill``, ``manual`` (the schedule was run by hand), ``enqueued``, ``rerun`` (tried
+    again by hand, or by a backfill) or ``redrive``. ``started_monotonic`` is the `time.monotonic`
+    instant at which the handler began, ``stop_reason`` why it was asked to stop; both are None
+    before.
     ``outlives_lease`` says that it goes on while its node can't renew its lease.
     ``gave_sign`` becomes True when it prints, reports or beats: the engine takes it back.
     """
@@ -66,6 +69,7 @@ class Context:
         "gave_sign",
         "handler",
         "max_attempts",
+        "origin",
         "outlives_lease",
         "priority",
         "queue",
@@ -95,6 +99,7 @@ class Context:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         delivery: str = "at_least_once",
+        origin: str = "enqueued",
     ) -> None:
         """``args`` may be JSON text: it is parsed when it is first read."""
         self.run_id = run_id
@@ -112,6 +117,7 @@ class Context:
         self._idempotency_key = idempotency_key
         self.timeout = timeout
         self.delivery = delivery
+        self.origin = origin
         self.started_monotonic: float | None = None
         self.stop_reason: StopReason | None = None
         self.outlives_lease = False

@@ -3,7 +3,9 @@
 Any service in any language can do the work; what it needs to do it once stands in the headers:
 ``Idempotency-Key`` (the same for every attempt), ``Pgcron-Fence`` (a number that only grows: a
 lower one than before is a zombie's), ``Pgcron-Token``, ``Pgcron-Run``, ``Pgcron-Attempt``,
-``Pgcron-Schedule``, ``Pgcron-Fire-Time`` and ``traceparent`` (the trace is the run's uuid).
+``Pgcron-Schedule``, ``Pgcron-Fire-Time``, ``Pgcron-Origin`` (``schedule``, ``backfill``,
+``manual``, ``enqueued``, ``rerun`` or ``redrive``) and ``traceparent`` (the trace is the run's
+uuid).
 
 A run that is stopped closes its connection, which the service may notice or not. What it has sent
 may have had its effect: the outcome says that nobody knows.

@@ -91,6 +91,7 @@ def run_headers(context: Context) -> dict[str, str]:
         "Pgcron-Fence": str(context.fence),
         "Pgcron-Schedule": _header_text(context.schedule or ""),
         "Pgcron-Fire-Time": "" if fire_time is None else rfc3339(fire_time),
+        "Pgcron-Origin": context.origin,
         "traceparent": trace_parent(context),
     }
 

@@ -58,6 +58,7 @@ def run_environment(
         "PGCRON_IDEMPOTENCY_KEY": context.idempotency_key,
         "PGCRON_SCHEDULE": context.schedule or "",
         "PGCRON_FIRE_TIME": "" if fire_time is None else rfc3339(fire_time),
+        "PGCRON_ORIGIN": context.origin,
         "PGCRON_ARGS_FILE": str(args_file),
     }
 

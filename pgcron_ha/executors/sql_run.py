@@ -190,6 +190,7 @@ def parameters_of(context: Context) -> dict[str, str | int | None]:
         "pgcron_idempotency_key": context.idempotency_key,
         "pgcron_schedule": context.schedule,
         "pgcron_fire_time": None if fire is None else fire.astimezone(UTC).isoformat(),
+        "pgcron_origin": context.origin,
     }
 
 

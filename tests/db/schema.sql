@@ -934,7 +934,7 @@ BEGIN
   RETURN ids;
 END $$;
 
-CREATE FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, look integer) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision)
+CREATE FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, look integer) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, origin text)
     LANGUAGE plpgsql ROWS 100
     AS $$
 #variable_conflict use_column
@@ -994,7 +994,7 @@ BEGIN
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
-                date_part('epoch', r.due_at);
+                date_part('epoch', r.due_at), r.origin;
   END IF;
 
   skipped := ARRAY(
@@ -1007,13 +1007,13 @@ BEGIN
   END IF;
   RETURN QUERY
     SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text
       FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id) UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)) told(verdict, id);
 END $$;
 
 COMMENT ON FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, look integer) IS 'Decides due runs of schedules with an overlap policy: claims up to free + ahead of them (ahead: none that may start only once), skips what finds its lane held.';
 
-CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer, aged boolean DEFAULT false) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, lane text, weight integer)
+CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer, aged boolean DEFAULT false) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, origin text, lane text, weight integer)
     LANGUAGE plpgsql ROWS 100
     AS $$
 #variable_conflict use_column
@@ -1178,7 +1178,7 @@ BEGIN
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
-                date_part('epoch', r.due_at), r.lane, coalesce(r.weight, 1);
+                date_part('epoch', r.due_at), r.origin, r.lane, coalesce(r.weight, 1);
     FOR asked IN
       SELECT 'lane' AS kind, l.lane AS name, l.per, count(*)::int AS starts FROM pgcron.lane_slots(lanes) l
         JOIN pgcron.run r ON r.lane = l.lane AND r.id = ANY(chosen) AND r.claimed_at = granted_at AND r.owner = claim_limited.incarnation
@@ -1202,7 +1202,7 @@ BEGIN
     END IF;
     RETURN QUERY
       SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int
+             NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::text, NULL::int
         FROM (SELECT 'skip', s.id FROM unnest(skipped) s(id)
               UNION ALL SELECT 'supersede', s.id FROM unnest(superseded) s(id)
               UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(others) s
@@ -1210,7 +1210,7 @@ BEGIN
   END IF;
   RETURN QUERY
     SELECT 'wait', s.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::int FROM unnest(left_waiting) s(id);
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text, NULL::text, NULL::int FROM unnest(left_waiting) s(id);
   IF too_heavy <> '{}' AND keeps_for IS NULL THEN
     SELECT a.id, a.weight INTO kept FROM pgcron.choose_awaited(claim_limited.incarnation, too_heavy) a;
     IF kept.id IS NOT NULL THEN
@@ -1227,7 +1227,7 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer, aged boolean) IS 'Claims up to free + ahead due runs that have a lane, wait in a limited queue or require labels that the node has, never more than their lane has slots or their queue may run.';
 
-CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[]) RETURNS TABLE(breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, weight integer)
+CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[]) RETURNS TABLE(breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, origin text, weight integer)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -1272,7 +1272,7 @@ BEGIN
     RETURN QUERY
       SELECT probed.name, r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END), r.queue,
              r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery, date_part('epoch', r.due_at),
-             coalesce(r.weight, 1)
+             r.origin, coalesce(r.weight, 1)
         FROM pgcron.run r WHERE r.id = claimed;
     RETURN;
   END LOOP;
@@ -1506,7 +1506,7 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.decide_dependents(ahead interval, most integer) IS 'Lets runs go that waited for the one before them, or ends them where it failed; every node calls it now and then.';
 
-CREATE FUNCTION pgcron.decide_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, lanes bigint[]) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision)
+CREATE FUNCTION pgcron.decide_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, lanes bigint[]) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, origin text)
     LANGUAGE plpgsql ROWS 100
     AS $$
 #variable_conflict use_column
@@ -1554,11 +1554,11 @@ BEGIN
           ORDER BY l.id FOR UPDATE SKIP LOCKED))
       RETURNING 'claim', r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END),
                 r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence, date_part('epoch', r.timeout), r.delivery,
-                date_part('epoch', r.due_at);
+                date_part('epoch', r.due_at), r.origin;
   END IF;
   RETURN QUERY
     SELECT told.verdict, told.id, NULL::uuid, NULL::text, NULL::jsonb, NULL::int, NULL::int, NULL::text, NULL::smallint, NULL::text,
-           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8
+           NULL::timestamptz, NULL::uuid, NULL::bigint, NULL::float8, NULL::text, NULL::float8, NULL::text
       FROM (SELECT s.value, s.key::bigint FROM jsonb_each_text(settled) s
             UNION ALL SELECT 'skip', s FROM pgcron.skip_beyond(lanes) s
             UNION ALL SELECT 'wait', s.id FROM unnest(left_waiting) s(id)

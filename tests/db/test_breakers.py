@@ -247,6 +247,7 @@ async def test_a_probe_that_says_nothing_leaves_the_next_one_to_anybody(
     await guard(connection)
     await open_with(connection, node)
     (first,) = await probe(connection, node)
+    assert first["origin"] == "enqueued"
     if how == "dies":
         await kill(connection, node)
         assert await look(connection)

@@ -84,6 +84,7 @@ def row(run: int, **columns: Any) -> Any:
         "timeout": None,
         "delivery": "at_least_once",
         "due": 0.0,
+        "origin": "enqueued",
         **columns,
     }
 

@@ -21,7 +21,8 @@ app = App()
 
 @app.handler("add", isolation="process")
 async def add(ctx: Context, left: int, day: date | None = None) -> dict[str, Any]:
-    return {"sum": left + 1, "day": str(day), "attempt": ctx.attempt, "key": ctx.idempotency_key}
+    given = {"key": ctx.idempotency_key, "origin": ctx.origin}
+    return {"sum": left + 1, "day": str(day), "attempt": ctx.attempt, **given}
 
 
 @app.handler("where", isolation="process")

@@ -84,12 +84,13 @@ def context(
     schedule: str | None = None,
     fire_time: datetime | None = None,
     timeout: float | None = None,
+    origin: str = "enqueued",
 ) -> Context:
     run = uuid.uuid5(uuid.NAMESPACE_OID, str(run_id))
     token = uuid.uuid4()
     return Context(
         run_id, run, handler, args, 1, 3, "default", 0, schedule, fire_time, token, run_id + 7,
-        timeout=timeout,
+        timeout=timeout, origin=origin,
     )  # fmt: skip
 
 

@@ -69,12 +69,12 @@ def outcome_of(warm: Warm, handler: str, **args: Any) -> Any:
 
 def test_a_run_gets_its_args_and_context_and_its_result_comes_back(warm: Warm) -> None:
     running, record = warm
-    run = context(next(_numbers), "py:add", {"left": 2, "day": "2026-01-31"})
+    run = context(next(_numbers), "py:add", {"left": 2, "day": "2026-01-31"}, origin="redrive")
     running.start([run])
     outcome = record.outcome(run)
     assert isinstance(outcome, Succeeded)
     assert outcome.result == {
-    "sum": 3, "day": "2026-01-31", "attempt": 1, "key": str(run.run_uuid),
+    "sum": 3, "day": "2026-01-31", "attempt": 1, "key": str(run.run_uuid), "origin": "redrive",
     }  # fmt: skip
     assert run.started_monotonic is not None
 

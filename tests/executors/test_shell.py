@@ -142,7 +142,7 @@ async def test_a_run_has_exactly_the_documented_environment() -> None:
     node = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "SECRET": "s", "PGCRON_HA_DSN": "d"}
     offered = template("env", environment=("LANG", "ABSENT"))
     async with executor(offered, environment=node) as (running, record):
-        run = context(7, "shell:t", schedule="nightly", fire_time=fire)
+        run = context(7, "shell:t", schedule="nightly", fire_time=fire, origin="backfill")
         running.start([run])
         assert record.outcome(run) is SUCCEEDED
         variables = dict(line.split("=", 1) for line in record.lines_of(run))
@@ -157,6 +157,7 @@ async def test_a_run_has_exactly_the_documented_environment() -> None:
         "PGCRON_IDEMPOTENCY_KEY": str(run.run_uuid),
         "PGCRON_SCHEDULE": "nightly",
         "PGCRON_FIRE_TIME": "2026-11-21T02:00:00Z",
+        "PGCRON_ORIGIN": "backfill",
     }
     assert not Path(args_file).exists()
 

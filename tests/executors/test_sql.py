@@ -227,6 +227,7 @@ async def test_the_run_is_known_to_the_statement(database: str) -> None:
                current_setting('pgcron.run_id')::bigint = :pgcron_run_id AS run,
                current_setting('pgcron.fence') = :pgcron_fence::text AS fence,
                current_setting('pgcron.idempotency_key') = :pgcron_idempotency_key AS key,
+               current_setting('pgcron.origin') = :pgcron_origin AS origin,
                :pgcron_schedule::text IS NULL AND current_setting('pgcron.schedule') = '' AS none
     """
 

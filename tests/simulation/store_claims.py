@@ -296,6 +296,7 @@ def _claimed(run: Run) -> Row:
         timeout=run.timeout,
         delivery=run.delivery,
         due=run.due_at.timestamp(),
+        origin=run.origin,
     )
 
 

@@ -34,7 +34,7 @@ async def test_the_args_are_the_body_and_a_json_answer_is_the_result() -> None:
 
 async def test_the_headers_tell_the_run_its_fence_and_its_trace() -> None:
     fire = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
-    run = context(7, "http:d", schedule="nächtlich\n", fire_time=fire)
+    run = context(7, "http:d", schedule="nächtlich\n", fire_time=fire, origin="rerun")
     with Service(ECHO) as service:
         async with executor(destination(service.url)) as (running, record):
             await outcome_of(running, record, run)
@@ -51,6 +51,7 @@ async def test_the_headers_tell_the_run_its_fence_and_its_trace() -> None:
         "pgcron-fence": "14",
         "pgcron-schedule": "n%C3%A4chtlich%0A",
         "pgcron-fire-time": "2026-11-21T02:00:00Z",
+        "pgcron-origin": "rerun",
     }
     assert first["idempotency-key"] == second["idempotency-key"] == run.idempotency_key
     version, trace, span, flags = first["traceparent"].split("-")
