@@ -12,6 +12,21 @@ LANGUAGE sql STABLE AS $$
 COMMENT ON FUNCTION pgcron.previous_run(bigint, timestamptz) IS
   'How the last run before a fire time of a schedule ended, and with what result; runs by hand and skipped fires are not looked at.';
 
+-- The same for who works for a run, and may read no table: with the claim's token. All NULL without a schedule, too.
+CREATE FUNCTION pgcron.previous_of(run bigint, token uuid, OUT previous bigint, OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb, OUT error text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  working pgcron.run;
+BEGIN
+  SELECT r.* INTO working FROM pgcron.run r WHERE r.id = previous_of.run AND r.token = previous_of.token;
+  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(previous_of.run); END IF;
+  SELECT p.run, p.fire_time, p.outcome, p.finished_at, p.result, p.error INTO previous, fire_time, outcome, finished_at, result, error
+    FROM pgcron.previous_run(working.schedule_id, coalesce(working.scheduled_for, working.nominal_for)) p;
+END $$;
+COMMENT ON FUNCTION pgcron.previous_of(bigint, uuid) IS
+  'How the last run before this one''s fire time ended, and with what result, for a service or a statement that works for the run and has its token. Raises PC012 if that does not hold the run.';
+REVOKE ALL ON FUNCTION pgcron.previous_of(bigint, uuid) FROM PUBLIC;
+
 -- Whether a fire may run after the one before it. `open`: that one is not over; `failed`: it did not succeed, and since then no other run of the
 -- schedule (tried again, redriven, by hand, a backfill's) has; `fine` otherwise, also when it is not kept any more.
 CREATE FUNCTION pgcron.judge_previous(schedule_id bigint, fire timestamptz, OUT verdict text, OUT reason text, OUT has_begun boolean)

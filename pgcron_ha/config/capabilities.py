@@ -38,7 +38,8 @@ class ShellTemplate:
     are, and those of `snooze_on` come back after `snooze` seconds without having used up an
     attempt. `limits` are what `pgcron_ha.config.program_limits` reads. `stdin` is ``nothing``, or
     ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what becomes of the
-    program while its node can't renew its lease. A run takes `weight` of the node's slots.
+    program while its node can't renew its lease. A run takes `weight` of the node's slots. With
+    `previous` the program is told how the schedule's run before this one ended.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ShellTemplate:
     on_lease_loss: str = "stop"
     breaker: Breaker | str | None = None
     weight: int = 1
+    previous: bool = False
 
 
 KEYS = tuple(each.name for each in fields(ShellTemplate) if each.name != "name")
@@ -104,6 +106,7 @@ class _ShellTable(CapabilityTable):
             on_lease_loss=self.choice("on_lease_loss", ("stop", "finish")),
             breaker=self.breaker(),
             weight=self.integer("weight", 1, 1, MAX_WEIGHT),
+            previous=self.flag("previous"),
         )
 
     def _limits(self) -> Mapping[str, int]:

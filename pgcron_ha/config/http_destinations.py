@@ -32,6 +32,9 @@ COMPLETIONS: Final = ("answer", "poll", "callback")
 CALLBACK_PLACEHOLDERS: Final = ("callback_url", "callback_token")
 """What the body of a destination with callbacks may name beside its placeholders."""
 
+PREVIOUS_PLACEHOLDER: Final = "pgcron_previous"
+"""What the body of a destination that is told of the run before may name."""
+
 EVERYTHING: Final[tuple[Network, ...]] = (
     ipaddress.ip_network("0.0.0.0/0"),
     ipaddress.ip_network("::/0"),
@@ -80,7 +83,8 @@ class HttpDestination:
     pause between two looks at work that the service accepted) are seconds. `completion` is how a
     run ends that the service answers with 202: as that ``answer``, as the service says when it is
     asked (``poll``), or as it says by a ``callback``. `allow_private` are the networks that are
-    no public ones and may be connected to all the same.
+    no public ones and may be connected to all the same. With `previous` the service is told how the
+    schedule's run before this one ended.
     """
 
     name: str
@@ -102,6 +106,7 @@ class HttpDestination:
     allow_private: tuple[Network, ...] = ()
     ca_file: str | None = None
     breaker: Breaker | str | None = None
+    previous: bool = False
 
 
 KEYS = tuple(each.name for each in fields(HttpDestination) if each.name != "name")
@@ -147,9 +152,12 @@ class _HttpTable(CapabilityTable):
             allow_private=private,
             ca_file=self._ca_file(),
             breaker=self.breaker(),
+            previous=self.flag("previous"),
         )
         if destination.auth is not None and destination.url.startswith("http:") and not private:
             self.refuse("auth", "a secret is not sent in the clear: use https, or allow_private")
+        if destination.previous and PREVIOUS_PLACEHOLDER in placeholders:
+            self.refuse(f"placeholders.{PREVIOUS_PLACEHOLDER}", "is the run before, and no arg")
         if destination.method == "HEAD" and destination.check is not None:
             self.refuse("check", "an answer to HEAD has no body")
         return destination
@@ -226,6 +234,8 @@ class _HttpTable(CapabilityTable):
             return None
         is_called_back = self.table.get("completion") == "callback"
         made = CALLBACK_PLACEHOLDERS if is_called_back else ()
+        if self.table.get("previous") is True:
+            made = (*made, PREVIOUS_PLACEHOLDER)
         for name in sorted(_names_in(body) - placeholders.keys() - {*made}):
             self.refuse("body", f"'{{{name}}}' is not declared in placeholders")
         if not _is_json(body):

@@ -69,15 +69,21 @@ class Transactions:
         return Open(self, connection, transaction, isolation)
 
     async def previous(self, run: int) -> Any:
-        """The row of ``previous_result``, or None. Raises DatabaseUnavailable."""
-        connection = await self._pool.acquire()
+        """The row of ``previous_result``, or None. Raises DatabaseUnavailable, also where all
+        connections are in use for long.
+        """
         try:
-            return await connection.fetchrow(self._previous, run, timeout=_ANSWER_SECONDS)
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                connection = await self._pool.acquire()
+                try:
+                    return await connection.fetchrow(self._previous, run)
+                except BaseException:
+                    cut(connection)
+                    raise
+                finally:
+                    self._pool.give_back(connection)
         except CONNECTION_ERRORS as error:
-            cut(connection)
             raise unavailable(error) from error
-        finally:
-            self._pool.give_back(connection)
 
     async def close(self) -> None:
         """Ends all connections, at once those that are in use."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.config import Settings
 from pgcron_ha.db.link import Link
+from pgcron_ha.db.transactions import Transactions
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.base import Executor
 from pgcron_ha.executors.http import HttpExecutor
@@ -12,13 +13,16 @@ from pgcron_ha.executors.workplace import Workplace
 
 
 def http_executor(settings: Settings, workplace: Workplace) -> HttpExecutor:
-    """Works from now on. A connection of its own is for callbacks, if a destination has them.
+    """Works from now on. A connection of its own is for callbacks, if a destination has them, and
+    another one, while it is used, for those that are told of the run before.
 
     Raises `ConfigError` for what `HttpExecutor` can't use, and for callbacks without an address.
     """
+    told = any(each.previous for each in settings.http.values())
+    transactions = Transactions(settings.required_dsn(), 1, settings.schema) if told else None
     called_back = [each.name for each in settings.http.values() if each.completion == "callback"]
     if not called_back:
-        return HttpExecutor(settings.http, workplace)
+        return HttpExecutor(settings.http, workplace, None, transactions)
     if settings.web.public_url is None:
         raise ConfigError(
             f"http.{called_back[0]}.completion: its service has no address to call back",
@@ -29,7 +33,7 @@ def http_executor(settings: Settings, workplace: Workplace) -> HttpExecutor:
         )
     link = Link(settings.required_dsn(), settings.schema)
     desk = CallbackDesk(link, settings.web.public_url, settings.node.poll_interval)
-    return HttpExecutor(settings.http, workplace, desk)
+    return HttpExecutor(settings.http, workplace, desk, transactions)
 
 
 def tell_executor(executor: Executor) -> None:

@@ -93,8 +93,18 @@ def _add_configured(
     # The shell's supervisor is a process of its own: it is started before this one has threads.
     if settings.shell:
         place = workplace("shell")
+        told = any(template.previous for template in settings.shell.values())
         executors["shell"] = ShellExecutor(
-            settings.shell, place.done, place.feed, place.sink, place.inherit, place.directory
+            settings.shell,
+            place.done,
+            place.feed,
+            place.sink,
+            place.inherit,
+            place.directory,
+            # At most one connection, closed when it was not used for a minute.
+            transactions=(
+                Transactions(settings.required_dsn(), 1, settings.schema) if told else None
+            ),
         )
     if settings.http:
         from pgcron_ha.engine.http_services import http_executor  # and the client library with it

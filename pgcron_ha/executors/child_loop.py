@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from typing import Any, Final, Literal
 
 from pgcron_ha.executors.child_messages import BadMessage, Heard
+from pgcron_ha.executors.child_previous import AnswersChildren
 from pgcron_ha.executors.child_process import ChildProcess, State
 from pgcron_ha.executors.child_supervisor import ChildSupervisor
 from pgcron_ha.executors.child_watch import ChildWatch, files_of
@@ -21,6 +22,7 @@ from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.flood_watch import FLOOD_SECONDS
 from pgcron_ha.executors.isolation import Isolation
 from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
+from pgcron_ha.executors.previous import Source
 from pgcron_ha.executors.shell_run import OutputPipe
 from pgcron_ha.executors.waker import Waker
 
@@ -60,6 +62,7 @@ class ChildLoop:
         isolations: Mapping[str, Isolation],
         done: Callable[[Context, Outcome], None],
         limit: int,
+        previous: Source = None,
     ) -> None:
         self.nothing_left: Future[None] = Future()
         self._code = code
@@ -81,6 +84,7 @@ class ChildLoop:
         self._watch = ChildWatch()
         self._waker = Waker(self._watch.selector)
         self._supervisor = ChildSupervisor(self._watch.selector, inherit)
+        self._previous = AnswersChildren(previous, self._waker.wake)
 
     def tell(self, what: Wish, context: Context | None = None) -> None:
         """Thread-safe and without waiting: what the thread shall do next."""
@@ -115,6 +119,8 @@ class ChildLoop:
             self._send_lease()
             while self._requests:
                 self._obey(*self._requests.popleft())
+            for child, answer in self._previous.answers():
+                child.say(answer)
             self._look_at_the_clock()
             self._end_orphans()
             self._assign()
@@ -283,6 +289,8 @@ class ChildLoop:
             if message.event == "begun":
                 child.has_begun = True
                 child.context.started_monotonic = time.monotonic()
+            elif message.event == "previous":
+                self._previous.ask(child, child.context.run_id, message.run)
             elif message.event == "ended":
                 self._end_run(child, child.context, message)
             else:

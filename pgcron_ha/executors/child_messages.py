@@ -1,8 +1,9 @@
 """What a node and a child process of its say to each other: JSON, one message a line.
 
 To the child: ``open`` (once), ``run``, ``stop``, ``lease``; the end of the stream ends it. From the
-child: ``ready`` or ``failed``, then ``begun``, ``line``, ``progress``, ``beat`` and ``ended``. What
-comes from a child is judged: its handler's code may have written it.
+child: ``ready`` or ``failed``, then ``begun``, ``line``, ``progress``, ``beat`` and ``ended``; it
+asks ``previous``, and is told ``previous``. What comes from a child is judged: its handler's code
+may have written it.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _HIDDEN: Final = {"args": "_args", "idempotency_key": "_idempotency_key"}
 
 
 class Heard(NamedTuple):
-    """A message of a child, judged: ``event`` is ready, failed, begun, line, progress, beat or
-    ended.
+    """A message of a child, judged: ``event`` is ready, failed, begun, line, progress, beat,
+    previous or ended.
 
     ``resident`` are the bytes that the child holds, ``left`` counts the processes that the run has
     started and that still live, ``dropped`` the lines that it wrote and the child did not send.
@@ -71,7 +72,7 @@ def heard(message: dict[str, Any]) -> Heard:
         event = message["event"]
         if event == "ready":
             return Heard(event, resident=int(message["resident"]))
-        if event in ("begun", "beat"):
+        if event in ("begun", "beat", "previous"):
             return Heard(event, int(message["run"]))
         if event == "failed":
             return Heard(event, text=str(message["message"]))

@@ -21,6 +21,7 @@ from pgcron_ha.executors.child_loop import ChildLoop
 from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.isolation import Isolation
 from pgcron_ha.executors.outcome import Outcome
+from pgcron_ha.executors.previous import Source
 from pgcron_ha.executors.python_handler import PythonHandler
 
 _KILL_SECONDS: Final = 5.0
@@ -68,11 +69,13 @@ class ChildPool:
         isolations: Mapping[str, Isolation],
         done: Callable[[Context, Outcome], None],
         limit: int,
+        previous: Source = None,
     ) -> None:
+        """Without ``previous`` their handlers can't ask for the run before."""
         self._is_closing = False
         self._ended: Future[None] = Future()
         self._loop = ChildLoop(
-            program.code, program.opening, program.inherit, isolations, done, limit
+            program.code, program.opening, program.inherit, isolations, done, limit, previous
         )
         self._thread = threading.Thread(target=self._run, name="pgcron-children", daemon=True)
         self._thread.start()

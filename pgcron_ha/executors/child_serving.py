@@ -24,6 +24,7 @@ from pgcron_ha.executors.child_messages import (
     message_bytes,
     outcome_members,
 )
+from pgcron_ha.executors.child_previous import AsksNode
 from pgcron_ha.executors.context import Context, StopReason, Stream
 from pgcron_ha.executors.operating_system import (
     living_children,
@@ -69,6 +70,7 @@ class Child:
         self._number = 0
         self._context: Context | None = None
         self._executor: PythonExecutor | None = None
+        self._previous: AsksNode | None = None
         self._next_report = self._next_beat = 0.0
 
     def serve(self) -> None:
@@ -95,6 +97,8 @@ class Child:
             executor.renew_lease(message["deadline"])
         elif what == "run":
             self._run(executor, message)
+        elif what == "previous" and self._previous is not None:
+            self._previous.hear(message)
         elif what == "stop" and message["run"] == self._number and self._context is not None:
             executor.stop(self._context, StopReason(message["reason"]))
 
@@ -105,13 +109,18 @@ class Child:
         except BaseException as error:
             self._say({"event": "failed", "message": f"{type(error).__name__}: {error}"[:4096]})
             raise
-        self._executor = PythonExecutor(handlers, self._done, lambda: None, self, max_threads=1)
+        executor = PythonExecutor(handlers, self._done, lambda: None, self, max_threads=1)
+        self._previous = AsksNode(self._say, executor._loop)
+        executor._previous = self._previous, executor._loop
+        self._executor = executor
         self._say({"event": "ready", "resident": resident_bytes()})
 
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:
         self._number, self._context = message["run"], context_from(message["context"])
         self._next_report = self._next_beat = 0.0
         self._context._pass_beat = self._beat
+        if self._previous is not None:
+            self._previous.begin(self._number)
         executor.renew_lease(message["lease"])
         set_limits(message["memory"], message["cpu"])
         self._say({"event": "begun", "run": self._number})

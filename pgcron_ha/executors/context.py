@@ -17,11 +17,8 @@ from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.executors.progress import Progress, report
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
-    from pgcron_ha.db.transactions import Transactions
     from pgcron_ha.executors.lines import RunLog
-    from pgcron_ha.executors.previous import AskedPrevious
+    from pgcron_ha.executors.previous import AskedPrevious, Previous, Source
     from pgcron_ha.executors.transaction import Isolation, RunTransaction, TransactionBlock
 
 Stream: TypeAlias = Literal["stdout", "stderr", "log"]
@@ -58,6 +55,7 @@ class Context:
         "_log",
         "_pass_beat",
         "_previous",
+        "_previous_found",
         "_sink",
         "_transaction",
         "_values",
@@ -127,7 +125,8 @@ class Context:
         self._log: RunLog | None = None
         self._values: Mapping[str, Any]  # of the call, once the args were judged
         self._transaction: RunTransaction | None = None
-        self._previous: tuple[Transactions, AbstractEventLoop] | None = None
+        self._previous: Source = None
+        self._previous_found: Previous | None = None  # of a template that asks for it
         self._work: Any = None
         self._pass_beat: Callable[[Context], None] | None = None
 
@@ -189,8 +188,8 @@ class Context:
 
         ``await context.previous()`` gives a `pgcron_ha.executors.previous.Previous`, in a plain
         function ``context.previous().wait()``; None for the first, and for runs without a
-        schedule. Runs by hand and skipped fires are passed over. Raises `InvalidInput` in a
-        process of its own, which has no connection: its SQL may call ``pgcron.previous_run``.
+        schedule. Runs by hand and skipped fires are passed over. Raises DatabaseUnavailable, and
+        `InvalidInput` where the handler is no ``py:`` one.
         """
         from pgcron_ha.executors.previous import AskedPrevious, PreviousRuns
 
@@ -199,8 +198,8 @@ class Context:
         if self._previous is None:
             raise InvalidInput(
                 f"run {self.run_id} can't ask for the one before it",
-                "Only handlers in the node's own process can.",
-                "Leave isolation out, or ask in SQL: pgcron.previous_run(schedule, fire_time).",
+                "Only py: handlers of a node can; templates have previous = true instead.",
+                "Ask in SQL: pgcron.previous_run(schedule, fire_time).",
             )
         return AskedPrevious(PreviousRuns(*self._previous), self.run_id)
 

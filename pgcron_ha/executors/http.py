@@ -5,7 +5,10 @@ Any service in any language can do the work; what it needs to do it once stands 
 lower one than before is a zombie's), ``Pgcron-Token``, ``Pgcron-Run``, ``Pgcron-Attempt``,
 ``Pgcron-Schedule``, ``Pgcron-Fire-Time``, ``Pgcron-Origin`` (``schedule``, ``backfill``,
 ``manual``, ``enqueued``, ``rerun`` or ``redrive``) and ``traceparent`` (the trace is the run's
-uuid).
+uuid). With ``previous = true`` it has ``Pgcron-Previous-Run``, ``Pgcron-Previous-Outcome``,
+``Pgcron-Previous-Fire-Time`` and ``Pgcron-Previous-Finished-At``, too: of the schedule's run before
+this one, empty without one. All of it, its result and error too, is ``pgcron_previous`` in the JSON
+of args that is sent, or where the body says ``{pgcron_previous}``; null without one.
 
 A run that is stopped closes its connection, which the service may notice or not. What it has sent
 may have had its effect: the outcome says that nobody knows.
@@ -17,12 +20,12 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import httpx
 
 from pgcron_ha.config.http_destinations import HttpDestination
-from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.errors import ConfigError, DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.context import Context, StopReason
 from pgcron_ha.executors.failures import bounded_text, refused
 from pgcron_ha.executors.http_address import AddressRefused
@@ -33,9 +36,13 @@ from pgcron_ha.executors.http_operation import Operation
 from pgcron_ha.executors.http_request import authorization_header, render_request
 from pgcron_ha.executors.masking import remember_secret
 from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.previous import find_previous, not_told
 from pgcron_ha.executors.secret_forms import Masker
 from pgcron_ha.executors.tasks import TaskExecutor
 from pgcron_ha.executors.workplace import Workplace
+
+if TYPE_CHECKING:
+    from pgcron_ha.db.transactions import Transactions
 
 _ACCEPTED: Final = 202
 
@@ -51,9 +58,13 @@ class HttpExecutor(TaskExecutor):
         destinations: Mapping[str, HttpDestination],
         workplace: Workplace,
         desk: CallbackDesk | None = None,
+        transactions: Transactions | None = None,
     ) -> None:
-        """``desk`` must be given if a destination has callbacks."""
+        """``desk`` must be given if a destination has callbacks, ``transactions`` if one is told of
+        the run before.
+        """
         self._desk = desk
+        self._transactions = transactions
         self._destinations = {f"http:{each.name}": each for each in destinations.values()}
         self._tls = _tls_contexts(destinations)
         for each in destinations.values():
@@ -82,6 +93,8 @@ class HttpExecutor(TaskExecutor):
             await client.close()
         if self._desk is not None:
             await self._desk.shut()
+        if self._transactions is not None:
+            await self._transactions.close()
 
     def callbacks_came(self) -> None:
         """A service has called back, perhaps for a run of this executor. Thread-safe."""
@@ -89,6 +102,11 @@ class HttpExecutor(TaskExecutor):
             self._post(self._desk.ring)
 
     async def _attempt(self, destination: HttpDestination, context: Context) -> Outcome:
+        if destination.previous and self._transactions is not None:
+            try:
+                context._previous_found = await find_previous(self._transactions, context)
+            except DatabaseUnavailable as error:
+                return not_told(error)
         if self._desk is None or destination.completion != "callback":
             return await self._exchange(destination, context)
         callback = await self._desk.open(context)

@@ -13,11 +13,15 @@ from urllib.parse import quote, unquote, urlsplit
 from uuid import UUID
 
 from pgcron_ha.config.capability_table import PLACEHOLDER
-from pgcron_ha.config.http_destinations import HttpAuthorization, HttpDestination
+from pgcron_ha.config.http_destinations import (
+    PREVIOUS_PLACEHOLDER,
+    HttpAuthorization,
+    HttpDestination,
+)
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.placeholders import placeholder_text, refuse_unknown_args
-from pgcron_ha.executors.shell_command import rfc3339
+from pgcron_ha.executors.previous import Previous, facts_of, rfc3339
 
 MAX_URL_CHARACTERS: Final = 8_000
 """What servers commonly take in one line."""
@@ -61,21 +65,26 @@ def render_request(
         for name, pattern in destination.placeholders.items()
     }
     headers = {"User-Agent": "pgcron-ha", **run_headers(context)}
-    made: Mapping[str, str] = {}
+    made: dict[str, Any] = {}
     if callback is not None:
-        made = callback.texts()
+        made |= callback.texts()
         headers |= callback.headers()
+    if destination.previous:
+        previous = context._previous_found
+        made[PREVIOUS_PLACEHOLDER] = None if previous is None else previous.document()
+        headers |= previous_headers(previous)
     headers |= _title_case(destination.headers)
     content: bytes | None = None
     if sends_args:
         headers.setdefault("Content-Type", "application/json")
-        content = _json(args)
+        told = {each: made[each] for each in made if each == PREVIOUS_PLACEHOLDER}
+        content = _json({**args, **told})
     elif isinstance(destination.body, str):
         headers.setdefault("Content-Type", "text/plain; charset=utf-8")
-        content = _text(destination.body, {**texts, **made}, headers["Content-Type"]).encode()
+        content = _text(destination.body, {**texts, **_texts(made)}, headers["Content-Type"])
     elif destination.body not in (None, False):
         headers.setdefault("Content-Type", "application/json")
-        content = _json(_filled(destination.body, {**texts, **made}, {**args, **made}))
+        content = _json(_filled(destination.body, {**texts, **_texts(made)}, {**args, **made}))
     return HttpRequest(destination.method, _url(destination.url, texts), headers, content)
 
 
@@ -93,6 +102,17 @@ def run_headers(context: Context) -> dict[str, str]:
         "Pgcron-Fire-Time": "" if fire_time is None else rfc3339(fire_time),
         "Pgcron-Origin": context.origin,
         "traceparent": trace_parent(context),
+    }
+
+
+def previous_headers(previous: Previous | None) -> dict[str, str]:
+    """How the schedule's run before this one ended; empty texts without one."""
+    facts = facts_of(previous)
+    return {
+        "Pgcron-Previous-Run": facts["run_id"],
+        "Pgcron-Previous-Outcome": facts["outcome"],
+        "Pgcron-Previous-Fire-Time": facts["fire_time"],
+        "Pgcron-Previous-Finished-At": facts["finished_at"],
     }
 
 
@@ -136,7 +156,11 @@ def _url(url: str, texts: Mapping[str, str]) -> str:
     return filled
 
 
-def _text(body: str, texts: Mapping[str, str], content_type: str) -> str:
+def _texts(made: Mapping[str, Any]) -> dict[str, str]:
+    return {name: each if isinstance(each, str) else _dump(each) for name, each in made.items()}
+
+
+def _text(body: str, texts: Mapping[str, str], content_type: str) -> bytes:
     """Values are escaped as the kind of text demands."""
 
     def escaped(found: re.Match[str]) -> str:
@@ -147,7 +171,7 @@ def _text(body: str, texts: Mapping[str, str], content_type: str) -> str:
             return json.dumps(text, ensure_ascii=False)[1:-1]
         return text
 
-    return PLACEHOLDER.sub(escaped, body)
+    return PLACEHOLDER.sub(escaped, body).encode()
 
 
 def _filled(body: Any, texts: Mapping[str, str], args: Mapping[str, Any]) -> Any:
@@ -165,7 +189,11 @@ def _filled(body: Any, texts: Mapping[str, str], args: Mapping[str, Any]) -> Any
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return _dump(value).encode()
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _title_case(headers: Mapping[str, str]) -> dict[str, str]:

@@ -33,6 +33,7 @@ from pgcron_ha.executors.python_handler import PythonHandler
 
 if TYPE_CHECKING:
     from pgcron_ha.db.transactions import Transactions
+    from pgcron_ha.executors.previous import Source
     from pgcron_ha.executors.transaction import FlushLines
 
 MAX_THREADS = 64
@@ -88,7 +89,7 @@ class PythonExecutor:
         self._variables = contextvars.copy_context()
         self._threads = HandlerThreads(self._execute_plain, max_threads)
         self._loop = new_event_loop()
-        self._previous = None if transactions is None else (transactions, self._loop)
+        self._previous: Source = None if transactions is None else (transactions, self._loop)
         self._loop_thread = threading.Thread(
             target=self._run_loop, name="pgcron-handlers", daemon=True
         )
@@ -97,7 +98,9 @@ class PythonExecutor:
         self._children: ChildPool | None = None
         if isolated:
             assert children is not None
-            self._children = ChildPool(children, isolated, self._end_isolated, max_threads)
+            self._children = ChildPool(
+                children, isolated, self._end_isolated, max_threads, self._previous
+            )
         watch_for_copies(self)
 
     def handlers(self) -> frozenset[str]:

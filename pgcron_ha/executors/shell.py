@@ -3,6 +3,14 @@
 One thread reads the output of all runs and speaks with the supervisor, which starts the programs
 and ends them, also when this node is dead or frozen. A line ``::progress 3/10 copying`` that a
 program prints is no line of its log but says how far it is (`progress`).
+
+A program knows its run by PGCRON_RUN_ID, PGCRON_ATTEMPT, PGCRON_TOKEN, PGCRON_FENCE,
+PGCRON_IDEMPOTENCY_KEY, PGCRON_SCHEDULE, PGCRON_FIRE_TIME, PGCRON_ORIGIN (``schedule``,
+``backfill``, ``manual``, ``enqueued``, ``rerun`` or ``redrive``) and PGCRON_ARGS_FILE. With
+``previous = true`` it knows the schedule's run before this one, too, by PGCRON_PREVIOUS_RUN_ID,
+PGCRON_PREVIOUS_OUTCOME, PGCRON_PREVIOUS_FIRE_TIME and PGCRON_PREVIOUS_FINISHED_AT, empty without
+one, and all of it, its result and error too, as JSON in the file PGCRON_PREVIOUS_FILE (``null``
+without one); an attempt whose answer does not come within 10 s is tried again.
 """
 
 from __future__ import annotations
@@ -16,13 +24,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.context import Context, LogSink, StopReason
 from pgcron_ha.executors.shell_command import account_of, can_reach
 from pgcron_ha.executors.shell_loop import ShellLoop
+from pgcron_ha.executors.shell_previous import PreviousDesk
+
+if TYPE_CHECKING:
+    from pgcron_ha.db.transactions import Transactions
 
 _KILL_SECONDS = 5.0
 """How long `close` waits for what it has killed."""
@@ -33,7 +45,8 @@ class ShellExecutor:
 
     ``inherit`` are descriptors (the lock of the state directory) that stay open until this node and
     all its children are gone. Args files are written below ``directory``, or below the system's
-    directory for temporary files if a template's user could not reach them there. Raises
+    directory for temporary files if a template's user could not reach them there. ``transactions``
+    find the run before where a template is told of it; they are closed with this. Raises
     `ConfigError` for a template whose user is missing (the node is root), unknown or not possible.
     """
 
@@ -48,6 +61,7 @@ class ShellExecutor:
         inherit: Sequence[int] = (),
         directory: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        transactions: Transactions | None = None,
     ) -> None:
         offered = {f"shell:{each.name}": (each, account_of(each)) for each in templates.values()}
         accounts = [account for _, account in offered.values() if account is not None]
@@ -67,7 +81,9 @@ class ShellExecutor:
             tuple(inherit),
             self._directory,
             os.environ if environment is None else environment,
+            None if transactions is None else PreviousDesk(transactions),
         )
+        self._transactions = transactions
         self._thread = threading.Thread(target=self._run, name="pgcron-shell", daemon=True)
         self._thread.start()
 
@@ -112,6 +128,8 @@ class ShellExecutor:
         self._loop.tell(("end", ()))
         await asyncio.wrap_future(self._ended)
         self._thread.join()
+        if self._transactions is not None:
+            await self._transactions.close()
         with contextlib.suppress(OSError):
             shutil.rmtree(self._directory)
 

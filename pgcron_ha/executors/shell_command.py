@@ -6,14 +6,14 @@ import json
 import os
 import pwd
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pgcron_ha.config.capabilities import PLACEHOLDER, ShellTemplate
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.placeholders import placeholder_text, refuse_unknown_args
+from pgcron_ha.executors.previous import facts_of, rfc3339
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _INSTEAD = "read structured args from the file PGCRON_ARGS_FILE"
@@ -44,9 +44,17 @@ def render_argv(template: ShellTemplate, context: Context) -> list[str]:
 
 
 def run_environment(
-    template: ShellTemplate, context: Context, args_file: Path, node: Mapping[str, str]
+    template: ShellTemplate,
+    context: Context,
+    args_file: Path,
+    previous_file: Path | None,
+    node: Mapping[str, str],
 ) -> dict[str, str]:
     """All variables of a run. ``node`` is the node's environment; only allowed names are taken."""
+    previous: dict[str, str] = {}
+    if previous_file is not None:
+        facts = facts_of(context._previous_found) | {"file": str(previous_file)}
+        previous = {f"PGCRON_PREVIOUS_{name.upper()}": text for name, text in facts.items()}
     fire_time = context.fire_time
     environment = {name: node[name] for name in template.environment if name in node}
     environment.setdefault("PATH", node.get("PATH", DEFAULT_PATH))
@@ -60,6 +68,7 @@ def run_environment(
         "PGCRON_FIRE_TIME": "" if fire_time is None else rfc3339(fire_time),
         "PGCRON_ORIGIN": context.origin,
         "PGCRON_ARGS_FILE": str(args_file),
+        **previous,
     }
 
 
@@ -94,13 +103,13 @@ def account_of(template: ShellTemplate) -> Account | None:
     return None
 
 
-def write_args_file(path: Path, context: Context, account: Account | None) -> None:
-    """Write the run's args as JSON into a new file that only the run's user can read."""
+def write_json_file(path: Path, value: Any, account: Account | None) -> None:
+    """Write it into a new file that only the run's user can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         if account is not None:
             os.fchown(descriptor, account.user, account.group)
-        json.dump(context.args, file, ensure_ascii=False)
+        json.dump(value, file, ensure_ascii=False)
 
 
 def can_reach(directory: Path, account: Account) -> bool:
@@ -116,8 +125,3 @@ def can_reach(directory: Path, account: Account) -> bool:
         if account.user != 0 and not status.st_mode & bit:
             return False
     return True
-
-
-def rfc3339(instant: datetime) -> str:
-    """As programs and services read it: ``2026-11-21T02:00:00Z``."""
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -22,14 +22,15 @@ from pgcron_ha.executors.shell_command import (
     Account,
     render_argv,
     run_environment,
-    write_args_file,
+    write_json_file,
 )
+from pgcron_ha.executors.shell_previous import PreviousDesk
 from pgcron_ha.executors.shell_run import OutputPipe, ShellRun
 from pgcron_ha.executors.supervisor_client import SupervisorClient
 from pgcron_ha.executors.waker import Waker
 
 Request: TypeAlias = tuple[
-    Literal["start", "stop", "kill", "close", "kill all", "end"], Sequence[Context]
+    Literal["start", "told", "stop", "kill", "close", "kill all", "end"], Sequence[Context]
 ]
 
 _ORPHAN_SECONDS = 0.05  # between two looks at groups whose supervisor died
@@ -47,6 +48,7 @@ class ShellLoop:
         inherit: tuple[int, ...],
         directory: Path,
         environment: Mapping[str, str],
+        previous: PreviousDesk | None = None,
     ) -> None:
         self.nothing_left: Future[None] = Future()
         self._offered = offered
@@ -56,6 +58,7 @@ class ShellLoop:
         self._inherit = inherit
         self._directory = directory
         self._environment = environment
+        self._previous = previous
         self._lease = Lease()
         self._lease_sent = math.inf
         self._requests: deque[Request] = deque()
@@ -119,8 +122,16 @@ class ShellLoop:
             run: ShellRun | None = context._work
             if what == "start":
                 self._start_chain(context)
+            elif what == "told":
+                self._start_told(context)
+            elif self._previous is not None and run is None:
+                self._previous.stop(context)
             elif run is not None and run.number in self._runs:
                 self._send({"do": what, "run": run.number})
+        if what in ("close", "kill all") and self._previous is not None:
+            for context in self._previous.waiting:
+                context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+                self._previous.stop(context)
         if what == "close":
             self._closing = True
             for run in self._runs.values():
@@ -142,7 +153,15 @@ class ShellLoop:
             self._done(context, refused)
             context = None if self._closing else self._feed()
 
-    def _start(self, context: Context) -> Outcome | None:
+    def _start_told(self, context: Context) -> None:
+        """The database has said how the run before it ended, or could not."""
+        assert self._previous is not None  # it was asked
+        refused = self._previous.take(context) or self._start(context, is_told=True)
+        if refused is not None:
+            self._done(context, refused)
+            self._start_chain(None if self._closing else self._feed())
+
+    def _start(self, context: Context, is_told: bool = False) -> Outcome | None:
         if self._closing and context.stop_reason is None:
             context.stop_reason = StopReason.SHUTDOWN
         if context.stop_reason is not None:
@@ -151,6 +170,9 @@ class ShellLoop:
             message = f"this node does not offer the handler {context.handler!r}"
             return Failed("NotFound", message)
         template, account = self._offered[context.handler]
+        if template.previous and self._previous is not None and not is_told:
+            self._previous.ask(context, lambda: self.tell(("told", (context,))))
+            return None
         self._last_number += 1
         run = ShellRun(self._last_number, context, template)
         context._sink, context._lease = self._sink, self._lease
@@ -171,6 +193,10 @@ class ShellLoop:
         context, template = run.context, run.template
         # Runs that were claimed by one statement share its token; the fence number is of one claim.
         args_file = self._directory / f"{context.run_id}-{context.fence}.json"
+        previous_file = args_file.with_suffix(".previous.json") if template.previous else None
+        environment = run_environment(
+            template, context, args_file, previous_file, self._environment
+        )
         limits = [each for each in (context.timeout, template.timeout) if each is not None]
         message = {
             "do": "run",
@@ -178,7 +204,7 @@ class ShellLoop:
             "descriptors": 2,
             "mark": "PGCRON_FENCE",
             "argv": render_argv(template, context),
-            "environment": run_environment(template, context, args_file, self._environment),
+            "environment": environment,
             "directory": template.working_directory,
             "account": account,
             "timeout": min(limits, default=None),
@@ -189,11 +215,17 @@ class ShellLoop:
         }
         if self._supervisor is None:
             self._open_supervisor()
-        write_args_file(args_file, context, account)
+        files: dict[Path, Any] = {args_file: context.args}
+        if previous_file is not None:
+            found = context._previous_found
+            files[previous_file] = None if found is None else found.document()
         try:
+            for path, value in files.items():
+                write_json_file(path, value, account)
             descriptors = run.open_pipes(self._sink)
         except OSError:
-            args_file.unlink(missing_ok=True)
+            for path in files:
+                path.unlink(missing_ok=True)
             raise
         self._send(message, descriptors)
 
@@ -274,7 +306,8 @@ class ShellLoop:
             self._start_chain(self._feed())
 
     def _note_nothing_left(self) -> None:
-        if self._closing and not self._runs and not self.nothing_left.done():
+        is_asking = self._previous is not None and self._previous.waiting
+        if self._closing and not self._runs and not is_asking and not self.nothing_left.done():
             self.nothing_left.set_result(None)
 
     def _close(self) -> None:

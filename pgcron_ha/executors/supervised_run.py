@@ -22,6 +22,9 @@ Cause = Literal["asked", "timeout", "lease"]
 
 _ABOVE_ALL = 16  # more than the descriptors that a program is given
 
+_FILES = ("PGCRON_ARGS_FILE", "PGCRON_PREVIOUS_FILE")
+"""Variables that name files of one run, which go with it."""
+
 _LIMITS = {
     "cpu": resource.RLIMIT_CPU,
     "memory": resource.RLIMIT_AS,
@@ -55,6 +58,7 @@ class SupervisedRun:
         self.directory: str | None = message["directory"]
         self.account: list[int] | None = message["account"]
         self.args_file: str | None = self.environment.get("PGCRON_ARGS_FILE")
+        self.files = [self.environment[name] for name in _FILES if name in self.environment]
         self.mark = f"{message['mark']}={self.environment[message['mark']]}".encode()
         self.grace: float = message["grace"]
         self.outlives_lease: bool = message["outlives_lease"]

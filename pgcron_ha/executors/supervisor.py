@@ -248,9 +248,9 @@ class Supervisor:
     # What the node hears.
 
     def _report_end(self, run: SupervisedRun) -> None:
-        if run.args_file is not None:
+        for file in run.files:
             with contextlib.suppress(OSError):
-                os.unlink(run.args_file)
+                os.unlink(file)
         self._say(
             {
                 "event": "ended",

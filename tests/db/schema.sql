@@ -3546,6 +3546,21 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.preview(schedule text, count integer) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them; raises what is wrong with one that no node can read (PC002, PC003 for its zone).';
 
+CREATE FUNCTION pgcron.previous_of(run bigint, token uuid, OUT previous bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) RETURNS record
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  working pgcron.run;
+BEGIN
+  SELECT r.* INTO working FROM pgcron.run r WHERE r.id = previous_of.run AND r.token = previous_of.token;
+  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(previous_of.run); END IF;
+  SELECT p.run, p.fire_time, p.outcome, p.finished_at, p.result, p.error INTO previous, fire_time, outcome, finished_at, result, error
+    FROM pgcron.previous_run(working.schedule_id, coalesce(working.scheduled_for, working.nominal_for)) p;
+END $$;
+
+COMMENT ON FUNCTION pgcron.previous_of(run bigint, token uuid, OUT previous bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) IS 'How the last run before this one''s fire time ended, and with what result, for a service or a statement that works for the run and has its token. Raises PC012 if that does not hold the run.';
+
 CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamp with time zone, OUT run bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) RETURNS record
     LANGUAGE sql STABLE
     AS $$

@@ -25,6 +25,20 @@ async def add(ctx: Context, left: int, day: date | None = None) -> dict[str, Any
     return {"sum": left + 1, "day": str(day), "attempt": ctx.attempt, **given}
 
 
+@app.handler("told", isolation="process")
+async def told(ctx: Context) -> Any:
+    """What both kinds of callers learn; asked twice at once."""
+    first, second = await asyncio.gather(ctx.previous(), ctx.previous())
+    assert first == second
+    return None if first is None else first.document()
+
+
+@app.handler("told_in_a_thread", isolation="process")
+def told_in_a_thread(ctx: Context) -> Any:
+    found = ctx.previous().wait()
+    return None if found is None else found.document()
+
+
 @app.handler("where", isolation="process")
 def where() -> list[int]:
     return [os.getpid(), os.getppid()]

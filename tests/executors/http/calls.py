@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pgcron_ha.config.http_destinations import HttpDestination, read_http_destinations
+from pgcron_ha.db.transactions import Transactions
 from pgcron_ha.executors.base import Context, Outcome
 from pgcron_ha.executors.http import HttpExecutor
 from pgcron_ha.executors.workplace import Workplace
@@ -25,10 +26,12 @@ def destination(url: str, name: str = "d", **table: Any) -> HttpDestination:
 
 
 @asynccontextmanager
-async def executor(*offered: HttpDestination) -> AsyncIterator[tuple[HttpExecutor, Record]]:
+async def executor(
+    *offered: HttpDestination, transactions: Transactions | None = None
+) -> AsyncIterator[tuple[HttpExecutor, Record]]:
     record = Record()
     place = Workplace(record.done, record.feed, record, 16, Path())
-    running = HttpExecutor({each.name: each for each in offered}, place)
+    running = HttpExecutor({each.name: each for each in offered}, place, None, transactions)
     try:
         yield running, record
     finally:
