@@ -49,6 +49,9 @@ CREATE TABLE pgcron.backfill (
     format('parallelism %s with overlap %L', parallelism, coalesce(overlap, definition ->> 'overlap')),
     format('Of the runs that are due together all but %s would not run.', pgcron.most_at_once(overlap, definition)),
     format('Use overlap ''allow'' for the backfill, or parallelism %s.', pgcron.most_at_once(overlap, definition)))),
+  CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (NOT coalesce((definition ->> 'depends_on_previous')::boolean, false)
+    OR (direction = 'forward' AND parallelism = 1) OR pgcron.refuse('PC001', format('direction %s and parallelism %s with depends_on_previous', direction, parallelism),
+    'Each run of the schedule needs that of the instant before: they are made one after the other, the oldest first.', 'Leave both out, or set depends_on_previous to false first.')),
   CONSTRAINT a_backfill_that_is_over_says_when CHECK ((state IN ('stopped', 'done')) = (ended_at IS NOT NULL))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.backfill IS 'Ranges of schedules that somebody wants to have run, and how far nodes have come with them.';
@@ -117,7 +120,7 @@ BEGIN
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.backfill(text, timestamptz, timestamptz, text, int, text, text, jsonb, text, text, int) IS
-  'Asks for runs of the schedule''s instants from since on and before until (now); returns the backfill''s id. At most parallelism of its runs are open at once; the view backfills shows how far it is.';
+  'Asks for runs of the schedule''s instants from since on and before until (now); returns the backfill''s id. At most parallelism of its runs are open at once; the view backfills shows how far it is. Jitter, spread and start deadline do not count; with depends_on_previous it goes forward, one by one, and a failure pauses it.';
 
 -- The backfill, locked, if it is under way.
 CREATE FUNCTION pgcron.hold_backfill(backfill bigint, verb text) RETURNS pgcron.backfill
@@ -149,7 +152,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   held pgcron.backfill := pgcron.hold_backfill(resume_backfill.backfill, 'resumed');
 BEGIN
-  UPDATE pgcron.backfill b SET state = 'open', changed_at = now(), changed_by = coalesce(resume_backfill.actor, session_user) WHERE b.id = held.id AND b.state = 'paused';
+  UPDATE pgcron.backfill b SET state = 'open', error = NULL, changed_at = now(), changed_by = coalesce(resume_backfill.actor, session_user) WHERE b.id = held.id AND b.state = 'paused';
   PERFORM pgcron.wake_backfills();
 END $$;
 COMMENT ON FUNCTION pgcron.resume_backfill(bigint, text) IS 'Goes on with a backfill that was paused.';
@@ -173,6 +176,7 @@ END $$;
 COMMENT ON FUNCTION pgcron.stop_backfill(bigint, text, text) IS 'Ends a backfill: makes no more runs, cancels those that wait, leaves those that run. Returns how many were cancelled.';
 
 -- Counts the runs that have ended since the last look; of a backfill that is to stop, and has no open run, says that it has stopped.
+-- Where a run needs the one before it, a failure pauses the backfill and says so: whoever resumes it goes on without that run's success.
 -- The caller has locked the backfill's row. Returns how many runs are open.
 CREATE FUNCTION pgcron.settle_backfill(backfill bigint) RETURNS int
 LANGUAGE plpgsql AS $$
@@ -180,9 +184,10 @@ DECLARE
   good int;
   bad int;
   still_open int;
+  failed_run bigint; why jsonb;
 BEGIN
   WITH ended AS MATERIALIZED (
-    SELECT o.run_id, coalesce(h.outcome, v.outcome, 'unknown') AS outcome
+    SELECT o.run_id, o.fire_at, coalesce(h.outcome, v.outcome, 'unknown') AS outcome
       FROM pgcron.backfill_run o
       -- Whatever the clocks did in between, a run did not end a day before it was made; partitions older than that are not looked into.
       LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history e WHERE e.id = o.run_id AND e.finished_at > o.made_at - interval '1 day' LIMIT 1) h ON true
@@ -192,14 +197,22 @@ BEGIN
     DELETE FROM pgcron.backfill_run o USING ended e WHERE o.backfill_id = settle_backfill.backfill AND o.run_id = e.run_id AND e.outcome = 'succeeded'),
   kept AS (
     UPDATE pgcron.backfill_run o SET outcome = e.outcome FROM ended e WHERE o.backfill_id = settle_backfill.backfill AND o.run_id = e.run_id AND e.outcome <> 'succeeded')
-  SELECT count(*) FILTER (WHERE e.outcome = 'succeeded'), count(*) FILTER (WHERE e.outcome <> 'succeeded') INTO good, bad FROM ended e;
+  SELECT count(*) FILTER (WHERE e.outcome = 'succeeded'), count(*) FILTER (WHERE e.outcome <> 'succeeded'),
+         max(e.run_id) FILTER (WHERE e.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')) INTO good, bad, failed_run FROM ended e;
   SELECT count(*) INTO still_open FROM pgcron.backfill_run o WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL;
   IF bad > 0 THEN
     DELETE FROM pgcron.backfill_run o WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NOT NULL AND o.run_id < (
       SELECT n.run_id FROM pgcron.backfill_run n WHERE n.backfill_id = settle_backfill.backfill AND n.outcome IS NOT NULL ORDER BY n.run_id DESC OFFSET 999 LIMIT 1);
   END IF;
-  UPDATE pgcron.backfill b SET succeeded = b.succeeded + good, failed = b.failed + bad,
-         state = CASE WHEN b.state = 'stopping' AND still_open = 0 THEN 'stopped' ELSE b.state END,
+  IF failed_run IS NOT NULL THEN
+    SELECT jsonb_build_object('message', format('run %s, of %s, ended %s', o.run_id, o.fire_at, o.outcome), 'detail', 'With depends_on_previous the instant after it needs its success.',
+                              'hint', format('Try it again (`pgcron-ha runs retry %s`), then resume; resumed at once, the backfill goes on without it.', o.run_id)) INTO why
+      FROM pgcron.backfill b JOIN pgcron.backfill_run o ON o.backfill_id = b.id AND o.run_id = failed_run
+     WHERE b.id = settle_backfill.backfill AND (b.definition ->> 'depends_on_previous')::boolean AND b.state IN ('open', 'paused') AND (b.planned > b.already + b.created) IS NOT FALSE;
+  END IF;
+  UPDATE pgcron.backfill b SET succeeded = b.succeeded + good, failed = b.failed + bad, error = coalesce(why, b.error),
+         changed_at = CASE WHEN why IS NULL THEN b.changed_at ELSE now() END, changed_by = CASE WHEN why IS NULL THEN b.changed_by ELSE 'pgcron_ha' END,
+         state = CASE WHEN why IS NOT NULL THEN 'paused' WHEN b.state = 'stopping' AND still_open = 0 THEN 'stopped' ELSE b.state END,
          ended_at = CASE WHEN b.state = 'stopping' AND still_open = 0 THEN now() ELSE b.ended_at END
    WHERE b.id = settle_backfill.backfill AND (good + bad > 0 OR (b.state = 'stopping' AND still_open = 0));
   RETURN still_open;
@@ -280,7 +293,7 @@ DECLARE
   claims timestamptz[];
   again timestamptz[];
   parents bigint[];
-  new_reached timestamptz;
+  new_reached timestamptz; next_fire timestamptz;
   who text;
   policy text;
 BEGIN
@@ -289,6 +302,7 @@ BEGIN
   SELECT f.* INTO b FROM pgcron.backfill f WHERE f.id = step_backfill.backfill AND f.state IN ('open', 'paused', 'stopping') FOR UPDATE SKIP LOCKED;
   IF b.id IS NULL THEN RETURN; END IF;
   still_open := pgcron.settle_backfill(b.id);
+  SELECT f.state INTO b.state FROM pgcron.backfill f WHERE f.id = b.id;
   taken := 0;
   made := 0;
   IF b.state = 'open' AND plan.id IS NOT NULL AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
@@ -302,6 +316,10 @@ BEGIN
       room := least(room, (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o) + CASE coalesce(b.overlap, plan.overlap) WHEN 'queue' THEN may_wait ELSE 0 END - (
         SELECT count(*) FROM pgcron.run r WHERE r.schedule_id = b.schedule_id AND r.state = 'ready' AND r.due_at <= now() AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
            AND coalesce(r.hold, 'overlap') = 'overlap'));
+    END IF;
+    IF plan.depends_on_previous AND room > 0 THEN
+      SELECT j.fire_at INTO next_fire FROM pgcron.judge_backfill(b, step_backfill.instants) j WHERE j.verdict <> 'leave' ORDER BY j.place LIMIT 1;
+      IF (SELECT p.verdict FROM pgcron.judge_previous(b.schedule_id, next_fire) p) = 'open' THEN room := 0; END IF;
     END IF;
     WITH judged AS MATERIALIZED (
       SELECT j.*, count(*) FILTER (WHERE j.verdict <> 'leave') OVER (ORDER BY j.place) AS used FROM pgcron.judge_backfill(b, step_backfill.instants) j)

@@ -7,6 +7,7 @@ by compare-and-set on how far the backfill has come. Two nodes at once are harml
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
@@ -15,7 +16,11 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.spec import Spec
-from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver
+from pgcron_ha.telemetry.backfill_events import (
+    BackfillCantGoOn,
+    BackfillIsOver,
+    BackfillIsPaused,
+)
 from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 50
@@ -107,6 +112,8 @@ class Backfills(Service):
             instants=instants,
             is_last=is_last,
         )
+        if found and found[0]["state"] == "paused" and row["state"] == "open":
+            await self._tell_why(row)
         return bool(found) and self._judge(row, found[0], len(instants), is_last)
 
     def _judge(self, row: Row, done: Row, offered: int, is_last: bool) -> bool:
@@ -119,6 +126,13 @@ class Backfills(Service):
         most = self._most[row["id"]] * (4 if is_through else 1) // (1 if is_through else 2)
         self._most[row["id"]] = min(max(most, FEWEST_AT_ONCE), MOST_AT_ONCE)
         return is_through
+
+    async def _tell_why(self, row: Row) -> None:
+        """The step has paused it, or somebody did in the same moment, who has no reason to tell."""
+        for paused in await self._link.rows("one_backfill", backfill=row["id"]):
+            if paused["error"] is not None:
+                why = json.loads(paused["error"])["message"]
+                emit(BackfillIsPaused(row["id"], row["schedule"], why))
 
     async def _give_up(self, row: Row, error: PgcronError) -> None:
         told = error.as_kept()

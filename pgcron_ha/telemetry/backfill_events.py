@@ -34,3 +34,17 @@ class BackfillCantGoOn(Event):
     def sentence(self) -> str:
         """Says why."""
         return f"backfill {self.backfill} of schedule {self.schedule!r} can't go on: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillIsPaused(Event):
+    """A run of a backfill failed that the next one depends on: somebody has to decide."""
+
+    level = logging.WARNING
+    backfill: int
+    schedule: str
+    error: str
+
+    def sentence(self) -> str:
+        """Says which run."""
+        return f"backfill {self.backfill} of schedule {self.schedule!r} is paused: {self.error}"

@@ -692,7 +692,7 @@ BEGIN
   RETURN new_id;
 END $$;
 
-COMMENT ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) IS 'Asks for runs of the schedule''s instants from since on and before until (now); returns the backfill''s id. At most parallelism of its runs are open at once; the view backfills shows how far it is.';
+COMMENT ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) IS 'Asks for runs of the schedule''s instants from since on and before until (now); returns the backfill''s id. At most parallelism of its runs are open at once; the view backfills shows how far it is. Jitter, spread and start deadline do not count; with depends_on_previous it goes forward, one by one, and a failure pauses it.';
 
 CREATE FUNCTION pgcron.backfills_stop_with_their_schedule() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2404,7 +2404,8 @@ END))),
     CONSTRAINT a_backfill_says_what_of_instants_that_ran CHECK (((if_ran = ANY (ARRAY['skip'::text, 'failed'::text, 'all'::text])) OR pgcron.refuse('PC001'::text, format('if_ran %L is not known'::text, "left"(if_ran, 100)), 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).'::text, 'Leave it out for skip.'::text))),
     CONSTRAINT a_backfill_state_is_known CHECK ((state = ANY (ARRAY['open'::text, 'paused'::text, 'stopping'::text, 'stopped'::text, 'done'::text]))),
     CONSTRAINT a_backfill_that_is_over_says_when CHECK (((state = ANY (ARRAY['stopped'::text, 'done'::text])) = (ended_at IS NOT NULL))),
-    CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args)))
+    CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
+    CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR ((direction = 'forward'::text) AND (parallelism = 1)) OR pgcron.refuse('PC001'::text, format('direction %s and parallelism %s with depends_on_previous'::text, direction, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other, the oldest first.'::text, 'Leave both out, or set depends_on_previous to false first.'::text)))
 )
 WITH (fillfactor='50');
 
@@ -4206,7 +4207,7 @@ CREATE FUNCTION pgcron.resume_backfill(backfill bigint, actor text DEFAULT NULL:
 DECLARE
   held pgcron.backfill := pgcron.hold_backfill(resume_backfill.backfill, 'resumed');
 BEGIN
-  UPDATE pgcron.backfill b SET state = 'open', changed_at = now(), changed_by = coalesce(resume_backfill.actor, session_user) WHERE b.id = held.id AND b.state = 'paused';
+  UPDATE pgcron.backfill b SET state = 'open', error = NULL, changed_at = now(), changed_by = coalesce(resume_backfill.actor, session_user) WHERE b.id = held.id AND b.state = 'paused';
   PERFORM pgcron.wake_backfills();
 END $$;
 
@@ -4671,9 +4672,10 @@ DECLARE
   good int;
   bad int;
   still_open int;
+  failed_run bigint; why jsonb;
 BEGIN
   WITH ended AS MATERIALIZED (
-    SELECT o.run_id, coalesce(h.outcome, v.outcome, 'unknown') AS outcome
+    SELECT o.run_id, o.fire_at, coalesce(h.outcome, v.outcome, 'unknown') AS outcome
       FROM pgcron.backfill_run o
       -- Whatever the clocks did in between, a run did not end a day before it was made; partitions older than that are not looked into.
       LEFT JOIN LATERAL (SELECT e.outcome FROM pgcron.history e WHERE e.id = o.run_id AND e.finished_at > o.made_at - interval '1 day' LIMIT 1) h ON true
@@ -4683,14 +4685,22 @@ BEGIN
     DELETE FROM pgcron.backfill_run o USING ended e WHERE o.backfill_id = settle_backfill.backfill AND o.run_id = e.run_id AND e.outcome = 'succeeded'),
   kept AS (
     UPDATE pgcron.backfill_run o SET outcome = e.outcome FROM ended e WHERE o.backfill_id = settle_backfill.backfill AND o.run_id = e.run_id AND e.outcome <> 'succeeded')
-  SELECT count(*) FILTER (WHERE e.outcome = 'succeeded'), count(*) FILTER (WHERE e.outcome <> 'succeeded') INTO good, bad FROM ended e;
+  SELECT count(*) FILTER (WHERE e.outcome = 'succeeded'), count(*) FILTER (WHERE e.outcome <> 'succeeded'),
+         max(e.run_id) FILTER (WHERE e.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')) INTO good, bad, failed_run FROM ended e;
   SELECT count(*) INTO still_open FROM pgcron.backfill_run o WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL;
   IF bad > 0 THEN
     DELETE FROM pgcron.backfill_run o WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NOT NULL AND o.run_id < (
       SELECT n.run_id FROM pgcron.backfill_run n WHERE n.backfill_id = settle_backfill.backfill AND n.outcome IS NOT NULL ORDER BY n.run_id DESC OFFSET 999 LIMIT 1);
   END IF;
-  UPDATE pgcron.backfill b SET succeeded = b.succeeded + good, failed = b.failed + bad,
-         state = CASE WHEN b.state = 'stopping' AND still_open = 0 THEN 'stopped' ELSE b.state END,
+  IF failed_run IS NOT NULL THEN
+    SELECT jsonb_build_object('message', format('run %s, of %s, ended %s', o.run_id, o.fire_at, o.outcome), 'detail', 'With depends_on_previous the instant after it needs its success.',
+                              'hint', format('Try it again (`pgcron-ha runs retry %s`), then resume; resumed at once, the backfill goes on without it.', o.run_id)) INTO why
+      FROM pgcron.backfill b JOIN pgcron.backfill_run o ON o.backfill_id = b.id AND o.run_id = failed_run
+     WHERE b.id = settle_backfill.backfill AND (b.definition ->> 'depends_on_previous')::boolean AND b.state IN ('open', 'paused') AND (b.planned > b.already + b.created) IS NOT FALSE;
+  END IF;
+  UPDATE pgcron.backfill b SET succeeded = b.succeeded + good, failed = b.failed + bad, error = coalesce(why, b.error),
+         changed_at = CASE WHEN why IS NULL THEN b.changed_at ELSE now() END, changed_by = CASE WHEN why IS NULL THEN b.changed_by ELSE 'pgcron_ha' END,
+         state = CASE WHEN why IS NOT NULL THEN 'paused' WHEN b.state = 'stopping' AND still_open = 0 THEN 'stopped' ELSE b.state END,
          ended_at = CASE WHEN b.state = 'stopping' AND still_open = 0 THEN now() ELSE b.ended_at END
    WHERE b.id = settle_backfill.backfill AND (good + bad > 0 OR (b.state = 'stopping' AND still_open = 0));
   RETURN still_open;
@@ -4797,7 +4807,7 @@ DECLARE
   claims timestamptz[];
   again timestamptz[];
   parents bigint[];
-  new_reached timestamptz;
+  new_reached timestamptz; next_fire timestamptz;
   who text;
   policy text;
 BEGIN
@@ -4806,6 +4816,7 @@ BEGIN
   SELECT f.* INTO b FROM pgcron.backfill f WHERE f.id = step_backfill.backfill AND f.state IN ('open', 'paused', 'stopping') FOR UPDATE SKIP LOCKED;
   IF b.id IS NULL THEN RETURN; END IF;
   still_open := pgcron.settle_backfill(b.id);
+  SELECT f.state INTO b.state FROM pgcron.backfill f WHERE f.id = b.id;
   taken := 0;
   made := 0;
   IF b.state = 'open' AND plan.id IS NOT NULL AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
@@ -4819,6 +4830,10 @@ BEGIN
       room := least(room, (SELECT o.room FROM pgcron.overlap_room(b.schedule_id, policy, 1000) o) + CASE coalesce(b.overlap, plan.overlap) WHEN 'queue' THEN may_wait ELSE 0 END - (
         SELECT count(*) FROM pgcron.run r WHERE r.schedule_id = b.schedule_id AND r.state = 'ready' AND r.due_at <= now() AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
            AND coalesce(r.hold, 'overlap') = 'overlap'));
+    END IF;
+    IF plan.depends_on_previous AND room > 0 THEN
+      SELECT j.fire_at INTO next_fire FROM pgcron.judge_backfill(b, step_backfill.instants) j WHERE j.verdict <> 'leave' ORDER BY j.place LIMIT 1;
+      IF (SELECT p.verdict FROM pgcron.judge_previous(b.schedule_id, next_fire) p) = 'open' THEN room := 0; END IF;
     END IF;
     WITH judged AS MATERIALIZED (
       SELECT j.*, count(*) FILTER (WHERE j.verdict <> 'leave') OVER (ORDER BY j.place) AS used FROM pgcron.judge_backfill(b, step_backfill.instants) j)

@@ -9,9 +9,22 @@ import pytest
 from pgcron_ha.db import backfills as doors
 from pgcron_ha.db.link import Link, Row, Unanswered
 from pgcron_ha.engine.backfills import BATCH, BUSY_SECONDS, MOST_AT_ONCE, Backfills
-from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver
+from pgcron_ha.telemetry.backfill_events import (
+    BackfillCantGoOn,
+    BackfillIsOver,
+    BackfillIsPaused,
+)
 from pgcron_ha.telemetry.events import Event
-from tests.db.control import Connection, claim, finish, join, minutes, put_schedule
+from tests.db.control import (
+    Connection,
+    claim,
+    claim_lanes,
+    fail,
+    finish,
+    join,
+    minutes,
+    put_schedule,
+)
 from tests.engine.conftest import MakeLink
 
 DAY = datetime(2026, 2, 3, tzinfo=UTC)
@@ -171,3 +184,21 @@ async def test_many_that_wait_for_their_runs_are_looked_at_once_a_second(
 
     assert [await service.run_once() for _ in range(4)] == [0, BUSY_SECONDS, 0, BUSY_SECONDS]
     assert await fires(connection) == [DAY] * (BATCH + 1)
+
+
+async def test_one_that_a_failure_holds_up_says_so_once(
+    service: Backfills, connection: Connection, events: list[Event]
+) -> None:
+    await put_schedule(connection, depends_on_previous=True, max_attempts=1)
+    node = await join(connection)
+    backfill = await ask(connection, minutes(3))
+    await service.run_once()
+    [first] = (await claim_lanes(connection, node))[0]
+    await fail(connection, [first])
+
+    for _ in range(3):
+        await service.run_once()
+    [told] = [event for event in events if isinstance(event, BackfillIsPaused)]
+    assert (told.backfill, told.schedule) == (backfill, "job")
+    assert f"run {first['id']}" in told.sentence()
+    assert await fires(connection) == []
