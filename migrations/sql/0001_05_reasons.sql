@@ -13,7 +13,7 @@ INSERT INTO pgcron.reason (code, decision, matches, meaning) VALUES
   ('backfilled', 'run', '^backfill [0-9]+$', 'A backfill made a run of it.'),
   ('overlap_skipped', 'skipped', '^(the last run is not over|[0-9]+ runs are not over)', 'The last run was not over, and the schedule skips what overlaps.'),
   ('overlap_superseded', 'superseded', '^run [0-9]+ came later', 'A newer fire took its place before it began.'),
-  ('overlap_queue_full', 'skipped', '^[0-9]+ (older|newer) runs wait \(max_queued\)', 'As many runs of the schedule waited as may.'),
+  ('overlap_queue_full', 'skipped', '^[0-9]+ (older|newer) runs? waits? \(max_queued\)', 'As many runs of the schedule waited as may.'),
   ('overlap_replaced', 'cancelled', '^replaced by run [0-9]+', 'A newer run stopped it and took its place.'),
   ('skipped_by_hand', 'skipped', '^skipped by ', 'Somebody skipped this one.'),
   ('cancelled_by_hand', 'cancelled', '^(cancelled|killed) by ', 'Somebody cancelled its run before it began.'),

@@ -96,7 +96,7 @@ BEGIN
   END IF;
   IF recorded = 'snoozed' THEN
     verdict := CASE WHEN coalesce(run.snoozes, 0) < most_snoozes THEN 'snooze' ELSE 'dead' END;
-    because := CASE verdict WHEN 'dead' THEN format('it was snoozed %s times, which is the most', coalesce(run.snoozes, 0)) END;
+    because := CASE verdict WHEN 'dead' THEN format('it was snoozed %s, which is the most', CASE run.snoozes WHEN 1 THEN 'once' ELSE coalesce(run.snoozes, 0) || ' times' END) END;
   END IF;
   IF verdict IN ('retry', 'snooze') THEN
     delay := CASE WHEN after IS NOT NULL THEN after

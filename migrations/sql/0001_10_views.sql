@@ -3,17 +3,18 @@
 CREATE VIEW pgcron.runs AS
   SELECT r.id, r.uuid, r.origin, r.schedule, r.schedule_id, r.scheduled_for, r.nominal_for, r.parent_run, r.handler, r.queue, r.priority, r.state, r.hold, r.delivery,
          r.attempt, coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.due_at, r.claimed_at, r.started_at,
-         NULL::timestamptz AS finished_at, n.name AS node, r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by, r.cancel_at, r.lane, r.requires, coalesce(r.weight, 1) AS weight
+         NULL::timestamptz AS finished_at, n.name AS node, r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by, r.cancel_at, r.lane, r.requires, coalesce(r.weight, 1) AS weight,
+         CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS overrun_after
     FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   UNION ALL
   SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for, h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery,
          h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.due_at, h.claimed_at, h.started_at,
-         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL, h.lane, h.requires, coalesce(h.weight, 1)
+         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL, h.lane, h.requires, coalesce(h.weight, 1), NULL
     FROM pgcron.history h
   UNION ALL
   SELECT h.id, h.uuid, h.origin, h.schedule, h.schedule_id, h.scheduled_for, h.nominal_for, h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery,
          h.attempt, coalesce(h.max_attempts, CASE WHEN h.delivery = 'at_most_once' THEN 1 ELSE 5 END), h.due_at, h.claimed_at, h.started_at,
-         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL, h.lane, h.requires, coalesce(h.weight, 1)
+         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by, NULL, h.lane, h.requires, coalesce(h.weight, 1), NULL
     FROM pgcron.history_overflow h;
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
@@ -26,7 +27,8 @@ CREATE VIEW pgcron.schedules AS
          s.jitter, s.spread_window, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after, s.depends_on_previous,
          c.status, c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
-                  CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire
+                  CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire,
+         (SELECT count(*)::int FROM pgcron.overrun o JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running' WHERE o.schedule_id = s.id) AS overrunning
     FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id;
 
 CREATE VIEW pgcron.occurrences AS

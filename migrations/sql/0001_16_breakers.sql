@@ -35,7 +35,7 @@ BEGIN
         SELECT one.at FROM unnest(found.failed_at || array_fill(clock_timestamp(), ARRAY[least(failed.attempts, found.failures)])) WITH ORDINALITY one(at, place)
          WHERE one.at > clock_timestamp() - found.within ORDER BY one.place DESC LIMIT found.failures);
       IF cardinality(latest) >= found.failures THEN
-        PERFORM pgcron.open_breaker(found.name, failed.error, format('%s failures in %s', found.failures, pgcron.short_interval(found.within)));
+        PERFORM pgcron.open_breaker(found.name, failed.error, format('%s %s in %s', found.failures, CASE found.failures WHEN 1 THEN 'failure' ELSE 'failures' END, pgcron.short_interval(found.within)));
       ELSE
         UPDATE pgcron.breaker b SET failed_at = ARRAY(SELECT one.at FROM unnest(latest) one(at) ORDER BY one.at), last_error = left(failed.error, 500)
          WHERE b.name = found.name;

@@ -147,7 +147,7 @@ BEGIN
         FROM (SELECT DISTINCT w.schedule_id FROM waiting w) k CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, 'queue', 1) o
         LEFT JOIN pgcron.schedule s ON s.id = k.schedule_id)
     SELECT CASE b.drops WHEN 'newest' THEN 'skipped' ELSE 'superseded' END AS outcome,
-           format('%s %s runs wait (max_queued)', b.most, CASE b.drops WHEN 'newest' THEN 'older' ELSE 'newer' END) AS reason, array_agg(w.id ORDER BY w.id) AS runs
+           format('%s %s %s (max_queued)', b.most, CASE b.drops WHEN 'newest' THEN 'older' ELSE 'newer' END, CASE b.most WHEN 1 THEN 'run waits' ELSE 'runs wait' END) AS reason, array_agg(w.id ORDER BY w.id) AS runs
       FROM waiting w JOIN bound b ON b.schedule_id = w.schedule_id
      WHERE w.place > b.room AND CASE b.drops WHEN 'newest' THEN w.place - b.room ELSE w.runs - w.place + 1 END > b.most
      GROUP BY 1, 2 LOOP

@@ -80,7 +80,7 @@ BEGIN
   IF definition.id IS NULL AND deletion.schedule_id IS NULL THEN RETURN; END IF;
   created := coalesce(definition.created_at, (deletion.content ->> 'created_at')::timestamptz);
   IF instant > cursor_now.watermark AND cursor_now.status = 'valid' AND cursor_now.runs_made >= definition.max_runs THEN
-    decision := 'not an instant'; code := 'completed'; reason := format('the schedule ended after %s runs', definition.max_runs);
+    decision := 'not an instant'; code := 'completed'; reason := format('the schedule ended after %s', CASE definition.max_runs WHEN 1 THEN '1 run' ELSE definition.max_runs || ' runs' END);
   ELSIF instant < created THEN
     decision := 'not an instant'; code := 'not_created'; reason := 'the schedule did not exist then; it was created at ' || date_trunc('second', created);
   ELSIF instant > coalesce(deletion.since, deletion.at) THEN

@@ -23,6 +23,7 @@ SCRIPTS = (
     "0001_03_schedule",
     "0001_04_run",
     "0001_05_ledger",
+    "0001_05_overrun",
     "0001_05_reasons",
     "0001_06_partitions",
     "0001_07_endings",
@@ -55,7 +56,6 @@ SCRIPTS = (
     "0001_30_preview",
     "0001_28_max_runs",
     "0001_28_previous",
-    "0001_32_overrun",
     "0001_33_calendars",
     "0001_38_calendar_files",
 )

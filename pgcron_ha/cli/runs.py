@@ -209,5 +209,6 @@ def print_run_id(run_id: int, as_json: bool) -> None:
 
 
 def _with_shown_columns(row: overview.Row) -> dict[str, Any]:
-    state = f"{row['state']} ({row['hold']})" if row["hold"] else row["state"]
+    more = "overruns" if row.get("overrun_after") is not None else row["hold"]
+    state = f"{row['state']} ({more})" if more else row["state"]
     return {**row, "shown_state": state, "tries": f"{row['attempt']}/{row['max_attempts']}"}

@@ -358,7 +358,9 @@ def run_now_command(
 def _status(row: overview.Row) -> str:
     if row["max_runs"] is not None and row["runs_made"] >= row["max_runs"]:
         return "completed"
-    return str(row["status"]) if row["enabled"] else "paused"
+    if not row["enabled"]:
+        return "paused"
+    return "overruns" if row["overrunning"] else str(row["status"])
 
 
 def _preview(row: overview.Row) -> Preview | None:

@@ -143,6 +143,8 @@ class ScheduleLine:
     last_finished_at: datetime | None
     last_seconds: float | None
     running: int
+    overruns: str | None
+    """Of what runs for longer than its history lets expect: what was expected."""
     spark: tuple[SparkBar, ...]
 
 

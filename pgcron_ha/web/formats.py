@@ -169,6 +169,11 @@ def plural(count: int, word: str, words: str | None = None) -> str:
     return f"{number(count)} {in_number(count, word, words)}"
 
 
+def were_expected(seconds: float | None) -> str | None:
+    """Of a run that overruns: ``1 m 30 s were expected``."""
+    return None if seconds is None else f"{duration(seconds)} were expected"
+
+
 def plain(text: str) -> str:
     """Text from outside without what could reorder, hide or colour it: one line, no controls."""
     return " ".join(harmless(text).split())

@@ -66,6 +66,12 @@ class Rhythm:
         return max(SHORTEST_GRACE, min(LONGEST_GRACE, self.smallest / 10))
 
 
+def runs_are_made(row: dict[str, Any]) -> str:
+    """Of a schedule with ``max_runs``, when they are: ``its 3 runs are made``."""
+    most = row["max_runs"]
+    return "its run is made" if most == 1 else f"its {most} runs are made"
+
+
 def judge(row: dict[str, Any], now: datetime) -> Health:
     """The health of one row of `pgcron_ha.db.pages.schedules.schedules` at an instant."""
     for rule in (_invalid, _failing, _stuck, _late, _stale, _slow, _flaky, _paused, _new):
@@ -74,7 +80,7 @@ def judge(row: dict[str, Any], now: datetime) -> Health:
             return found
     finished = _executed(row)
     if row["is_completed"]:
-        return Health("ok", f"It is completed: its {row['max_runs']} runs are made.")
+        return Health("ok", f"It is completed: {runs_are_made(row)}.")
     ago = f", {duration((now - finished[0][1]).total_seconds())} ago" if finished else ""
     return Health("ok", f"The last run succeeded{ago}." if finished else "Nothing is wrong.")
 
@@ -173,6 +179,10 @@ def _stale(row: dict[str, Any], now: datetime) -> Health | None:
 
 
 def _slow(row: dict[str, Any], now: datetime) -> Health | None:
+    if row.get("overrun") is not None:
+        expected = duration(row["overrun_expected"])
+        said = f"Run {row['overrun']} overruns: {expected} were to be expected."
+        return Health("slow", said, row["running_since"])
     done = [seconds for outcome, _, seconds, _ in _executed(row) if seconds is not None]
     if len(done) < RUNS_FOR_SLOW:
         return None

@@ -41,6 +41,9 @@ class RunLine:
     max_attempts: int
     node: str | None
     error: str | None
+    overruns: str | None
+    """Of one that executes for longer than its schedule's history lets expect: what was expected.
+    """
 
 
 @dataclass(frozen=True)

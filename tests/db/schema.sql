@@ -1328,7 +1328,7 @@ BEGIN
         SELECT one.at FROM unnest(found.failed_at || array_fill(clock_timestamp(), ARRAY[least(failed.attempts, found.failures)])) WITH ORDINALITY one(at, place)
          WHERE one.at > clock_timestamp() - found.within ORDER BY one.place DESC LIMIT found.failures);
       IF cardinality(latest) >= found.failures THEN
-        PERFORM pgcron.open_breaker(found.name, failed.error, format('%s failures in %s', found.failures, pgcron.short_interval(found.within)));
+        PERFORM pgcron.open_breaker(found.name, failed.error, format('%s %s in %s', found.failures, CASE found.failures WHEN 1 THEN 'failure' ELSE 'failures' END, pgcron.short_interval(found.within)));
       ELSE
         UPDATE pgcron.breaker b SET failed_at = ARRAY(SELECT one.at FROM unnest(latest) one(at) ORDER BY one.at), last_error = left(failed.error, 500)
          WHERE b.name = found.name;
@@ -2533,7 +2533,7 @@ BEGIN
   END IF;
   IF recorded = 'snoozed' THEN
     verdict := CASE WHEN coalesce(run.snoozes, 0) < most_snoozes THEN 'snooze' ELSE 'dead' END;
-    because := CASE verdict WHEN 'dead' THEN format('it was snoozed %s times, which is the most', coalesce(run.snoozes, 0)) END;
+    because := CASE verdict WHEN 'dead' THEN format('it was snoozed %s, which is the most', CASE run.snoozes WHEN 1 THEN 'once' ELSE coalesce(run.snoozes, 0) || ' times' END) END;
   END IF;
   IF verdict IN ('retry', 'snooze') THEN
     delay := CASE WHEN after IS NOT NULL THEN after
@@ -4728,7 +4728,7 @@ BEGIN
         FROM (SELECT DISTINCT w.schedule_id FROM waiting w) k CROSS JOIN LATERAL pgcron.overlap_room(k.schedule_id, 'queue', 1) o
         LEFT JOIN pgcron.schedule s ON s.id = k.schedule_id)
     SELECT CASE b.drops WHEN 'newest' THEN 'skipped' ELSE 'superseded' END AS outcome,
-           format('%s %s runs wait (max_queued)', b.most, CASE b.drops WHEN 'newest' THEN 'older' ELSE 'newer' END) AS reason, array_agg(w.id ORDER BY w.id) AS runs
+           format('%s %s %s (max_queued)', b.most, CASE b.drops WHEN 'newest' THEN 'older' ELSE 'newer' END, CASE b.most WHEN 1 THEN 'run waits' ELSE 'runs wait' END) AS reason, array_agg(w.id ORDER BY w.id) AS runs
       FROM waiting w JOIN bound b ON b.schedule_id = w.schedule_id
      WHERE w.place > b.room AND CASE b.drops WHEN 'newest' THEN w.place - b.room ELSE w.runs - w.place + 1 END > b.most
      GROUP BY 1, 2 LOOP
@@ -5312,7 +5312,7 @@ BEGIN
   IF definition.id IS NULL AND deletion.schedule_id IS NULL THEN RETURN; END IF;
   created := coalesce(definition.created_at, (deletion.content ->> 'created_at')::timestamptz);
   IF instant > cursor_now.watermark AND cursor_now.status = 'valid' AND cursor_now.runs_made >= definition.max_runs THEN
-    decision := 'not an instant'; code := 'completed'; reason := format('the schedule ended after %s runs', definition.max_runs);
+    decision := 'not an instant'; code := 'completed'; reason := format('the schedule ended after %s', CASE definition.max_runs WHEN 1 THEN '1 run' ELSE definition.max_runs || ' runs' END);
   ELSIF instant < created THEN
     decision := 'not an instant'; code := 'not_created'; reason := 'the schedule did not exist then; it was created at ' || date_trunc('second', created);
   ELSIF instant > coalesce(deletion.since, deletion.at) THEN
@@ -6011,7 +6011,13 @@ CREATE VIEW pgcron.runs AS
     r.cancel_at,
     r.lane,
     r.requires,
-    COALESCE(r.weight, 1) AS weight
+    COALESCE(r.weight, 1) AS weight,
+        CASE
+            WHEN (r.state = 'running'::text) THEN ( SELECT o.expected
+               FROM pgcron.overrun o
+              WHERE (o.run_id = r.id))
+            ELSE NULL::interval
+        END AS overrun_after
    FROM (pgcron.run r
      LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
 UNION ALL
@@ -6049,7 +6055,8 @@ UNION ALL
     NULL::timestamp with time zone AS cancel_at,
     h.lane,
     h.requires,
-    COALESCE(h.weight, 1) AS weight
+    COALESCE(h.weight, 1) AS weight,
+    NULL::interval AS overrun_after
    FROM pgcron.history h
 UNION ALL
  SELECT h.id,
@@ -6086,7 +6093,8 @@ UNION ALL
     NULL::timestamp with time zone AS cancel_at,
     h.lane,
     h.requires,
-    COALESCE(h.weight, 1) AS weight
+    COALESCE(h.weight, 1) AS weight,
+    NULL::interval AS overrun_after
    FROM pgcron.history_overflow h;
 
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
@@ -6205,7 +6213,11 @@ CREATE VIEW pgcron.schedules AS
         CASE
             WHEN isfinite(c.next_fire) THEN c.next_fire
             ELSE NULL::timestamp with time zone
-        END) AS next_fire
+        END) AS next_fire,
+    ( SELECT (count(*))::integer AS count
+           FROM (pgcron.overrun o
+             JOIN pgcron.run r ON (((r.id = o.run_id) AND (r.state = 'running'::text))))
+          WHERE (o.schedule_id = s.id)) AS overrunning
    FROM (pgcron.schedule s
      JOIN pgcron.cursor c ON ((c.schedule_id = s.id)));
 

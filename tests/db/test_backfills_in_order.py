@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ async def node(connection: Connection) -> Node:
     return await join(connection)
 
 
-async def put(connection: Connection, **columns: object) -> int:
+async def put(connection: Connection, **columns: Any) -> int:
     return await put_schedule(
         connection, overlap="queue", max_attempts=1, depends_on_previous=True, **columns
     )
@@ -133,7 +134,7 @@ async def test_a_run_of_the_fire_before_that_is_not_over_is_waited_for(
 
 
 @pytest.mark.parametrize("given", [{"direction": "backward"}, {"parallelism": 2}])
-async def test_another_order_is_refused(connection: Connection, given: dict[str, object]) -> None:
+async def test_another_order_is_refused(connection: Connection, given: dict[str, Any]) -> None:
     await put(connection)
 
     with pytest.raises(InvalidInput, match="with depends_on_previous") as refused:

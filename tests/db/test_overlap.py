@@ -138,7 +138,7 @@ async def test_who_lets_runs_go_drops_what_is_too_much_too(connection: Connectio
 
     await let_go(connection)
 
-    assert await outcome(connection, late) == ("skipped", "1 older runs wait (max_queued)")
+    assert await outcome(connection, late) == ("skipped", "1 older run waits (max_queued)")
 
 
 async def test_what_could_start_does_not_count_as_waiting(connection: Connection) -> None:

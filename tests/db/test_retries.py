@@ -238,7 +238,7 @@ async def test_a_run_can_not_be_snoozed_for_ever(connection: Connection) -> None
 
     assert await attempts_of(connection, run) == [(1, "snoozed"), (2, "failed")]
     error = await connection.fetchval("SELECT error FROM pgcron.dead_letter")
-    assert error == "it went wrong (not retried: it was snoozed 1 times, which is the most)"
+    assert error == "it went wrong (not retried: it was snoozed once, which is the most)"
 
 
 async def test_without_a_policy_too_there_is_a_most_of_snoozes(connection: Connection) -> None:

@@ -25,6 +25,7 @@ TOLD = {
     "overlap_skipped": ("skipped", "overlap_skipped", None, None),
     "3 runs are not over (max_running)": ("skipped", "overlap_skipped", None, None),
     "5 older runs wait (max_queued)": ("skipped", "overlap_queue_full", None, None),
+    "1 older run waits (max_queued)": ("skipped", "overlap_queue_full", None, None),
     "run 7 came later (overlap replace)": ("superseded", "overlap_superseded", None, None),
     "skipped by ui:local: a: b": ("skipped", "skipped_by_hand", "ui:local", "a: b"),
     "cancelled by anna": ("cancelled", "cancelled_by_hand", "anna", None),

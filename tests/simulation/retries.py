@@ -56,7 +56,8 @@ def judge_attempt(
         judged.verdict = "snooze" if often < policy.get("snoozes", 1000) else "dead"
         judged.because = None
         if judged.verdict == "dead":
-            judged.because = f"it was snoozed {often} times, which is the most"
+            times = "once" if often == 1 else f"{often} times"
+            judged.because = f"it was snoozed {times}, which is the most"
     if judged.verdict in ("retry", "snooze"):
         judged.delay = seconds(_delay(run, failure, policy, after, part))
         budget = policy.get("retry_for")

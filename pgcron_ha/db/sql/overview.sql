@@ -1,6 +1,6 @@
 -- name: list_schedules
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup, s.managed_by,
-       s.max_runs, s.runs_made, s.status, s.error, s.next_fire, last.outcome AS last_outcome, last.finished_at AS last_finished_at
+       s.max_runs, s.runs_made, s.status, s.error, s.next_fire, s.overrunning, last.outcome AS last_outcome, last.finished_at AS last_finished_at
 FROM (SELECT v.* FROM pgcron.schedules v
       WHERE (:name::text IS NULL OR position(lower(:name::text) IN lower(v.name)) > 0) AND (:handler::text IS NULL OR v.handler = :handler::text)
         AND (:queue::text IS NULL OR v.queue = :queue::text) AND (:status::text IS NULL OR v.status = :status::text)
@@ -15,7 +15,7 @@ SELECT v.*, c.since, c.edit_is_pending, s.calendars FROM pgcron.schedules v JOIN
 -- name: list_runs
 -- Newest first by id. Each source is read from its newest row on, and no further than :look rows, so that a rare filter costs
 -- no more than that.
-SELECT r.*
+SELECT r.*, CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS overrun_after
 FROM ((SELECT e.id, e.uuid, e.origin, e.schedule, coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority, e.state, e.hold,
               e.attempt, coalesce(e.max_attempts, CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
               (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node, e.last_error AS error
@@ -34,7 +34,7 @@ ORDER BY r.id DESC LIMIT :limit::int;
 
 -- name: list_runs_of_schedule
 -- Live runs and the last that ended, by the indexes on the schedule.
-SELECT r.*
+SELECT r.*, CASE WHEN r.state = 'running' THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS overrun_after
 FROM ((SELECT e.id, e.uuid, e.origin, e.schedule, coalesce(e.scheduled_for, e.nominal_for) AS fire_time, e.handler, e.queue, e.priority, e.state, e.hold,
               e.attempt, coalesce(e.max_attempts, CASE WHEN e.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, e.delivery, e.due_at, e.started_at, NULL::timestamptz AS finished_at,
               (SELECT n.name FROM pgcron.node n WHERE n.incarnation = e.owner) AS node, e.last_error AS error
@@ -48,10 +48,8 @@ WHERE (:state::text IS NULL OR r.state = :state::text) AND (:handler::text IS NU
 ORDER BY r.id DESC LIMIT :limit::int;
 
 -- name: one_run
-SELECT v.*, coalesce(r.cancel_reason, (SELECT h.cancel_reason FROM pgcron.history h WHERE h.id = v.id LIMIT 1)) AS cancel_reason, r.kill_at, r.expire_at, r.time_limits, r.timeout, p.done, p.total, p.note,
-       o.expected AS overrun_after
+SELECT v.*, coalesce(r.cancel_reason, (SELECT h.cancel_reason FROM pgcron.history h WHERE h.id = v.id LIMIT 1)) AS cancel_reason, r.kill_at, r.expire_at, r.time_limits, r.timeout, p.done, p.total, p.note
 FROM pgcron.runs v LEFT JOIN pgcron.run r ON r.id = v.id
-LEFT JOIN pgcron.overrun o ON o.run_id = v.id AND v.state = 'running'
 LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
 WHERE v.id = :run_id::bigint LIMIT 1;
 

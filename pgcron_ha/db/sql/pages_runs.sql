@@ -16,7 +16,8 @@ matched AS MATERIALIZED (
 SELECT scan.looked, scan.floor, scan.floor_at, m.id,
        CASE WHEN m.word = 'retrying' AND r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') THEN 'snoozed' ELSE m.word END AS state, m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
        coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at, NULL::timestamptz AS finished_at,
-       NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error
+       NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
+       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
 FROM (SELECT count(*) AS looked, min(l.id) AS floor, min(l.at) AS floor_at FROM looked l) scan
 LEFT JOIN (matched m JOIN pgcron.run r ON r.id = m.id LEFT JOIN pgcron.node n ON n.incarnation = r.owner) ON true ORDER BY m.id DESC;
 
@@ -37,7 +38,8 @@ matched AS MATERIALIZED (
   ORDER BY l.id DESC LIMIT :limit::int)
 SELECT scan.looked, NULL::bigint AS floor, NULL::timestamptz AS floor_at, m.id, m.word AS state, m.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue,
        r.attempt, coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at,
-       NULL::timestamptz AS finished_at, NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error
+       NULL::timestamptz AS finished_at, NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
+       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
 FROM (SELECT count(*) AS looked FROM looked l) scan
 LEFT JOIN (matched m JOIN pgcron.run r ON r.id = m.id LEFT JOIN pgcron.node n ON n.incarnation = r.owner) ON true ORDER BY m.id DESC;
 
@@ -133,7 +135,8 @@ LEFT JOIN (matched m JOIN pgcron.history h ON h.id = m.id AND h.finished_at = m.
 -- The live runs of one schedule, the next due first.
 SELECT r.id, CASE WHEN r.word = 'retrying' AND r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') THEN 'snoozed' ELSE r.word END AS state, r.at, r.origin, r.schedule_id, r.schedule, r.handler, r.queue, r.attempt,
        coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at, NULL::timestamptz AS finished_at,
-       NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error
+       NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
+       CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
 FROM (SELECT e.*, CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at) ELSE e.due_at END AS at,
              CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'parked' WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
                   WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled' ELSE e.state END AS word

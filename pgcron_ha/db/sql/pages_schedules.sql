@@ -6,7 +6,7 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, 
        extract(epoch FROM coalesce(s.jitter, s.spread_window, '0'))::float8 AS longest_delay,
        CASE WHEN s.enabled THEN coalesce(waiting.next_fire, CASE WHEN isfinite(c.next_fire) AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
        waiting.oldest_late, waiting.retry_at, waiting.retry_error, running.id AS running_id, running.since AS running_since, running.timeout AS running_timeout,
-       coalesce(running.runs, 0) AS running_runs, running.has_lease AS running_has_lease,
+       coalesce(running.runs, 0) AS running_runs, running.has_lease AS running_has_lease, overrun.run_id AS overrun, overrun.expected AS overrun_expected,
        last.ids, last.outcomes, last.finished, last.durations, last.errors
 FROM (SELECT v.* FROM pgcron.schedule v
       WHERE (:ids::bigint[] IS NULL OR v.id = ANY(:ids::bigint[]))
@@ -25,6 +25,9 @@ LEFT JOIN LATERAL (
          bool_and(coalesce(n.state <> 'dead' AND n.lease_until > now(), false)) AS has_lease
   FROM (SELECT * FROM pgcron.run e WHERE e.schedule_id = s.id AND e.state = 'running' LIMIT 100) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   HAVING count(*) > 0) running ON true
+LEFT JOIN LATERAL (
+  SELECT o.run_id, extract(epoch FROM o.expected)::float8 AS expected FROM pgcron.overrun o JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
+  WHERE o.schedule_id = s.id AND running.id IS NOT NULL ORDER BY o.run_id LIMIT 1) overrun ON true
 LEFT JOIN LATERAL (
   SELECT array_agg(h.id ORDER BY h.finished_at DESC) AS ids, array_agg(h.outcome ORDER BY h.finished_at DESC) AS outcomes,
          array_agg(h.finished_at ORDER BY h.finished_at DESC) AS finished,

@@ -21,7 +21,7 @@ from pgcron_ha.model.sentences import sentence
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
 from pgcron_ha.web.formats import duration, offset, plural, short
-from pgcron_ha.web.health import Health, judge
+from pgcron_ha.web.health import Health, judge, runs_are_made
 from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.owners import owner_words
 from pgcron_ha.web.plots import trend
@@ -113,7 +113,7 @@ def future_fire_lines(
         for fire in ahead.fires
     )
     if not lines and row.get("max_runs"):
-        return lines, f"It is completed: its {row['max_runs']} runs are made."
+        return lines, f"It is completed: {runs_are_made(row)}."
     return lines, note if lines else "It never fires again."
 
 
@@ -242,7 +242,7 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
 def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
     found = []
     if row["max_running"] is not None:
-        found.append(("At once", f"{row['max_running']} runs"))
+        found.append(("At once", plural(row["max_running"], "run")))
     if row["overlap"] == "queue":
         dropped = row["queue_drops"] or "newest"
         found.append(("Waiting", f"{row['max_queued'] or 1000} at most, then the {dropped} goes"))
