@@ -99,6 +99,9 @@ class NodeStatements(Tables):
     def step_backfill(self, **parameters: object) -> list[Row]:
         raise AssertionError("there is no backfill in the simulation")
 
+    def one_backfill(self, **parameters: object) -> list[Row]:
+        raise AssertionError("there is no backfill in the simulation")
+
     def plan_backfill(self, **parameters: object) -> list[Row]:
         raise AssertionError("there is no backfill in the simulation")
 
