@@ -12,8 +12,10 @@ from typing import BinaryIO
 import click
 
 from pgcron_ha.cli.output import print_json
+from pgcron_ha.cli.preview_calendars import calendars_for
 from pgcron_ha.cli.previews import fire_json, print_fires
 from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.model.calendars import Calendars
 from pgcron_ha.model.cron import DstPolicy, load_zone
 from pgcron_ha.model.preview import PreviewFire, marked
 from pgcron_ha.model.sentences import sentence
@@ -79,6 +81,14 @@ class Question:
     help="vixie, robfig (alias kubernetes) or skip.",
 )
 @click.option("--seed", metavar="UUID", help="The schedule whose @daily~ (and its like) is meant.")
+@click.option(
+    "--calendar",
+    "calendars",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="The lines of a calendar that SPEC names; others are those of the database, if there is"
+    " one. May be given several times.",
+)
 @click.option("--prev", is_flag=True, help="Look back, newest first.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--batch", is_flag=True, help="Answer the questions on stdin, JSON lines, in order.")
@@ -89,6 +99,7 @@ def next_command(
     count: int,
     dst: str,
     seed: str | None,
+    calendars: tuple[str, ...],
     prev: bool,
     as_json: bool,
     batch: bool,
@@ -101,13 +112,17 @@ def next_command(
     question {"id","expr","tz","from","count","dst","prev","seed"}.
     """
     if batch:
-        if spec is not None:
-            raise click.UsageError("--batch reads its specs from stdin; leave SPEC out")
+        if spec is not None or calendars:
+            raise click.UsageError(
+                "--batch reads its specs from stdin, without calendars; leave SPEC and --calendar"
+                " out"
+            )
         _answer_batch(sys.stdin.buffer)
         return
     if spec is None:
         raise click.UsageError("Missing argument 'SPEC' (or --batch).")
-    question = _question(spec, tz, start, count, dst, prev, seed)
+    found = calendars_for(spec, calendars)
+    question = _question(spec, tz, start, count, dst, prev, seed, found)
     if as_json:
         _print_json(question)
     else:
@@ -246,8 +261,9 @@ def _question(
     dst: str,
     backwards: bool,
     seed: str | None,
+    calendars: Calendars = (),
 ) -> Question:
-    parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed)
+    parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, calendars)
     moment = _instant(start, tz) if start else datetime.now(UTC)
     return Question(parsed, moment, count, backwards)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -35,6 +36,22 @@ def test_fires_are_shown_in_local_time_and_in_utc() -> None:
         "Fri 2026-03-27 09:00:00 +0100   2026-03-27T08:00:00Z",
         "Mon 2026-03-30 09:00:00 +0200   2026-03-30T07:00:00Z",
     ]
+
+
+def test_calendars_come_from_files_without_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGCRON_HA_DSN", raising=False)
+    (tmp_path / "days").write_text("2026-03-28\n")
+    spec = "0 9 * * *\nnot in days"
+    result = run(
+        spec, "--from=2026-03-27T12:00Z", "--count=1", "--calendar", f"days={tmp_path}/days"
+    )
+    assert result.stdout.endswith("2026-03-29T09:00:00Z\n")
+    assert isinstance(run(spec).exception, InvalidSpec)
+    for wrong in ("days", f"days={tmp_path}/none", f"a b={tmp_path}/days"):
+        assert isinstance(run(spec, "--calendar", wrong).exception, InvalidInput)
+    assert run("--batch", "--calendar", f"days={tmp_path}/days").exit_code == 2
 
 
 def test_json_is_one_object_a_line() -> None:
