@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import asyncpg
 
-from pgcron_ha.db.connecting import connect, prepare_connection, unavailable
+from pgcron_ha.db.connecting import NO_PATH, connect, prepare_connection, unavailable
 from pgcron_ha.db.hosts import CONNECT
 from pgcron_ha.db.pooling import cache_options, is_pooled, was_pooled
 from pgcron_ha.errors import PgcronError
@@ -26,7 +26,8 @@ _CLOSE_SECONDS: Final = 5
 _POOLED_SETTINGS: Final = "SET application_name = 'pgcron_ha client'; SET timezone = 'UTC'"
 # An edit of a schedule needs READ COMMITTED to be whole at once.
 _SETTINGS: Final = (
-    f"{_POOLED_SETTINGS}; SET default_transaction_isolation = 'read committed'; "
+    f"{_POOLED_SETTINGS}; SET {NO_PATH}; "
+    "SET default_transaction_isolation = 'read committed'; "
     "SET statement_timeout = 30000; SET lock_timeout = 10000"
 )
 

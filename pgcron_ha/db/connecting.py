@@ -18,7 +18,11 @@ LOCK_TIMEOUT_MS: Final = 2_000
 KEEPALIVES: Final = (
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
 )
+# All names of ours are qualified; what somebody put before everything on a role's path is not
+# looked at. Not for connections that handlers use.
+NO_PATH: Final = "search_path = pg_catalog, pg_temp"
 _CONTROL_VALUES: Final = (
+    NO_PATH,
     "timezone = 'UTC'",
     "datestyle = 'ISO'",
     f"statement_timeout = {STATEMENT_TIMEOUT_MS}",

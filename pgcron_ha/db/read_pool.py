@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import asyncpg
 
 from pgcron_ha.db.answers import answers
-from pgcron_ha.db.connecting import prepare_connection, unavailable
+from pgcron_ha.db.connecting import NO_PATH, prepare_connection, unavailable
 from pgcron_ha.db.hosts import CONNECT
 from pgcron_ha.db.pooling import cache_options, is_pooled, was_pooled
 from pgcron_ha.db.revision import require_revision
@@ -36,6 +36,7 @@ _CLOSE_SECONDS: Final = 3.0
 _BEGIN: Final = "; ".join(
     (
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        f"SET LOCAL {NO_PATH}",
         f"SET LOCAL statement_timeout = {STATEMENT_TIMEOUT_MS}",
         f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}",
         "SET LOCAL plan_cache_mode = force_generic_plan",
