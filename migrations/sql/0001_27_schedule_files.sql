@@ -14,7 +14,7 @@ BEGIN
     FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
    WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = '' AND a.attgenerated = ''
      AND (a.atthasdef OR NOT a.attnotnull) AND coalesce(pg_get_expr(d.adbin, d.adrelid), '') !~ '\(\)'
-     AND a.attname NOT IN ('version', 'managed_by', 'source') AND a.attname NOT LIKE 'paused\_%';
+     AND a.attname NOT IN ('version', 'managed_by', 'source', 'calendars') AND a.attname NOT LIKE 'paused\_%';
   EXECUTE 'SELECT jsonb_build_object(' || pairs || ')' INTO defaults;
   RETURN defaults;
 END $$;
