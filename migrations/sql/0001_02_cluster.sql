@@ -8,8 +8,10 @@ CREATE TABLE pgcron.cluster (
   quarantine_until timestamptz NOT NULL DEFAULT '-infinity',
   paused_at timestamptz,
   paused_by text,
-  paused_note text
+  paused_note text,
+  tzdata text COLLATE "C"
 );
+COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of the time zones'' data that all nodes compute with, the newest that any of them brought (2026a < 2026b); NULL: none came so far.';
 COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
 INSERT INTO pgcron.cluster DEFAULT VALUES;
 
@@ -19,6 +21,7 @@ CREATE TABLE pgcron.node (
   host text NOT NULL,
   process_id int NOT NULL,
   version text NOT NULL,
+  tzdata text COLLATE "C",
   home text,
   state text NOT NULL DEFAULT 'alive' CONSTRAINT a_node_is_alive_cordoned_draining_or_dead CHECK (state IN ('alive', 'cordoned', 'draining', 'dead')),
   beat_sequence bigint NOT NULL DEFAULT 0,
@@ -37,6 +40,7 @@ CREATE TABLE pgcron.node (
   CONSTRAINT a_dead_node_says_when_and_why CHECK ((state = 'dead') = (ended_at IS NOT NULL AND ended_because IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
+COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the time zones'' data that is installed where it runs; older than the cluster''s, it computes with the cluster''s.';
 COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive lock proves that an earlier incarnation of the same home is dead.';
 COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
 COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
@@ -93,5 +97,6 @@ COMMENT ON TABLE pgcron.rate_window IS 'How many runs of a lane or queue with a 
 
 CREATE INDEX lane_limit_pattern ON pgcron.lane_limit (lane) WHERE right(lane, 1) = '*';
 
-CREATE TABLE pgcron.timezone (name text PRIMARY KEY);
+CREATE TABLE pgcron.timezone (name text PRIMARY KEY, rules bytea);
 COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
+COMMENT ON COLUMN pgcron.timezone.rules IS 'The zone as all nodes compute with it: the TZif file of cluster.tzdata.';

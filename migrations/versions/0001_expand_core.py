@@ -57,6 +57,7 @@ SCRIPTS = (
     "0001_28_max_runs",
     "0001_28_previous",
     "0001_33_calendars",
+    "0001_34_zones",
     "0001_38_calendar_files",
 )
 

@@ -72,6 +72,7 @@ async def examine(session: Session) -> Examination:
         snapshot_holders=await health.snapshot_holders(connection, schema=schema),
         without_autovacuum=await health.tables_without_autovacuum(connection, schema=schema),
         risks=await health.risks(connection, schema=schema),
+        zones=await health.zones(connection, schema=schema),
         parked=await overview.parked(connection, schema=schema),
         invalid=await overview.invalid_schedules(connection, schema=schema),
         unaccounted=await health.unaccounted(connection, schema=schema),

@@ -39,6 +39,7 @@ class Diagnosis:
     snapshot_holders: list[dict[str, Any]]
     without_autovacuum: list[str]
     risks: dict[str, Any]
+    zones: dict[str, Any]
     parked: list[dict[str, Any]]
     invalid: list[dict[str, Any]]
     unaccounted: list[dict[str, Any]]
@@ -177,6 +178,26 @@ def check_clock(found: Diagnosis) -> Iterator[Finding]:
     yield Finding("clock", level, f"the server is {difference:+.3f} s from this host", hint)
 
 
+def check_zones(found: Diagnosis) -> Iterator[Finding]:
+    """One set of time zones for all nodes, the newest that any has installed."""
+    tzdata = found.zones["tzdata"]
+    told = (
+        "no node has brought any so far" if tzdata is None else f"the nodes compute with {tzdata}"
+    )
+    yield Finding("time zones", "ok", told)
+    for node in found.zones["older"]:
+        yield Finding(
+            "time zones",
+            "advice",
+            f"node {node} has an older tzdata installed; it reads the newer rules from here",
+            "Update the package tzdata there, and start the node anew.",
+        )
+    for zone in found.zones["changing"]:
+        yield Finding(
+            "time zones", "advice", f"schedules take over new rules of {zone}", "A node goes on."
+        )
+
+
 def check_lease(found: Diagnosis) -> Iterator[Finding]:
     """Leases that a short failover or a busy machine outlasts."""
     leases = [found.settings.node.lease_ttl, found.risks["shortest_lease"]]
@@ -259,6 +280,7 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_connections,
     check_pooler,
     check_clock,
+    check_zones,
     check_lease,
     check_delivery,
     check_work,

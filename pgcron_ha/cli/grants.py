@@ -41,7 +41,7 @@ _READABLE = (
     "history, "
     "history_overflow, attempt, dead_letter, log, retention, reason, breaker, "
     "breaker_handler, diversion, fire_failure, failure_pause, backfill_run, overrun, "
-    "calendar"
+    "calendar, zone_change"
 )
 
 _READ = (

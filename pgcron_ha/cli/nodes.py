@@ -47,6 +47,11 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
         for row in rows:
             if row["deaf_runs"]:
                 click.echo(f"node '{row['name']}': {deaf_words(row['deaf_runs'])}")
+            if row["state"] != "dead" and (row["tzdata"] or "") < (row["cluster_tzdata"] or ""):
+                click.echo(
+                    f"node '{row['name']}': its tzdata {row['tzdata']} is older than the "
+                    f"{row['cluster_tzdata']} that all nodes compute with"
+                )
 
 
 @nodes_group.command("cordon")

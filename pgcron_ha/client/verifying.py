@@ -4,12 +4,13 @@ the specs say of the rows, version by version.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final
 
+from pgcron_ha.client.cluster_zones import use_cluster_zones
 from pgcron_ha.db import ledger_checks as ask
 from pgcron_ha.db.overview import Row
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
@@ -59,6 +60,7 @@ async def prove(
     many instants of each, and about so long. NotFound.
     """
     began = monotonic()
+    await use_cluster_zones(connection, schema)
     found = await ask.verifiable_schedules(connection, name, at_most=schedules, schema=schema)
     by_one = name is None and len(found) == schedules  # all would be more than were asked for
     breaks = [] if by_one else await ask.broken_rows(connection, name, since=since, schema=schema)
@@ -112,7 +114,7 @@ def verdict_of(read: ask.LedgerOf, since: datetime, most: int) -> Verdict:
         Range(row["first_at"], row["last_at"], row["reason"] == "paused") for row in read.ranges
     ]
     return verify(
-        list(_timings(known, since, until)),
+        list(_timings(known, read.zone_changes, since, until)),
         Ledger(entries, ranges),
         until,
         most,
@@ -168,13 +170,19 @@ def _bound(versions: list[Row], read: ask.LedgerOf, since: datetime) -> Bound | 
     return bound._replace(is_over=spec.next(read.watermark) is not None)
 
 
-def _timings(versions: list[Row], after: datetime, until: datetime) -> Iterator[Timing]:
-    """When each version held."""
+def _timings(
+    versions: list[Row], zone_changes: Mapping[str, list[Row]], after: datetime, until: datetime
+) -> Iterator[Timing]:
+    """When each version held; not where its zone had other rules than now."""
     ends = [row["since"] for row in versions[1:]] + [until]
     for row, end in zip(versions, ends, strict=True):
+        content = row["content"]
         begin = max(row["since"], after)
+        for change in zone_changes.get(content["timezone"], ()):
+            if begin < min(change["since"], end):
+                yield Timing(begin, min(change["since"], end), _spec(content))
+            begin = max(begin, change["until"])
         if begin < end:
-            content = row["content"]
             yield Timing(begin, end, _spec(content))
 
 

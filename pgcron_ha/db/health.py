@@ -92,6 +92,14 @@ async def risks(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA)
     return found
 
 
+async def zones(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> Row:
+    """Version of the zone data (tzdata), nodes with older ones, and zones that are changing."""
+    (found,) = await fetch_rows(connection, "read_zones", schema, limit=limit)
+    return found
+
+
 async def unaccounted(
     connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,6 +27,8 @@ class LedgerOf:
     """Later rows were too many to be read."""
     has_ended: bool
     """By its cursor it never fires again, and no run is on its way back."""
+    zone_changes: dict[str, list[Row]] = field(default_factory=dict)
+    """Of the zones of the versions, ascending: spans (since, until) of decisions by old rules."""
 
 
 async def broken_rows(
@@ -77,4 +79,10 @@ async def ledger_of(
     for rows, key in ((entries, "fire_at"), (ranges, "first_at")):
         if len(rows) > most:
             complete = min(complete, rows[most - 1][key])
-    return LedgerOf(versions, entries, ranges, watermark, complete, found[0]["has_ended"])
+    ended = found[0]["has_ended"]
+    zones = {row["content"]["timezone"] for row in versions}
+    changes = {
+        zone: await fetch_rows(connection, "zone_changes_of", schema, zone=zone)
+        for zone in sorted(zones)
+    }
+    return LedgerOf(versions, entries, ranges, watermark, complete, ended, changes)

@@ -80,7 +80,7 @@ def insert_timezones() -> None:
     listed = resources.files("tzdata").joinpath("zones").read_text(encoding="ascii").split()
     values = ", ".join(f"('{name}')" for name in sorted(set(listed)))
     schema = _schema(op.get_context())
-    _execute(f"INSERT INTO {schema}.timezone VALUES {values} ON CONFLICT DO NOTHING;")
+    _execute(f"INSERT INTO {schema}.timezone (name) VALUES {values} ON CONFLICT DO NOTHING;")
 
 
 def drop_everything() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.model.zone_data import version_in_force
 from pgcron_ha.telemetry.control_events import ProbeSucceeded, SchedulePausedItself
 from pgcron_ha.telemetry.log import emit
 
@@ -92,4 +93,5 @@ def one_fire(row: Row | dict[str, Any], fire: datetime, canonical: str) -> dict[
         "delays": "{}",  # who moves a fire says when it is due
         "fire_ids": [row["schedule_id"]],
         "fires": [fire],
+        "tzdata": version_in_force(),
     }

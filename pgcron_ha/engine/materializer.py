@@ -25,10 +25,12 @@ from pgcron_ha.engine.control import (
 from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.previews import AT_ONCE, write_previews
 from pgcron_ha.engine.service import Service
+from pgcron_ha.engine.zone_rules import ZoneRules
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.delays import delay_of
 from pgcron_ha.model.plan import Plan, plan
 from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.model.zone_data import version_in_force
 from pgcron_ha.telemetry.events import ScheduleIsInvalid
 from pgcron_ha.telemetry.log import emit
 
@@ -55,13 +57,18 @@ class Materializer(Service):
         super().__init__(min(INTERVAL_SECONDS, horizon / 4))
         self._link = link
         self._horizon = horizon
+        self._zones = ZoneRules(link)
         self.materialized = 0
 
     async def run_once(self) -> float | None:
         """One batch of schedules. Begins when half of the horizon is used up, so that frequent
         schedules are decided in bulk.
         """
-        await self._control()
+        is_changing = await self._control()
+        wait = await self._materialize()
+        return 0 if is_changing else wait
+
+    async def _materialize(self) -> float | None:
         rows = await self._link.rows("due_cursors", refill=self._horizon / 2, at_most=BATCH)
         if not rows:
             return None
@@ -78,9 +85,13 @@ class Materializer(Service):
         # work.
         return 0 if (len(rows) == BATCH or is_short) and counts["schedules"] else None
 
-    async def _control(self) -> None:
-        """What people's control of schedules leaves to nodes; mostly nothing."""
-        duties = (await self._link.rows("control_duties", horizon=self._horizon))[0]["duties"]
+    async def _control(self) -> bool:
+        """What people's control of schedules, and new rules of time zones, leave to nodes; mostly
+        nothing. True: there is more to do.
+        """
+        given = {"horizon": self._horizon, "tzdata": version_in_force()}
+        duties = (await self._link.rows("control_duties", **given))[0]["duties"]
+        is_changing = await self._zones.look(duties)
         if "pending_edits" in duties:
             await self._finish_edits()
         if "overdue_pauses" in duties:
@@ -93,6 +104,7 @@ class Materializer(Service):
             await self._make_probes()
         if "take_given_back" in duties:
             await self._link.rows("take_given_back", at_most=1000)
+        return is_changing
 
     async def _finish_edits(self) -> None:
         """Edits made under another isolation level than READ COMMITTED are made true here."""
@@ -208,4 +220,5 @@ def _columns(decisions: Sequence[tuple[Row, Plan, str]]) -> tuple[dict[str, Any]
         "dropped_reasons": [dropped.reason for _, dropped in missed],
         "fire_ids": [row["schedule_id"] for row, planned, _ in taken for _ in planned.fires],
         "fires": [fire for _, planned, _ in taken for fire in planned.fires],
+        "tzdata": version_in_force(),
     }, len(taken) < len(decisions) or any(len(p.fires) >= FIRES_PER_SCHEDULE for _, p, _ in taken)

@@ -22,6 +22,7 @@ from pgcron_ha.engine.lease import OVER_AT, Lease, LeasePhase
 from pgcron_ha.engine.reconcile import Beat
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.model.zone_data import package_version
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import (
     LeaseEndangered,
@@ -161,6 +162,7 @@ class Session(threading.Thread):
             host=mine.host,
             process_id=mine.process_id,
             version=mine.version,
+            tzdata=package_version(),
             home=mine.home,
             lease_ttl=self.lease.ttl,
             slots=mine.slots,

@@ -37,6 +37,7 @@ from pgcron_ha.model.moves import MOST_MOVED_A_DAY, Moves, too_often
 from pgcron_ha.model.rules import CronRule, FireRule, IntervalRule
 from pgcron_ha.model.spec_lines import EXAMPLES, Bound, read_line
 from pgcron_ha.model.spread import EXAMPLE_SEED
+from pgcron_ha.model.zone_data import depends_on_rules
 
 # More rules than this belong into several schedules; each costs a search at every fire.
 MOST_LINES = 32
@@ -198,6 +199,7 @@ def parse_spec(
     return read_spec(text, timezone, dst, seed if "~" in text else None, calendars)
 
 
+@depends_on_rules
 @lru_cache(maxsize=CACHED_SPECS)
 def read_spec(
     text: str, timezone: str, dst: DstPolicy, seed: str | None, calendars: Calendars

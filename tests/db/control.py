@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from pgcron_ha.db.statements import load
+from pgcron_ha.model.zone_data import version_in_force
 from tests.waiting import until
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -62,6 +63,7 @@ async def join(
         host="here",
         process_id=1,
         version="0",
+        tzdata="2026a",
         home=home,
         lease_ttl=lease_ttl,
         slots=slots,
@@ -304,6 +306,7 @@ async def materialize_many(
         dropped_reasons=[drop.reason for drop in dropped],
         fire_ids=fire_ids,
         fires=every_fire,
+        tzdata=version_in_force(),
     )
     return rows[0]["schedules"], rows[0]["runs"]
 

@@ -705,6 +705,71 @@ BEGIN
   RETURN OLD;
 END $$;
 
+CREATE TABLE pgcron.cursor (
+    schedule_id bigint NOT NULL,
+    generation bigint DEFAULT 1 NOT NULL,
+    since timestamp with time zone NOT NULL,
+    watermark timestamp with time zone NOT NULL,
+    next_fire timestamp with time zone,
+    status text DEFAULT 'unchecked'::text NOT NULL,
+    error jsonb,
+    canonical text,
+    is_paused boolean DEFAULT false NOT NULL,
+    pause_note text,
+    paused_until timestamp with time zone,
+    resumed_by text,
+    resumed_at timestamp with time zone,
+    edit_is_pending boolean DEFAULT false NOT NULL,
+    timing_is_new boolean DEFAULT false NOT NULL,
+    runs_made integer DEFAULT 0 NOT NULL,
+    CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
+    CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
+
+COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
+
+COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
+
+COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
+
+COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends by itself: fires after it are not the pause''s, however late a node resumes the schedule.';
+
+COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
+
+COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
+
+COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when the schedule fires, not only what and how.';
+
+COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less those that were taken back.';
+
+CREATE FUNCTION pgcron.bridge_clocks(before pgcron.cursor, shift interval, earlier timestamp with time zone[], later timestamp with time zone[], note text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  boundary timestamptz := (SELECT c.watermark FROM pgcron.cursor c WHERE c.schedule_id = before.schedule_id);
+  lost timestamptz[];
+  decided timestamptz;
+BEGIN
+  INSERT INTO pgcron.occurrence_override (schedule_id, fire_at, action, note, actor)
+  SELECT before.schedule_id, fire, 'skip', format('%s; by the clocks of before it was decided for %s', bridge_clocks.note, fire + shift), 'pgcron_ha' FROM unnest(later) fire
+   WHERE fire > boundary AND fire + shift <= boundary AND EXISTS (SELECT FROM pgcron.occurrence o WHERE o.schedule_id = before.schedule_id AND o.fire_at = fire + shift)
+  ON CONFLICT DO NOTHING;
+  lost := ARRAY(SELECT fire FROM unnest(earlier) fire
+                 WHERE fire <= boundary AND fire > boundary - shift AND fire > before.since
+                   AND NOT EXISTS (SELECT FROM pgcron.occurrence o WHERE o.schedule_id = before.schedule_id AND o.fire_at = fire)
+                   AND NOT EXISTS (SELECT FROM pgcron.missed m WHERE m.schedule_id = before.schedule_id AND fire BETWEEN m.first_at AND m.last_at) ORDER BY 1);
+  IF cardinality(lost) = 0 THEN RETURN; END IF;
+  -- Late fires, which the catch-up policy decides; those that have a decided one after them are told.
+  decided := greatest((SELECT max(o.fire_at) FROM pgcron.occurrence o WHERE o.schedule_id = before.schedule_id AND o.fire_at > lost[1] AND o.fire_at <= boundary),
+                      (SELECT max(m.last_at) FROM pgcron.missed m WHERE m.schedule_id = before.schedule_id AND m.last_at > lost[1] AND m.last_at <= boundary));
+  INSERT INTO pgcron.missed (schedule_id, first_at, last_at, fires, reason, note)
+  SELECT before.schedule_id, fire, fire, 1, 'edited', bridge_clocks.note FROM unnest(lost) fire WHERE fire <= decided ON CONFLICT DO NOTHING;
+  UPDATE pgcron.cursor c SET watermark = greatest(lost[1] - interval '1 microsecond', decided) WHERE c.schedule_id = before.schedule_id;
+END $$;
+
 CREATE FUNCTION pgcron.calendar_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
@@ -4961,45 +5026,62 @@ BEGIN
   RETURN taken;
 END $$;
 
-CREATE TABLE pgcron.cursor (
-    schedule_id bigint NOT NULL,
-    generation bigint DEFAULT 1 NOT NULL,
-    since timestamp with time zone NOT NULL,
-    watermark timestamp with time zone NOT NULL,
-    next_fire timestamp with time zone,
-    status text DEFAULT 'unchecked'::text NOT NULL,
-    error jsonb,
-    canonical text,
-    is_paused boolean DEFAULT false NOT NULL,
-    pause_note text,
-    paused_until timestamp with time zone,
-    resumed_by text,
-    resumed_at timestamp with time zone,
-    edit_is_pending boolean DEFAULT false NOT NULL,
-    timing_is_new boolean DEFAULT false NOT NULL,
-    runs_made integer DEFAULT 0 NOT NULL,
-    CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
-    CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL)))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
+CREATE FUNCTION pgcron.take_rules(zone text, tzdata text, after bigint, swept_to bigint, schedules bigint[], moved jsonb) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  change pgcron.zone_change;
+  locked bigint[];
+  before pgcron.cursor;
+  bridge jsonb;
+  made_again int := 0;
+BEGIN
+  SELECT * INTO change FROM pgcron.zone_change z WHERE z.zone = take_rules.zone AND z.tzdata = take_rules.tzdata AND z.swept_to = take_rules.after AND z.done_at IS NULL FOR UPDATE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  locked := ARRAY(SELECT c.schedule_id FROM pgcron.cursor c WHERE c.schedule_id = ANY(take_rules.schedules) ORDER BY c.schedule_id FOR UPDATE SKIP LOCKED);
+  UPDATE pgcron.cursor c SET next_fire = NULL WHERE c.schedule_id = ANY(locked) AND c.next_fire >= change.differs_from AND isfinite(c.next_fire);
+  UPDATE pgcron.schedule_preview p SET generation = NULL, asked_at = now() WHERE p.schedule_id = ANY(locked);
+  UPDATE pgcron.failure_pause p SET probe_fire = NULL, look_at = p.probe_at WHERE p.schedule_id = ANY(locked) AND p.probe_run IS NULL AND p.probe_fire >= change.differs_from;
+  FOR before IN SELECT c.* FROM pgcron.cursor c WHERE c.schedule_id = ANY(locked) AND NOT c.is_paused AND c.since < change.taken_at
+                   AND (change.differs_from <= now() OR c.watermark >= change.differs_from) ORDER BY c.schedule_id LOOP
+    PERFORM pgcron.apply_edit(before.schedule_id);
+    bridge := take_rules.moved -> before.schedule_id::text;
+    IF bridge IS NOT NULL THEN
+      PERFORM pgcron.bridge_clocks(before, make_interval(secs => (bridge ->> 'shift')::float8),
+        ARRAY(SELECT jsonb_array_elements_text(bridge -> 'earlier')::timestamptz), ARRAY(SELECT jsonb_array_elements_text(bridge -> 'later')::timestamptz),
+        format('the clocks of %s changed with the time zones of %s', take_rules.zone, take_rules.tzdata));
+    END IF;
+    made_again := made_again + 1;
+  END LOOP;
+  UPDATE pgcron.zone_change z SET swept_to = take_rules.swept_to, remade = z.remade + made_again,
+         postponed = ARRAY(SELECT left_over FROM unnest(change.postponed || take_rules.schedules) left_over
+                            WHERE left_over <> ALL(locked) AND EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = left_over) GROUP BY left_over ORDER BY left_over)
+   WHERE z.zone = take_rules.zone AND z.tzdata = take_rules.tzdata;
+  UPDATE pgcron.zone_change z SET done_at = clock_timestamp()
+   WHERE z.zone = take_rules.zone AND z.tzdata = take_rules.tzdata AND take_rules.schedules = '{}' AND z.postponed = '{}';
+  RETURN made_again;
+END $$;
 
-COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
+COMMENT ON FUNCTION pgcron.take_rules(zone text, tzdata text, after bigint, swept_to bigint, schedules bigint[], moved jsonb) IS 'For nodes: makes again what was made ahead of these schedules by the old rules of their zone.';
 
-COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
+CREATE FUNCTION pgcron.take_zones(tzdata text, base text, zones text[], rules bytea[], differ_from timestamp with time zone[]) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  UPDATE pgcron.cluster c SET tzdata = take_zones.tzdata
+   WHERE c.tzdata IS NOT DISTINCT FROM take_zones.base AND (c.tzdata IS NULL OR c.tzdata < take_zones.tzdata)
+     AND NOT EXISTS (SELECT FROM pgcron.zone_change z WHERE z.done_at IS NULL);
+  IF NOT FOUND THEN RETURN false; END IF;
+  INSERT INTO pgcron.zone_change (zone, tzdata, old_rules, differs_from)
+  SELECT given.zone, take_zones.tzdata, t.rules, given.differs_from FROM unnest(take_zones.zones, take_zones.differ_from) given(zone, differs_from)
+    JOIN pgcron.timezone t ON t.name = given.zone AND t.rules IS NOT NULL
+   WHERE given.differs_from IS NOT NULL;
+  INSERT INTO pgcron.timezone (name, rules) SELECT given.zone, given.rules FROM unnest(take_zones.zones, take_zones.rules) given(zone, rules)
+  ON CONFLICT (name) DO UPDATE SET rules = EXCLUDED.rules;
+  RETURN true;
+END $$;
 
-COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
-
-COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
-
-COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends by itself: fires after it are not the pause''s, however late a node resumes the schedule.';
-
-COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
-
-COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
-
-COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when the schedule fires, not only what and how.';
-
-COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less those that were taken back.';
+COMMENT ON FUNCTION pgcron.take_zones(tzdata text, base text, zones text[], rules bytea[], differ_from timestamp with time zone[]) IS 'For nodes: the cluster computes with newer time zones from now on, if nobody was faster.';
 
 CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestamp with time zone, reason text) RETURNS void
     LANGUAGE sql
@@ -5530,10 +5612,13 @@ CREATE TABLE pgcron.cluster (
     paused_at timestamp with time zone,
     paused_by text,
     paused_note text,
+    tzdata text COLLATE pg_catalog."C",
     CONSTRAINT there_is_one_cluster_row CHECK (one)
 );
 
 COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
+
+COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of the time zones'' data that all nodes compute with, the newest that any of them brought (2026a < 2026b); NULL: none came so far.';
 
 CREATE TABLE pgcron.cordon (
     node text NOT NULL,
@@ -5739,6 +5824,7 @@ CREATE TABLE pgcron.node (
     host text NOT NULL,
     process_id integer NOT NULL,
     version text NOT NULL,
+    tzdata text COLLATE pg_catalog."C",
     home text,
     state text DEFAULT 'alive'::text NOT NULL,
     beat_sequence bigint DEFAULT 0 NOT NULL,
@@ -5763,6 +5849,8 @@ CREATE TABLE pgcron.node (
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
 
 COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
+
+COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the time zones'' data that is installed where it runs; older than the cluster''s, it computes with the cluster''s.';
 
 COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive lock proves that an earlier incarnation of the same home is dead.';
 
@@ -5802,7 +5890,8 @@ CREATE VIEW pgcron.nodes AS
     c.set_at AS cordoned_at,
     c.set_by AS cordoned_by,
     c.reason AS cordon_reason,
-    n.is_pooled
+    n.is_pooled,
+    n.tzdata
    FROM (pgcron.node n
      LEFT JOIN LATERAL ( SELECT e.node,
             e.incarnation,
@@ -6224,10 +6313,13 @@ CREATE VIEW pgcron.schedules AS
 COMMENT ON VIEW pgcron.schedules IS 'Schedules with their status, watermark and next fire.';
 
 CREATE TABLE pgcron.timezone (
-    name text NOT NULL
+    name text NOT NULL,
+    rules bytea
 );
 
 COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
+
+COMMENT ON COLUMN pgcron.timezone.rules IS 'The zone as all nodes compute with it: the TZif file of cluster.tzdata.';
 
 CREATE TABLE pgcron.unique_period (
     key text NOT NULL COLLATE pg_catalog."C",
@@ -6237,6 +6329,24 @@ CREATE TABLE pgcron.unique_period (
 );
 
 COMMENT ON TABLE pgcron.unique_period IS 'Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
+
+CREATE TABLE pgcron.zone_change (
+    zone text NOT NULL,
+    tzdata text NOT NULL COLLATE pg_catalog."C",
+    old_rules bytea NOT NULL,
+    differs_from timestamp with time zone NOT NULL,
+    taken_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    swept_to bigint DEFAULT 0 NOT NULL,
+    postponed bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    remade bigint DEFAULT 0 NOT NULL,
+    done_at timestamp with time zone
+);
+
+COMMENT ON TABLE pgcron.zone_change IS 'A zone whose clocks differ by newer data: from when on, and how far its schedules follow. Schedules up to swept_to that are not postponed do.';
+
+COMMENT ON COLUMN pgcron.zone_change.postponed IS 'Schedules that somebody was editing: looked at again.';
+
+COMMENT ON COLUMN pgcron.zone_change.remade IS 'How many schedules had fires ahead decided by the old rules: those were made again.';
 
 ALTER TABLE pgcron.run
     ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
@@ -6355,6 +6465,9 @@ ALTER TABLE ONLY pgcron.timezone
 ALTER TABLE ONLY pgcron.unique_period
     ADD CONSTRAINT unique_period_pkey PRIMARY KEY (key, handler);
 
+ALTER TABLE ONLY pgcron.zone_change
+    ADD CONSTRAINT zone_change_pkey PRIMARY KEY (zone, tzdata);
+
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 
 CREATE INDEX backfill_of_schedule ON pgcron.backfill USING btree (schedule_id, id);
@@ -6456,6 +6569,8 @@ CREATE INDEX schedule_version_outlived ON pgcron.schedule_version USING btree (a
 CREATE INDEX schedule_with_calendars ON pgcron.schedule USING btree (id) WHERE (calendars IS NOT NULL);
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
+
+CREATE INDEX zone_change_under_way ON pgcron.zone_change USING btree (zone) WHERE (done_at IS NULL);
 
 CREATE TRIGGER backfills_stop_with_their_schedule BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.backfills_stop_with_their_schedule();
 

@@ -46,6 +46,7 @@ def join(call: Call, number: int) -> None:
         host="here",
         process_id=1,
         version="0",
+        tzdata="2026a",
         home=None,
         lease_ttl=30.0,
         slots=4,

@@ -18,6 +18,7 @@ class NodeStatements(Tables):
         host: str,
         process_id: int,
         version: str,
+        tzdata: str,
         home: str | None,
         lease_ttl: float,
         slots: int,

@@ -69,6 +69,7 @@ class ScheduleStatements(EndingStatements):
         dropped_reasons: Sequence[str],
         fire_ids: Sequence[int],
         fires: Sequence[datetime],
+        tzdata: str,
     ) -> list[Row]:
         moved: set[int] = set()
         planned = zip(
@@ -223,7 +224,7 @@ class ScheduleStatements(EndingStatements):
         self._write(schedule, actor, enabled=False, paused_note=note, paused_until=until)
         return [Row(pause_schedule=None)]
 
-    def control_duties(self, *, horizon: float) -> list[Row]:
+    def control_duties(self, *, horizon: float, tzdata: str) -> list[Row]:
         names = ("pending_edits", "overdue_pauses", "failing_schedules", "early_fires")
         return [Row(duties=[*names, "due_probes", "take_given_back"])]
 

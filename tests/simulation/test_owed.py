@@ -160,6 +160,7 @@ class Owed(RuleBasedStateMachine):
             host="here",
             process_id=1,
             version="0",
+            tzdata="2026a",
             home=None,
             lease_ttl=300.0,
             slots=4,

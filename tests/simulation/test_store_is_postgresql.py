@@ -99,6 +99,7 @@ class Calls(RuleBasedStateMachine):
             host="here",
             process_id=1,
             version="0",
+            tzdata="2026a",
             home=home,
             lease_ttl=float(ttl),
             slots=4,

@@ -8,7 +8,9 @@ SELECT array_remove(ARRAY[
          OR EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.probe_run IS NOT NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = p.probe_run)) THEN 'failing_schedules' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > now()) THEN 'early_fires' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'take_given_back' END], NULL) AS duties;
+  CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'take_given_back' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text) THEN 'zones' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.zone_change z WHERE z.done_at IS NULL) THEN 'zone_changes' END], NULL) AS duties;
 
 -- name: overdue_pauses
 -- Pauses that end by themselves and whose end has passed; an index of those that have one.

@@ -29,6 +29,11 @@ WHERE h.age > :age::int OR h.seconds > :seconds::float8 ORDER BY h.age DESC LIMI
 SELECT c.relname AS name FROM pg_catalog.pg_class c
 WHERE c.relnamespace = 'pgcron'::regnamespace AND c.reloptions && ARRAY['autovacuum_enabled=false', 'autovacuum_enabled=off'] ORDER BY 1 LIMIT :limit::int;
 
+-- name: read_zones
+-- Which time zones the nodes compute with, who has older ones installed, and zones that schedules still take over.
+SELECT c.tzdata, ARRAY(SELECT n.name || ' (' || n.tzdata || ')' FROM pgcron.node n WHERE n.state <> 'dead' AND n.tzdata < c.tzdata ORDER BY n.name LIMIT :limit::int) AS older,
+       ARRAY(SELECT z.zone FROM pgcron.zone_change z WHERE z.done_at IS NULL ORDER BY z.zone LIMIT :limit::int) AS changing FROM pgcron.cluster c;
+
 -- name: read_risks
 SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o) AS overflow,
        (SELECT count(*) FROM pgcron.schedule s WHERE s.delivery = 'at_most_once') AS at_most_once_schedules,

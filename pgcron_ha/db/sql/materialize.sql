@@ -1,5 +1,6 @@
 -- name: due_cursors
 -- Schedules with something to decide: fires before the horizon, or a new generation. No lock: the decision is a compare-and-set.
+-- Those of a zone with new rules only when these have been applied to them.
 -- Two ends of one index, apart: an OR of them would walk every schedule. The order of the new ones, who are all alike, only names the
 -- index: where many are new, a planner that expects to find some soon would walk the table from its beginning in every pass.
 -- The two take turns, so that a million new schedules don't delay those that are due, nor the other way round.
@@ -15,12 +16,12 @@ FROM (
    WHERE d.status <> 'invalid' AND NOT d.is_paused AND d.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT d.edit_is_pending
    ORDER BY d.next_fire LIMIT :at_most)) c
 JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE s.enabled
+WHERE s.enabled AND NOT EXISTS (SELECT FROM pgcron.zone_change z WHERE z.done_at IS NULL AND z.zone = s.timezone AND (s.id > z.swept_to OR s.id = ANY(z.postponed)))
 ORDER BY row_number() OVER (PARTITION BY c.next_fire IS NULL ORDER BY c.next_fire), c.next_fire NULLS FIRST LIMIT :at_most;
 
 -- name: materialize
 -- One statement for many schedules. A schedule whose generation or watermark has moved (an edit, another node) decides nothing
--- here; a row that somebody has locked is left to them. The ledger's primary key makes each fire one row for ever, and only
+-- here; a row that somebody has locked is left to them; nor does a node whose zone data are no longer the cluster's. The ledger's primary key makes each fire one row for ever, and only
 -- rows that are new there get a run. Runs of schedules with max_runs are counted with the watermark, so that no two nodes make one
 -- too many; fires that are due later than they fire have their milliseconds in :delays, by schedule and second.
 WITH planned AS (
@@ -29,6 +30,7 @@ WITH planned AS (
 held AS MATERIALIZED (
   SELECT c.schedule_id FROM pgcron.cursor c JOIN planned p ON p.schedule_id = c.schedule_id
   WHERE c.schedule_id = ANY(:schedule_ids) AND c.generation = p.generation AND c.watermark = p.watermark AND NOT c.edit_is_pending
+    AND (SELECT k.tzdata IS NULL OR k.tzdata = :tzdata::text FROM pgcron.cluster k)
   ORDER BY c.schedule_id FOR UPDATE OF c SKIP LOCKED),
 counted AS (
   SELECT f.schedule_id, count(*)::int AS runs FROM unnest(:counted_ids::bigint[], :counted_fires::timestamptz[]) f(schedule_id, fire_at)

@@ -1,7 +1,7 @@
 -- name: join_node
 -- A new incarnation; its row is its lease.
-INSERT INTO pgcron.node (incarnation, name, host, process_id, version, home, lease_ttl, lease_until, slots, queues, labels, state)
-VALUES (:incarnation, :name, :host, :process_id, :version, :home, make_interval(secs => :lease_ttl::float8),
+INSERT INTO pgcron.node (incarnation, name, host, process_id, version, tzdata, home, lease_ttl, lease_until, slots, queues, labels, state)
+VALUES (:incarnation, :name, :host, :process_id, :version, :tzdata::text, :home, make_interval(secs => :lease_ttl::float8),
         now() + make_interval(secs => :lease_ttl::float8), :slots, :queues, :labels::text::jsonb,
         CASE WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = :name::text AND c.lifted_at IS NULL) THEN 'cordoned' ELSE 'alive' END)
 RETURNING now() AS now;
