@@ -6,6 +6,7 @@ once, and the test alone decides when it starts and stops.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -35,6 +36,9 @@ _MEMORY = Path("/dev/shm")
 _CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _SETTINGS = {"max_connections": "200", "timezone": "UTC", "log_timezone": "UTC"}
 
+SETTINGS_VARIABLE = "PGCRON_HA_TEST_SETTINGS"
+"""Settings of every server of the tests as a JSON object; for databases with a long life."""
+
 _STOP_SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -58,7 +62,12 @@ class ThrowAwayServer:
         binaries: Binaries | None = None,
         settings: dict[str, str] | None = None,
     ) -> None:
-        self.settings = {**_SETTINGS, **({} if durable else _CARELESS), **(settings or {})}
+        self.settings = {
+            **_SETTINGS,
+            **_wanted(),
+            **({} if durable else _CARELESS),
+            **(settings or {}),
+        }
         self.port = _free_port() if tcp else 5432
         self._listens = tcp
         self.folder, self._lock = _make_folder(durable=durable)
@@ -261,6 +270,11 @@ def _root(*, durable: bool) -> Path:
     if is_ours and not durable and os.access(_MEMORY, os.W_OK | os.X_OK):
         return _MEMORY
     return Path(tempfile.gettempdir()).resolve()
+
+
+def _wanted() -> dict[str, str]:
+    wanted: dict[str, str] = json.loads(os.environ.get(SETTINGS_VARIABLE) or "{}")
+    return wanted
 
 
 def _free_port() -> int:

@@ -8,6 +8,7 @@ where that says that the step was made already: both ways may be gone, in any or
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from typing import Any, Final
 
@@ -27,6 +28,10 @@ OWN: Final = "pgcron_ha"
 """The attribute of our own config; a config without it is a host application's."""
 
 _LITERALS: Final = "standard_conforming_strings"
+_PARTS: Final = re.compile(
+    r"--[^\n]*|\b[Ee]'(?:[^'\\]|\\.|'')*'|(?P<plain>'(?:[^']|'')*')", re.DOTALL
+)
+"""Of a script: comments, literals that are escaped, and those that are not."""
 
 
 def begin_step(revision: str) -> bool:
@@ -72,7 +77,23 @@ def run_script(name: str) -> None:
     printed when offline.
     """
     script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-    _execute(in_schema(script, _schema(op.get_context())))
+    _execute(in_schema(escaped(script), _schema(op.get_context())))
+
+
+def escaped(script: str) -> str:
+    """The script with its backslashes in literals that mean the same to every session.
+
+    The bodies of functions are read again by whoever calls them: in a session in which
+    standard_conforming_strings is off a backslash in a plain literal would be lost.
+    """
+    return _PARTS.sub(_escaped, script)
+
+
+def _escaped(part: re.Match[str]) -> str:
+    literal = part["plain"]
+    if literal is None or "\\" not in literal:
+        return part[0]
+    return "E" + literal.replace("\\", "\\\\")
 
 
 def insert_timezones() -> None:

@@ -73,13 +73,13 @@ DECLARE
   names_days boolean := false;
   example CONSTANT text := 'Write for example ''2026-12-24..2027-01-01 # closed'', ''yearly 12-25'' or ''sat,sun''.';
 BEGIN
-  IF octet_length(content) > 65536 OR content ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]' THEN
+  IF octet_length(content) > 65536 OR content ~ E'[\\x01-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]' THEN
     RETURN pgcron.refuse('PC005', format('the calendar has %s bytes, or a control character', octet_length(content)),
       'A calendar is text of up to 65536 bytes, with a rule in each line.', 'Split a longer one, and name the parts with `calendar` lines.');
   END IF;
   FOREACH written IN ARRAY string_to_array(content, E'\n') LOOP
     number := number + 1;
-    line := btrim(regexp_replace(regexp_replace(btrim(written, E' \t\r'), '(^|[ \t])#.*$', ''), '\s+', ' ', 'g'));
+    line := btrim(regexp_replace(regexp_replace(btrim(written, E' \t\r'), E'(^|[ \\t])#.*$', ''), E'\\s+', ' ', 'g'));
     CONTINUE WHEN line = '';
     rules := rules + 1;
     names_days := names_days OR line !~* '^not ';
@@ -100,7 +100,7 @@ CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     AS $$
   SELECT coalesce(array_agg(DISTINCT found[1] ORDER BY found[1]), '{}') FROM unnest(string_to_array(content, E'\n')) line
-   CROSS JOIN LATERAL regexp_match(line, '^[ \t\r]*(?:not[ \t]+)?calendar[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'i') found
+   CROSS JOIN LATERAL regexp_match(line, E'^[ \\t\\r]*(?:not[ \\t]+)?calendar[ \\t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'i') found
    WHERE line ILIKE '%calendar%' AND found IS NOT NULL $$;
 
 CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
@@ -321,7 +321,7 @@ BEGIN
     RETURN pgcron.refuse_retry(format('discard_on %s is no list of causes', left((policy -> 'discard_on')::text, 100)), a_cause);
   ELSIF policy ? 'snooze_on' AND NOT pgcron.snoozes_are_fine(policy -> 'snooze_on') THEN
     RETURN pgcron.refuse_retry(format('snooze_on %s does not name causes and delays', left((policy -> 'snooze_on')::text, 100)), 'It is an object of causes and delays. ' || a_cause);
-  ELSIF policy ? 'snoozes' AND ((policy ->> 'snoozes') ~ '^\d{1,4}$' AND jsonb_typeof(policy -> 'snoozes') = 'number' AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN
+  ELSIF policy ? 'snoozes' AND ((policy ->> 'snoozes') ~ E'^\\d{1,4}$' AND jsonb_typeof(policy -> 'snoozes') = 'number' AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN
     RETURN pgcron.refuse_retry(format('snoozes %s is out of range', left((policy -> 'snoozes')::text, 100)), 'A run may be snoozed 0 to 1000 times.');
   END IF;
   RETURN true;
@@ -337,16 +337,16 @@ DECLARE
   kind text;
   kinds text[] := '{}';
 BEGIN
-  IF length(spec) > 4096 OR spec !~ '^[\x09\x0a\x0d\x20-\x7e]*$' THEN
+  IF length(spec) > 4096 OR spec !~ E'^[\\x09\\x0a\\x0d\\x20-\\x7e]*$' THEN
     RETURN pgcron.refuse('PC002', format('the spec has %s characters or a character that is not ASCII', length(spec)),
       'A spec has up to 4096 ASCII characters, one line for each rule, exclusion or bound.', 'Write for example ''0 3 * * *''.');
   END IF;
   FOREACH line IN ARRAY string_to_array(spec, E'\n') LOOP
     line := btrim(line, E' \t\r');
     CONTINUE WHEN line = '';
-    kind := coalesce((regexp_match(lower(line), '^(every|at|rrule|not|only|from|until)(?:\s|$)'))[1], 'cron');
-    IF kind = 'every' AND line ~* '^every\s+\S+\s+of(\s|$)' THEN kind := 'nth'; END IF;
-    IF kind = 'only' OR line ~* '^not\s+in(\s|$)' THEN kind := CASE WHEN line ~* 'move\s+next\s*$' THEN 'next' WHEN line ~* 'move\s+previous\s*$' THEN 'previous' ELSE 'calendar' END; END IF;
+    kind := coalesce((regexp_match(lower(line), E'^(every|at|rrule|not|only|from|until)(?:\\s|$)'))[1], 'cron');
+    IF kind = 'every' AND line ~* E'^every\\s+\\S+\\s+of(\\s|$)' THEN kind := 'nth'; END IF;
+    IF kind = 'only' OR line ~* E'^not\\s+in(\\s|$)' THEN kind := CASE WHEN line ~* E'move\\s+next\\s*$' THEN 'next' WHEN line ~* E'move\\s+previous\\s*$' THEN 'previous' ELSE 'calendar' END; END IF;
     kinds := kinds || kind;
     IF length(line) > 256 OR cardinality(kinds) > 32 THEN
       RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', cardinality(kinds)),
@@ -778,9 +778,9 @@ DECLARE
   word text := lower(rule);
   part text[];
 BEGIN
-  IF word ~ '^calendar ' THEN RETURN rule ~ '^\S+ [A-Za-z0-9][A-Za-z0-9_.-]*$' AND length(rule) <= 109; END IF;
-  IF word ~ '^yearly \S+$' THEN RETURN pgcron.calendar_yearly_is_fine(substr(word, 8)); END IF;
-  part := regexp_match(word, '^(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?$');
+  IF word ~ '^calendar ' THEN RETURN rule ~ E'^\\S+ [A-Za-z0-9][A-Za-z0-9_.-]*$' AND length(rule) <= 109; END IF;
+  IF word ~ E'^yearly \\S+$' THEN RETURN pgcron.calendar_yearly_is_fine(substr(word, 8)); END IF;
+  part := regexp_match(word, E'^(\\d{4}-\\d\\d-\\d\\d)(?:\\.\\.(\\d{4}-\\d\\d-\\d\\d))?$');
   IF part IS NOT NULL THEN
     RETURN CASE WHEN pgcron.date_is_fine(part[1]) AND (part[2] IS NULL OR pgcron.date_is_fine(part[2]))
                 THEN coalesce(part[2]::date - part[1]::date, 0) BETWEEN 0 AND 3660 ELSE false END;
@@ -791,7 +791,7 @@ END $_$;
 CREATE FUNCTION pgcron.calendar_use_is_fine(line text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
-  SELECT coalesce(length((regexp_match(regexp_replace(line, '\s+', ' ', 'g'), '^(?:not|only) in ([a-z0-9][a-z0-9_.-]*)(?: ?, ?(?:skip|move (?:next|previous)))?$', 'i'))[1]) <= 100, false) OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
+  SELECT coalesce(length((regexp_match(regexp_replace(line, E'\\s+', ' ', 'g'), '^(?:not|only) in ([a-z0-9][a-z0-9_.-]*)(?: ?, ?(?:skip|move (?:next|previous)))?$', 'i'))[1]) <= 100, false) OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
     'It is written `not in NAME` or `only in NAME`; then, if its fires shall move, `, move next` or `, move previous`.', 'Write for example ''not in holidays'' or ''only in business-days, move next''.') $_$;
 
 CREATE FUNCTION pgcron.calendar_yearly_is_fine(written text) RETURNS boolean
@@ -799,16 +799,16 @@ CREATE FUNCTION pgcron.calendar_yearly_is_fine(written text) RETURNS boolean
     AS $_$
 DECLARE
   days CONSTANT int[] := '{31,29,31,30,31,30,31,31,30,31,30,31}';
-  part text[] := regexp_match(written, '^(\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?$');
+  part text[] := regexp_match(written, E'^(\\d\\d)-(\\d\\d)(?:\\.\\.(\\d\\d)-(\\d\\d))?$');
   first_day int;
   last_day int;
 BEGIN
   IF part IS NOT NULL THEN
     RETURN coalesce(part[2]::int BETWEEN 1 AND days[part[1]::int], false) AND (part[3] IS NULL OR coalesce(part[4]::int BETWEEN 1 AND days[part[3]::int], false));
   END IF;
-  part := regexp_match(written, '^(\d\d)-(?:mon|tue|wed|thu|fri|sat|sun)#[1-5l]$');
+  part := regexp_match(written, E'^(\\d\\d)-(?:mon|tue|wed|thu|fri|sat|sun)#[1-5l]$');
   IF part IS NOT NULL THEN RETURN part[1]::int BETWEEN 1 AND 12; END IF;
-  part := regexp_match(written, '^easter([+-]\d{1,3})?(\.\.easter([+-]\d{1,3})?)?$');
+  part := regexp_match(written, E'^easter([+-]\\d{1,3})?(\\.\\.easter([+-]\\d{1,3})?)?$');
   IF part IS NULL THEN RETURN false; END IF;
   first_day := coalesce(part[1]::int, 0);
   last_day := CASE WHEN part[2] IS NULL THEN first_day ELSE coalesce(part[3]::int, 0) END;
@@ -818,7 +818,7 @@ END $_$;
 CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE ROWS 2
     AS $$
-  SELECT DISTINCT found[1] FROM regexp_matches(spec, '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
+  SELECT DISTINCT found[1] FROM regexp_matches(spec, E'^[ \\t\\r]*(?:not|only)[ \\t]+in[ \\t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
 
 CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -858,7 +858,7 @@ CREATE FUNCTION pgcron.causes_are_fine(causes jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
   SELECT CASE WHEN jsonb_typeof(causes) = 'array' THEN
-    jsonb_array_length(causes) BETWEEN 1 AND 50 AND causes::text ~ '^\["[A-Za-z0-9_][A-Za-z0-9_.:]*"(, "[A-Za-z0-9_][A-Za-z0-9_.:]*")*\]$' ELSE false END $_$;
+    jsonb_array_length(causes) BETWEEN 1 AND 50 AND causes::text ~ E'^\\["[A-Za-z0-9_][A-Za-z0-9_.:]*"(, "[A-Za-z0-9_][A-Za-z0-9_.:]*")*\\]$' ELSE false END $_$;
 
 CREATE FUNCTION pgcron.channel() RETURNS text
     LANGUAGE sql STABLE
@@ -1424,7 +1424,7 @@ BEGIN
   IF cardinality(string_to_array(written, ',')) > 64 THEN RETURN 'more than 64 items'; END IF;
   FOREACH item IN ARRAY string_to_array(written, ',') LOOP
     CONTINUE WHEN pgcron.cron_item(item, low, high) IS NOT NULL;
-    CONTINUE WHEN kind = 'day' AND (item IN ('l', 'lw') OR item ~ '^l-(0?[1-9]|[12]\d|30)$' OR item ~ '^0?([1-9]|[12]\d|3[01])w$');
+    CONTINUE WHEN kind = 'day' AND (item IN ('l', 'lw') OR item ~ E'^l-(0?[1-9]|[12]\\d|30)$' OR item ~ E'^0?([1-9]|[12]\\d|3[01])w$');
     CONTINUE WHEN kind = 'weekday' AND (item ~ '^[0-7](#[1-5]|l)$' OR item ~ '^l[0-7]$');
     RETURN format('%s', quote_literal(item));
   END LOOP;
@@ -1439,7 +1439,7 @@ DECLARE
   first_value int;
   last_value int;
 BEGIN
-  part := regexp_match(item, '^(\*|\d{1,2})(?:-(\d{1,2}))?(?:/(\d{1,4}))?$');
+  part := regexp_match(item, E'^(\\*|\\d{1,2})(?:-(\\d{1,2}))?(?:/(\\d{1,4}))?$');
   IF part IS NULL OR (part[1] = '*' AND part[2] IS NOT NULL) THEN RETURN NULL; END IF;
   first_value := CASE WHEN part[1] = '*' THEN low ELSE part[1]::int END;
   last_value := CASE WHEN part[2] IS NOT NULL THEN part[2]::int
@@ -1453,7 +1453,7 @@ CREATE FUNCTION pgcron.cron_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 DECLARE
-  field text[] := regexp_split_to_array(btrim(line, E' \t'), '[ \t]+');
+  field text[] := regexp_split_to_array(btrim(line, E' \t'), E'[ \\t]+');
   kind text[] := ARRAY['minute', 'hour', 'day', 'month', 'weekday'];
   low int[] := ARRAY[0, 0, 1, 1, 0];
   high int[] := ARRAY[59, 23, 31, 12, 7];
@@ -1493,7 +1493,7 @@ DECLARE
   earliest int := 99;
   longest int := 0;
 BEGIN
-  IF weekday_field !~ '^(\*|\?)' OR day_field ~* '[lw?]' THEN RETURN false; END IF;
+  IF weekday_field !~ E'^(\\*|\\?)' OR day_field ~* '[lw?]' THEN RETURN false; END IF;
   FOREACH item IN ARRAY string_to_array(day_field, ',') LOOP
     bounds := pgcron.cron_item(item, 1, 31);
     earliest := least(earliest, bounds[1]);
@@ -1525,7 +1525,7 @@ CREATE FUNCTION pgcron.date_is_fine(written text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
 DECLARE
-  part text[] := regexp_match(written, '^(\d{4})-(\d\d)-(\d\d)$');
+  part text[] := regexp_match(written, E'^(\\d{4})-(\\d\\d)-(\\d\\d)$');
 BEGIN
   RETURN part IS NOT NULL AND make_date(part[1]::int, part[2]::int, part[3]::int) BETWEEN '1900-01-01' AND '9998-12-30';
 EXCEPTION WHEN datetime_field_overflow THEN
@@ -2128,7 +2128,7 @@ BEGIN
    WHERE wish.new_id = wish.id;
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
-  IF SQLSTATE ~ '^(PC|22)' AND SQLERRM !~ '^run \d+ of \d+: ' THEN PERFORM pgcron.refuse_wish(runs); END IF;
+  IF SQLSTATE ~ '^(PC|22)' AND SQLERRM !~ E'^run \\d+ of \\d+: ' THEN PERFORM pgcron.refuse_wish(runs); END IF;
   RAISE;
 END $$;
 
@@ -2241,8 +2241,8 @@ CREATE FUNCTION pgcron.every_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
 DECLARE
-  word text[] := regexp_split_to_array(line, '\s+');
-  part text[] := regexp_match(lower(word[2]), '^(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?$');
+  word text[] := regexp_split_to_array(line, E'\\s+');
+  part text[] := regexp_match(lower(word[2]), E'^(?:(\\d{1,9})d)?(?:(\\d{1,9})h)?(?:(\\d{1,9})m)?(?:(\\d{1,9})s)?$');
   seconds bigint := coalesce(part[1]::bigint, 0) * 86400 + coalesce(part[2]::bigint, 0) * 3600 + coalesce(part[3]::bigint, 0) * 60 + coalesce(part[4]::bigint, 0);
 BEGIN
   IF part IS NOT NULL AND seconds BETWEEN 1 AND 36525 * 86400::bigint
@@ -2505,7 +2505,7 @@ CREATE FUNCTION pgcron.instant_is_fine(written text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
 DECLARE
-  part text[] := regexp_match(written, '^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$');
+  part text[] := regexp_match(written, E'^(\\d{4})-(\\d\\d)-(\\d\\d)T([01]\\d|2[0-3]):([0-5]\\d)(?::([0-5]\\d))?(?:Z|([+-])([01]\\d|2[0-3]):([0-5]\\d))$');
   ahead interval := coalesce((part[7] || part[8] || ':' || part[9])::interval, '0');
 BEGIN
   RETURN part IS NOT NULL AND
@@ -2844,7 +2844,7 @@ BEGIN
   ELSE
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at; NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
-  IF NEW.spec ~* '\min\s' THEN
+  IF NEW.spec ~* E'\\min\\s' THEN
     NEW.calendars := pgcron.take_calendars(NEW.spec);
   ELSE
     NEW.calendars := NULL;
@@ -3228,14 +3228,14 @@ CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
 CREATE FUNCTION pgcron.moment_is_fine(written text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
-  SELECT CASE WHEN written ~ '(Z|[+-]\d\d:\d\d)$' THEN pgcron.instant_is_fine(written)
+  SELECT CASE WHEN written ~ E'(Z|[+-]\\d\\d:\\d\\d)$' THEN pgcron.instant_is_fine(written)
               ELSE pgcron.instant_is_fine(written || 'Z') OR pgcron.instant_is_fine(written || '+14:00') OR pgcron.instant_is_fine(written || '-14:00') END $_$;
 
 CREATE FUNCTION pgcron.moment_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 DECLARE
-  word text[] := regexp_split_to_array(line, '\s+');
+  word text[] := regexp_split_to_array(line, E'\\s+');
 BEGIN
   IF cardinality(word) = 2 AND pgcron.moment_is_fine(upper(word[2])) THEN RETURN true; END IF;
   RETURN pgcron.refuse('PC002', format('%L is not an instant', left(line, 256)),
@@ -3280,14 +3280,14 @@ CREATE FUNCTION pgcron.not_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
 DECLARE
-  word text[] := regexp_split_to_array(line, '\s+');
+  word text[] := regexp_split_to_array(line, E'\\s+');
   item text;
   day text[];
 BEGIN
   IF cardinality(word) = 3 AND lower(word[2]) = 'at' AND pgcron.moment_is_fine(upper(word[3])) THEN RETURN true; END IF;
   IF cardinality(word) = 2 AND word[2] !~ '^@' THEN
     FOREACH item IN ARRAY string_to_array(word[2], ',') LOOP
-      day := regexp_match(item, '^([^.]*)(?:\.\.([^.]*))?$');
+      day := regexp_match(item, E'^([^.]*)(?:\\.\\.([^.]*))?$');
       IF day IS NULL OR NOT pgcron.date_is_fine(day[1]) OR NOT pgcron.date_is_fine(coalesce(day[2], day[1])) OR day[2] < day[1] THEN
         RETURN pgcron.refuse('PC002', format('%L does not say which days are left out', left(line, 256)),
           'Days are written year-month-day, ranges first..last, with commas between them.', 'Write for example ''not 2026-12-24..2027-01-01''.');
@@ -3299,7 +3299,7 @@ BEGIN
     RETURN pgcron.refuse('PC002', format('%L is not an exclusion', left(line, 256)),
       'What is left out are dates, what a cron expression names, or `at` an instant.', 'Write for example ''not 2026-12-24..2027-01-01'' or ''not * * * * sat,sun''.');
   END IF;
-  RETURN pgcron.cron_line_is_fine(regexp_replace(line, '^\S+\s+', ''));
+  RETURN pgcron.cron_line_is_fine(regexp_replace(line, E'^\\S+\\s+', ''));
 END $_$;
 
 CREATE FUNCTION pgcron.note_fire_failure(ended pgcron.run, error text) RETURNS void
@@ -3334,8 +3334,8 @@ CREATE FUNCTION pgcron.nth_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
 DECLARE
-  part text[] := regexp_match(line, '^every\s+(\d{1,6})(?:st|nd|rd|th)\s+of\s+(\S.*)$', 'i');
-  counted text[] := regexp_match(part[2], '^(.*\S)\s+from\s+(\S+)$', 'i');
+  part text[] := regexp_match(line, E'^every\\s+(\\d{1,6})(?:st|nd|rd|th)\\s+of\\s+(\\S.*)$', 'i');
+  counted text[] := regexp_match(part[2], E'^(.*\\S)\\s+from\\s+(\\S+)$', 'i');
 BEGIN
   IF part IS NULL OR part[1]::int NOT BETWEEN 2 AND 10000 OR (counted IS NOT NULL AND NOT pgcron.moment_is_fine(upper(counted[2]))) THEN
     RETURN pgcron.refuse('PC002', format('%L does not say which ones', left(line, 256)),
@@ -3366,7 +3366,7 @@ CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partit
   JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', kept.relation)::regclass
   JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE c.relname <> kept.relation || '_before'
-    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz < now() - kept.keep
+    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'TO \\(''([^'']+)''\\)'))[1]::timestamptz < now() - kept.keep
   ORDER BY 1, 2 $$;
 
 CREATE FUNCTION pgcron.overlap_room(schedule_id bigint, overlap text, most integer, OUT room integer, OUT open smallint[]) RETURNS record
@@ -3501,7 +3501,7 @@ CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time
     SET "TimeZone" TO 'UTC'
     SET "DateStyle" TO 'ISO'
     AS $$
-  SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz)
+  SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid), E'TO \\(''([^'']+)''\\)'))[1]::timestamptz)
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
 
@@ -4070,8 +4070,8 @@ BEGIN
   PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
   FOR gap IN
     WITH bound AS MATERIALIZED (
-      SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\)'))[1]::timestamptz, '-infinity') AS low,
-             (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz AS high
+      SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid), E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz, '-infinity') AS low,
+             (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'TO \\(''([^'']+)''\\)'))[1]::timestamptz AS high
         FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'pgcron.occurrence'::regclass)
     SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'), (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
            least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval, (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
@@ -4348,7 +4348,7 @@ CREATE FUNCTION pgcron.rrule_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
 DECLARE
-  word text[] := regexp_split_to_array(line, '\s+');
+  word text[] := regexp_split_to_array(line, E'\\s+');
   part text;
   pair text[];
   given jsonb := '{}';
@@ -4363,7 +4363,7 @@ BEGIN
   problem := coalesce(problem, CASE
     WHEN NOT given ? 'FREQ' THEN 'FREQ='
     WHEN given ? 'COUNT' AND (given ? 'UNTIL' OR cardinality(word) = 2) THEN 'COUNT with UNTIL, or without an instant to count from'
-    WHEN given->>'BYDAY' ~ '\d' AND (given->>'FREQ' NOT IN ('MONTHLY', 'YEARLY') OR given ? 'BYWEEKNO' OR given->>'BYDAY' ~ '(^|,)[A-Z]') THEN 'BYDAY=' || (given->>'BYDAY')
+    WHEN given->>'BYDAY' ~ E'\\d' AND (given->>'FREQ' NOT IN ('MONTHLY', 'YEARLY') OR given ? 'BYWEEKNO' OR given->>'BYDAY' ~ '(^|,)[A-Z]') THEN 'BYDAY=' || (given->>'BYDAY')
     WHEN given ? 'BYWEEKNO' AND given->>'FREQ' <> 'YEARLY' THEN 'BYWEEKNO'
     WHEN given ? 'BYYEARDAY' AND given->>'FREQ' IN ('DAILY', 'WEEKLY', 'MONTHLY') THEN 'BYYEARDAY'
     WHEN given ? 'BYMONTHDAY' AND given->>'FREQ' = 'WEEKLY' THEN 'BYMONTHDAY'
@@ -4381,20 +4381,20 @@ DECLARE
   until text[];
 BEGIN
   IF name = 'FREQ' AND value ~ '^(YEARLY|MONTHLY|WEEKLY|DAILY|HOURLY)$' OR name = 'WKST' AND value ~ '^(MO|TU|WE|TH|FR|SA|SU)$'
-     OR name IN ('INTERVAL', 'COUNT') AND value ~ '^\d+$' AND left(value, 9)::int BETWEEN 1 AND 1000
-     OR name = 'BYDAY' AND value ~ '^([+-]?([1-9]|[1-4]\d|5[0-3]))?(MO|TU|WE|TH|FR|SA|SU)(,([+-]?([1-9]|[1-4]\d|5[0-3]))?(MO|TU|WE|TH|FR|SA|SU))*$' THEN
+     OR name IN ('INTERVAL', 'COUNT') AND value ~ E'^\\d+$' AND left(value, 9)::int BETWEEN 1 AND 1000
+     OR name = 'BYDAY' AND value ~ E'^([+-]?([1-9]|[1-4]\\d|5[0-3]))?(MO|TU|WE|TH|FR|SA|SU)(,([+-]?([1-9]|[1-4]\\d|5[0-3]))?(MO|TU|WE|TH|FR|SA|SU))*$' THEN
     RETURN NULL;
   ELSIF name = 'UNTIL' THEN
-    until := regexp_match(value, '^(\d{4})(\d\d)(\d\d)(?:T([01]\d|2[0-3])([0-5]\d)([0-5]\d)Z?)?$');
+    until := regexp_match(value, E'^(\\d{4})(\\d\\d)(\\d\\d)(?:T([01]\\d|2[0-3])([0-5]\\d)([0-5]\\d)Z?)?$');
     IF until IS NOT NULL AND until[1]::int BETWEEN 1900 AND 9998 THEN
       PERFORM make_date(until[1]::int, until[2]::int, until[3]::int);
       RETURN NULL;
     END IF;
   ELSIF name IN ('BYMONTH', 'BYHOUR', 'BYMINUTE', 'BYSECOND') THEN
-    IF value ~ '^\d{1,3}(,\d{1,3})*$' AND (SELECT bool_and(number::int BETWEEN CASE name WHEN 'BYMONTH' THEN 1 ELSE 0 END
+    IF value ~ E'^\\d{1,3}(,\\d{1,3})*$' AND (SELECT bool_and(number::int BETWEEN CASE name WHEN 'BYMONTH' THEN 1 ELSE 0 END
          AND CASE name WHEN 'BYMONTH' THEN 12 WHEN 'BYHOUR' THEN 23 ELSE 59 END) FROM unnest(string_to_array(value, ',')) number) THEN RETURN NULL; END IF;
   ELSIF name IN ('BYMONTHDAY', 'BYYEARDAY', 'BYWEEKNO', 'BYSETPOS') THEN
-    IF value ~ '^[+-]?\d{1,3}(,[+-]?\d{1,3})*$' AND (SELECT bool_and(abs(number::int) BETWEEN 1
+    IF value ~ E'^[+-]?\\d{1,3}(,[+-]?\\d{1,3})*$' AND (SELECT bool_and(abs(number::int) BETWEEN 1
          AND CASE name WHEN 'BYMONTHDAY' THEN 31 WHEN 'BYWEEKNO' THEN 53 ELSE 366 END) FROM unnest(string_to_array(value, ',')) number) THEN RETURN NULL; END IF;
   END IF;
   RETURN format('%s=%s', name, value);
@@ -4566,8 +4566,8 @@ BEGIN
   SELECT string_agg(format('%L, %s', a.attname, coalesce(pg_get_expr(d.adbin, d.adrelid), 'NULL')), ', ') INTO pairs
     FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
    WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = '' AND a.attgenerated = ''
-     AND (a.atthasdef OR NOT a.attnotnull) AND coalesce(pg_get_expr(d.adbin, d.adrelid), '') !~ '\(\)'
-     AND a.attname NOT IN ('version', 'managed_by', 'source', 'calendars') AND a.attname NOT LIKE 'paused\_%';
+     AND (a.atthasdef OR NOT a.attnotnull) AND coalesce(pg_get_expr(d.adbin, d.adrelid), '') !~ E'\\(\\)'
+     AND a.attname NOT IN ('version', 'managed_by', 'source', 'calendars') AND a.attname NOT LIKE E'paused\\_%';
   EXECUTE 'SELECT jsonb_build_object(' || pairs || ')' INTO defaults;
   RETURN defaults;
 END $$;
@@ -4711,7 +4711,7 @@ CREATE FUNCTION pgcron.set_lane(lane text, slots integer DEFAULT 1, rate integer
     LANGUAGE sql
     AS $_$
   DELETE FROM pgcron.rate_window w USING pgcron.lane_limit l
-   WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per AND starts_with(w.name, regexp_replace(l.lane, '\*$', ''));
+   WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per AND starts_with(w.name, regexp_replace(l.lane, E'\\*$', ''));
   INSERT INTO pgcron.lane_limit AS l (lane, slots, rate, per, set_by)
   VALUES (set_lane.lane, set_lane.slots, set_lane.rate, set_lane.per, coalesce(set_lane.actor, session_user))
   ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = now();
@@ -5110,7 +5110,7 @@ CREATE FUNCTION pgcron.time_limits_are_fine(limits jsonb) RETURNS boolean
     AS $_$
   SELECT CASE WHEN jsonb_typeof(limits) <> 'object' OR limits - '{give_up_after,give_up_at,silence_timeout}'::text[] <> '{}' THEN false
               ELSE jsonb_typeof(coalesce(limits -> 'give_up_after', '1')) = 'number' AND jsonb_typeof(coalesce(limits -> 'silence_timeout', '1')) = 'number'
-                   AND (limits ? 'give_up_after') = (limits ? 'give_up_at') AND coalesce(limits ->> 'give_up_at', '2000-01-01T00:00') ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d[0-9:.+-]*$'
+                   AND (limits ? 'give_up_after') = (limits ? 'give_up_at') AND coalesce(limits ->> 'give_up_at', '2000-01-01T00:00') ~ E'^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d[0-9:.+-]*$'
                    AND coalesce((limits ->> 'give_up_after')::float8, 1) BETWEEN 1e-6 AND 31622400 AND coalesce((limits ->> 'silence_timeout')::float8, 1) BETWEEN 1 AND 2592000 END $_$;
 
 CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamp with time zone) RETURNS jsonb
