@@ -6,7 +6,9 @@ import pytest
 
 from pgcron_ha.embedded.binaries import OLDEST_MAJOR
 from tests.house.checkout import ROOT
-from tests.matrix.columns import NOT_HERE, NOT_POOLED, POOLED, PROTOCOL, VERSIONS, columns
+from tests.matrix.columns import NOT_HERE, NOT_POOLED, VERSIONS, columns
+
+TESTS = sorted({tests.partition("::")[0] for column in columns() for tests in column.tests})
 
 
 def test_every_supported_version_is_in_the_matrix_and_locked() -> None:
@@ -16,12 +18,11 @@ def test_every_supported_version_is_in_the_matrix_and_locked() -> None:
     assert {column.major for column in columns()} == set(VERSIONS)
 
 
-@pytest.mark.parametrize("tests", sorted({*PROTOCOL, *POOLED}))
+@pytest.mark.parametrize("tests", TESTS)
 def test_the_tests_of_the_matrix_are_there(tests: str) -> None:
     assert (ROOT / tests).is_file()
 
 
 @pytest.mark.parametrize("name", [*NOT_HERE, *NOT_POOLED])
 def test_what_the_matrix_leaves_out_is_there(name: str) -> None:
-    tests = [*PROTOCOL, *POOLED]
-    assert [test for test in tests if f"def {name}" in Path(ROOT, test).read_text()]
+    assert [test for test in TESTS if f"def {name}" in Path(ROOT, test).read_text()]

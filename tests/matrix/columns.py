@@ -4,6 +4,7 @@ that are.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 from pgcron_ha.embedded.binaries import BIN_VARIABLE
 from tests.house.checkout import ROOT
 from tests.pooler import POOLER_VARIABLE
+from tests.servers import SETTINGS_VARIABLE
 
 VERSIONS: Final = (14, 15, 16, 17, 18)
 SERVERS: Final = ROOT / ".cache" / "postgresql"
@@ -61,6 +63,33 @@ POOLED: Final = (
 )
 NOT_POOLED: Final = ("test_a_killed_statement",)
 
+# What a database with a long life may have come to; it stands for every session of the server.
+HOSTILE: Final = {
+    "search_path": "nowhere",
+    "timezone": "America/Caracas",
+    "datestyle": "German",
+    "intervalstyle": "sql_standard",
+    "standard_conforming_strings": "off",
+    "default_transaction_isolation": "serializable",
+    "work_mem": "64kB",
+    "statement_timeout": "2s",
+    "bytea_output": "escape",
+    "extra_float_digits": "-15",
+}
+# Services with sessions of their own; a test's other connections are serializable here.
+UNDER_HOSTILE: Final = (
+    "tests/db/test_endings.py",
+    "tests/db/test_materialize.py",
+    "tests/db/test_schema.py::test_functions_mean_the_same_where_backslashes_escape",
+    "tests/engine/test_completer.py",
+    "tests/engine/test_dispatcher.py",
+    "tests/engine/test_limited_claims.py",
+    "tests/engine/test_materializer.py",
+    "tests/engine/test_reaper.py",
+    "tests/engine/test_session.py",
+    "tests/e2e/test_e2e_kills.py",
+)
+
 # Said of one version only, or as fast on each: the reviewed schema is written by the newest, and
 # two promises of time stand on the whole suite's.
 NOT_HERE: Final = (
@@ -80,12 +109,14 @@ class Column:
     tests: tuple[str, ...]
     without: tuple[str, ...] = ()
     pooler: Path | None = None
+    settings: dict[str, str] | None = None
 
     def environment(self) -> dict[str, str]:
         """Variables that choose it."""
         return {
             BIN_VARIABLE: str(SERVERS / str(self.major) / "bin"),
             POOLER_VARIABLE: str(self.pooler or ""),
+            SETTINGS_VARIABLE: json.dumps(self.settings) if self.settings else "",
         }
 
     def arguments(self) -> list[str]:
@@ -98,4 +129,9 @@ def columns() -> list[Column]:
     """All of them, in the order in which they run."""
     versions = [Column(str(major), f"PostgreSQL {major}", major, PROTOCOL) for major in VERSIONS]
     pooler = "pgbouncer of Debian, transaction mode"
-    return [*versions, Column("pgbouncer", pooler, max(VERSIONS), POOLED, NOT_POOLED, POOLER)]
+    newest = max(VERSIONS)
+    return [
+        *versions,
+        Column("pgbouncer", pooler, newest, POOLED, NOT_POOLED, POOLER),
+        Column("hostile", "hostile defaults", newest, UNDER_HOSTILE, settings=HOSTILE),
+    ]
