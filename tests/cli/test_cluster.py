@@ -202,6 +202,21 @@ def test_the_doctor_sees_what_became_of_indexes_and_tables(cli: Cli, database: s
     assert "idempotency has 100,001 dead rows and 0 living" in told["dead rows"]["message"]
 
 
+def test_nodes_with_older_time_zones_are_named(cli: Cli, execute: Execute) -> None:
+    insert_node(execute, "n1", "py:x")
+    insert_node(execute, "n2", "py:x")
+    execute("UPDATE pgcron.cluster SET tzdata = '2099b'")
+    execute("UPDATE pgcron.node SET tzdata = CASE name WHEN 'n1' THEN '2099a' ELSE '2099b' END")
+
+    said = cli("doctor").out
+
+    assert "ok       time zones     the nodes compute with 2099b" in said
+    assert "advice   time zones     node n1 (2099a) has an older tzdata installed" in said
+    assert "n2 (" not in said
+    assert "node 'n1': its tzdata 2099a is older than the 2099b" in cli("nodes").out
+    assert "node 'n2'" not in cli("nodes").out
+
+
 def test_migrate_brings_prints_and_checks_the_schema(
     cli: Cli, empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
