@@ -28,6 +28,8 @@ SHORTEST_GRACE: Final = timedelta(seconds=10)
 LONGEST_GRACE: Final = timedelta(minutes=5)
 # The dead-man's rule: no success for twice the largest gap of so many fires.
 FIRES_LOOKED_AT: Final = 50
+# So many waiting runs of a schedule are looked at.
+MOST_LATE: Final = 1000
 # Percentiles of fewer runs say nothing.
 RUNS_FOR_SLOW: Final = 20
 RUNS_FOR_FLAKY: Final = 10
@@ -161,9 +163,14 @@ def _late(row: dict[str, Any], now: datetime) -> Health | None:
     lateness = now - fire
     if lateness <= (beats.grace if beats else LONGEST_GRACE):
         return None
+    fires = row["late_fires"]
+    wait = "A fire waits" if fires == 1 else f"{plural(fires, 'fire')} wait"
+    if fires >= MOST_LATE:
+        wait = f"{plural(fires, 'fire')} or more wait"
     if row["running_runs"]:
-        return Health("late", f"A fire waits until run {row['running_id']} has ended.", fire)
-    return Health("late", f"A fire waits for {duration(lateness.total_seconds())}.", fire)
+        return Health("late", f"{wait} until run {row['running_id']} has ended.", fire)
+    long = duration(lateness.total_seconds())
+    return Health("late", f"{wait}{', the first' if fires > 1 else ''} for {long}.", fire)
 
 
 def _stale(row: dict[str, Any], now: datetime) -> Health | None:

@@ -36,6 +36,7 @@ def schedule(**changes: Any) -> dict[str, Any]:
         "updated_at": NOW - timedelta(days=30),
         "since": NOW - timedelta(days=30),
         "oldest_late": None,
+        "late_fires": 1,
         "running_id": None,
         "running_since": None,
         "running_timeout": None,
@@ -105,3 +106,19 @@ def test_failures_are_counted_without_what_was_skipped_and_name_the_newest_error
 
 def test_a_spec_that_nobody_can_read_does_not_stop_the_judgement() -> None:
     assert judge(schedule(spec="nonsense"), NOW).word == "ok"
+
+
+@pytest.mark.parametrize(
+    ("fires", "running", "said"),
+    [
+        (1, False, "A fire waits for 6 m."),
+        (2, False, "2 fires wait, the first for 6 m."),
+        (12, True, "12 fires wait until run 7 has ended."),
+        (1000, True, "1 000 fires or more wait until run 7 has ended."),
+    ],
+)
+def test_how_many_fires_wait_is_said(fires: int, running: bool, said: str) -> None:
+    executed = RUNNING | {"running_since": NOW - MINUTE, "running_has_lease": True}
+    late = schedule(oldest_late=NOW - 6 * MINUTE, late_fires=fires, **(executed if running else {}))
+
+    assert judge(late, NOW).reason.replace("\N{NARROW NO-BREAK SPACE}", " ") == said

@@ -5,7 +5,7 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, 
        s.created_at, s.updated_at, c.status, c.error ->> 'message' AS error, c.watermark, c.since, s.max_runs, coalesce(c.runs_made >= s.max_runs, false) AS is_completed,
        extract(epoch FROM coalesce(s.jitter, s.spread_window, '0'))::float8 AS longest_delay,
        CASE WHEN s.enabled THEN coalesce(waiting.next_fire, CASE WHEN isfinite(c.next_fire) AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
-       waiting.oldest_late, waiting.retry_at, waiting.retry_error, running.id AS running_id, running.since AS running_since, running.timeout AS running_timeout,
+       waiting.oldest_late, waiting.late_fires, waiting.retry_at, waiting.retry_error, running.id AS running_id, running.since AS running_since, running.timeout AS running_timeout,
        coalesce(running.runs, 0) AS running_runs, running.has_lease AS running_has_lease, overrun.run_id AS overrun, overrun.expected AS overrun_expected,
        last.ids, last.outcomes, last.finished, last.durations, last.errors
 FROM (SELECT v.* FROM pgcron.schedule v
@@ -18,6 +18,7 @@ JOIN pgcron.cursor c ON c.schedule_id = s.id
 LEFT JOIN LATERAL (
   SELECT min(r.scheduled_for) FILTER (WHERE r.scheduled_for > now()) AS next_fire,
          min(r.scheduled_for) FILTER (WHERE r.attempt = 0 AND r.due_at <= now()) AS oldest_late,
+         count(r.scheduled_for) FILTER (WHERE r.attempt = 0 AND r.due_at <= now()) AS late_fires,
          min(r.due_at) FILTER (WHERE r.attempt > 0) AS retry_at, min(left(r.last_error, 300)) FILTER (WHERE r.attempt > 0) AS retry_error
   FROM (SELECT * FROM pgcron.run e WHERE e.schedule_id = s.id AND e.state = 'ready' LIMIT 1000) r) waiting ON true
 LEFT JOIN LATERAL (
