@@ -1,6 +1,21 @@
 -- Placement: runs that require labels are claimed only by nodes that announce all of them. Those without a key wait in an index of
 -- their own, by what they require, and are claimed by claim_limited; what requires nothing is claimed by other statements and pays nothing.
 
+-- The first due runs of a queue's priority that need no key and no label, so many of each of the three ways that they are claimed by.
+CREATE FUNCTION pgcron.path_heads(queue text, priority smallint, look int) RETURNS TABLE (id bigint, handler text)
+LANGUAGE sql STABLE ROWS 10 AS $$
+  (SELECT c.id, c.handler FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look)
+  UNION ALL
+  (SELECT c.id, c.handler FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL
+      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look)
+  UNION ALL
+  (SELECT c.id, c.handler FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
+      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look) $$;
+
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk along the index from one to the next, never along their runs.
 -- Of what these labels do not satisfy one step is all there is to it; labels NULL satisfy everything. The first thousand steps and no more:
 -- what nobody satisfies is parked, so that it can't stand in front for ever.

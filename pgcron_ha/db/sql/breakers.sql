@@ -23,18 +23,7 @@ WHERE r.id = ANY(ARRAY(
     SELECT head.id
     FROM unnest(:queues::text[]) AS path(queue)
     CROSS JOIN generate_series(0, 9) AS level(priority)
-    CROSS JOIN LATERAL (
-      (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
-         AND c.queue = path.queue AND c.priority = level.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
-      UNION ALL
-      (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL
-         AND c.queue = path.queue AND c.priority = level.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
-      UNION ALL
-      (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
-         AND c.queue = path.queue AND c.priority = level.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)) head
+    CROSS JOIN LATERAL pgcron.path_heads(path.queue, level.priority::smallint, :look::int) head
     WHERE pgcron.is_broken(head.handler, path.queue)
     UNION ALL
     SELECT keyed.id

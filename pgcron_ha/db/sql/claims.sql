@@ -126,18 +126,7 @@ WHERE r.id = ANY(ARRAY(
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
     SELECT head.id
     FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
-    CROSS JOIN LATERAL (
-      (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
-         AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
-      UNION ALL
-      (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL
-         AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)
-      UNION ALL
-      (SELECT c.id, c.handler FROM pgcron.run c
-       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
-         AND c.queue = path.queue AND c.priority = path.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look)) head
+    CROSS JOIN LATERAL pgcron.path_heads(path.queue, path.priority, :look::int) head
     WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                       WHERE o.handler = head.handler AND n.state = 'alive' AND path.queue = ANY(n.queues))))
   FOR UPDATE SKIP LOCKED))
