@@ -234,6 +234,12 @@ async def put_schedule(connection: Connection, name: str = "job", **columns: Any
     return made
 
 
+async def fires_ahead(connection: Connection, count: int) -> list[datetime]:
+    """The next whole minutes."""
+    first = (await database_now(connection)).replace(second=0, microsecond=0) + minutes(1)
+    return [first + minutes(number) for number in range(count)]
+
+
 @dataclass(frozen=True)
 class Dropped:
     """A range of fires that a plan drops."""

@@ -13,6 +13,7 @@ from tests.db.control import (
     call,
     cursor_of,
     database_now,
+    fires_ahead,
     history_row,
     materialize,
     materialize_many,
@@ -20,12 +21,6 @@ from tests.db.control import (
     put_schedule,
     waits_for_lock,
 )
-
-
-async def fires_ahead(connection: Connection, count: int) -> list[datetime]:
-    """The next whole minutes."""
-    first = (await database_now(connection)).replace(second=0, microsecond=0) + minutes(1)
-    return [first + minutes(number) for number in range(count)]
 
 
 async def ledger(connection: Connection) -> list[tuple[str, int | None]]:

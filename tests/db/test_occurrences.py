@@ -27,6 +27,7 @@ from tests.db.control import (
     put_schedule,
     waits_for_lock,
 )
+from tests.db.test_refusals import is_explained, refusal
 
 SKIP = "SELECT pgcron.skip_occurrence('job', $1, 'a fair', 'anna')"
 MOVE = "SELECT pgcron.move_occurrence('job', $1, $2, 'a fair', 'anna')"
@@ -153,12 +154,9 @@ async def test_a_fire_that_is_due_and_waits_is_changed_where_it_stands(
     assert (await live(connection))[0][1] <= await database_now(connection)
 
 
-async def refusal(connection: Connection, statement: str, *values: Any) -> tuple[str, str]:
-    with pytest.raises(asyncpg.PostgresError) as refused:
-        await connection.execute(statement, *values)
-    error: Any = refused.value
-    assert error.detail
-    assert error.hint
+async def refused(connection: Connection, statement: str, *values: Any) -> tuple[str, str]:
+    error = await refusal(connection, statement, *values)
+    assert is_explained(error)
     return error.sqlstate, str(error)
 
 
@@ -172,11 +170,11 @@ async def test_a_fire_that_has_begun_or_is_over_is_not_changed(connection: Conne
     [done, running] = await claim(connection, node, 2)
     await finish(connection, [done])
 
-    code, words = await refusal(connection, SKIP, fires[0])
+    code, words = await refused(connection, SKIP, fires[0])
     assert (code, f"has ended as run {done['id']}" in words) == ("PC011", True)
-    code, words = await refusal(connection, EDIT, fires[1])
+    code, words = await refused(connection, EDIT, fires[1])
     assert (code, f"is executed as run {running['id']}" in words) == ("PC011", True)
-    assert (await refusal(connection, SKIP, now - minutes(99)))[0] == "PC011"
+    assert (await refused(connection, SKIP, now - minutes(99)))[0] == "PC011"
     assert await history_row(connection, done["id"]) is not None
     assert await connection.fetchval("SELECT count(*) FROM pgcron.occurrence_override") == 0
 
@@ -185,16 +183,16 @@ async def test_what_is_no_fire_or_makes_no_sense_is_refused(connection: Connecti
     schedule, fire = await put_schedule(connection), await next_minute(connection)
     await decide(connection, schedule, fire)
 
-    assert (await refusal(connection, SKIP, fire - timedelta(seconds=7)))[0] == "PC001"
-    assert (await refusal(connection, MOVE, fire, fire))[0] == "PC001"
-    assert (await refusal(connection, MOVE, fire, fire - minutes(99)))[0] == "PC001"
+    assert (await refused(connection, SKIP, fire - timedelta(seconds=7)))[0] == "PC001"
+    assert (await refused(connection, MOVE, fire, fire))[0] == "PC001"
+    assert (await refused(connection, MOVE, fire, fire - minutes(99)))[0] == "PC001"
     args = "SELECT pgcron.edit_occurrence('job', $1, $2)"
-    assert (await refusal(connection, args, fire, None))[0] == "PC001"
-    assert (await refusal(connection, args, fire, "[1]"))[0] == "PC001"
+    assert (await refused(connection, args, fire, None))[0] == "PC001"
+    assert (await refused(connection, args, fire, "[1]"))[0] == "PC001"
     await connection.execute(SKIP, fire)
-    assert (await refusal(connection, MOVE, fire, fire + minutes(1)))[0] == "PC011"
+    assert (await refused(connection, MOVE, fire, fire + minutes(1)))[0] == "PC011"
     nobody = "SELECT pgcron.skip_occurrence('nobody', $1)"
-    assert (await refusal(connection, nobody, fire))[0] == "PC010"
+    assert (await refused(connection, nobody, fire))[0] == "PC010"
 
 
 @pytest.mark.parametrize("change", [SKIP, EDIT, RESTORE])

@@ -17,15 +17,11 @@ from tests.db.control import (
     call,
     cursor_of,
     database_now,
+    fires_ahead,
     materialize,
     minutes,
     put_schedule,
 )
-
-
-async def fires_ahead(connection: Connection, count: int) -> list[datetime]:
-    first = (await database_now(connection)).replace(second=0, microsecond=0) + minutes(1)
-    return [first + minutes(number) for number in range(count)]
 
 
 async def runs_of(connection: Connection) -> list[Row]:
