@@ -273,7 +273,13 @@ async def test_a_probe_that_comes_to_no_end_of_its_own_leaves_the_next_fire(
 
 
 @pytest.mark.parametrize(
-    "verb", ["resume_schedule('job')", "pause_schedule('job', 'mine', 'bert')"]
+    "verb",
+    [
+        "resume_schedule('job')",
+        "pause_schedule('job', 'mine', 'bert')",
+        # Whose role is called as the machine calls itself.
+        "pause_schedule('job', 'mine', 'pgcron_ha')",
+    ],
 )
 async def test_what_a_person_decides_ends_the_probing(
     connection: Connection, database: str, verb: str
@@ -283,7 +289,7 @@ async def test_what_a_person_decides_ends_the_probing(
 
     held = await state(connection)
     assert held["schedule_id"] is None
-    assert held["paused_by"] in (None, "bert")
+    assert held["paused_by"] in (None, "bert", "pgcron_ha")
     assert await failures(connection) == 0
     assert await judge(connection) == []
 
