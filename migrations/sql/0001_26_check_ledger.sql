@@ -37,7 +37,7 @@ LANGUAGE sql STABLE AS $$
   UNION ALL
   (SELECT 'a run has no fire', r.schedule_id, r.scheduled_for, r.id, 'the ledger has another run for its fire time, or none'
      FROM asked a JOIN pgcron.run r ON r.scheduled_for IS NOT NULL AND r.origin IN ('schedule', 'backfill') AND r.schedule_id BETWEEN a.low AND a.high
-    WHERE NOT EXISTS (SELECT FROM pgcron.occurrence o WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for AND o.run_id = r.id) LIMIT at_most)
+    WHERE r.scheduled_for > a.ledger_since AND NOT EXISTS (SELECT FROM pgcron.occurrence o WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for AND o.run_id = r.id) LIMIT at_most)
   UNION ALL
   (SELECT 'a run that is over has no fire', h.schedule_id, h.scheduled_for, h.id, 'the ledger has another run for its fire time, or none'
      FROM asked a JOIN pgcron.history h ON h.finished_at >= a.since AND h.schedule_id IS NOT NULL AND h.schedule_id BETWEEN a.low AND a.high
