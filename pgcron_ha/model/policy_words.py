@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.model.rules import duration_text
-from pgcron_ha.model.word_lists import listed
+from pgcron_ha.model.word_lists import in_number, listed
 
 # Values of texts that people chose are cut.
 MOST_CHARACTERS: Final = 80
@@ -67,10 +67,16 @@ def _overlap(policies: Mapping[str, Any]) -> str:
     last = "the last run is" if most in (None, 1) else f"{most} runs are"
     what = _OVERLAPS.get(str(word), f"overlap is {_short(word)}")
     if word == "allow":
-        return "runs may overlap" if most is None else f"up to {most} of its runs overlap"
+        if most == 1:
+            return "its runs wait for one another, however many"
+        allowed = f"up to {most} of its runs overlap, and others wait, however many"
+        return "runs may overlap" if most is None else allowed
+    if word == "queue" and most not in (None, 1):
+        what = "the fire waits for the end of one"
     if word == "queue" and policies.get("max_queued") is not None:
         dropped = "oldest" if policies.get("queue_drops") == "oldest" else "newest"
-        what += f" (at most {policies['max_queued']} do; the {dropped} is dropped)"
+        queued = policies["max_queued"]
+        what += f" (at most {queued} {in_number(queued, 'does', 'do')}; the {dropped} is dropped)"
     return f"if {last} not over, {what}"
 
 

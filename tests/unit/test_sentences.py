@@ -155,7 +155,21 @@ def test_policies_are_clauses() -> None:
             ["a fire does not run while the one before it has failed"],
         ),
         ({"overlap": "skip", "max_running": 3}, ["if 3 runs are not over, the fire is skipped"]),
-        ({"overlap": "allow", "max_running": 3}, ["up to 3 of its runs overlap"]),
+        (
+            {"overlap": "allow", "max_running": 3},
+            ["up to 3 of its runs overlap, and others wait, however many"],
+        ),
+        (
+            {"overlap": "allow", "max_running": 1},
+            ["its runs wait for one another, however many"],
+        ),
+        (
+            {"overlap": "queue", "max_running": 2, "max_queued": 1},
+            [
+                "if 2 runs are not over, the fire waits for the end of one (at most 1 does; the "
+                "newest is dropped)"
+            ],
+        ),
         (
             {"overlap": "queue", "max_queued": 2, "queue_drops": "oldest"},
             [
