@@ -50,6 +50,7 @@ BEGIN
     NEW.paused_note := NULL; NEW.paused_by := NULL;
     IF TG_OP = 'UPDATE' AND NEW.paused_until = OLD.paused_until THEN NEW.paused_until := NULL; END IF;
   ELSE
+    NEW.paused_note := left(NEW.paused_note, 500);
     IF TG_OP = 'INSERT' OR OLD.enabled OR (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
       NEW.paused_by := pgcron.actor();
     END IF;

@@ -78,21 +78,38 @@ CREATE VIEW pgcron.schedule_versions AS
 COMMENT ON VIEW pgcron.schedule_versions IS
   'Every version of every schedule, deleted ones too, under the name that it had then: the newest 200 of each, and of a deleted one as long as its ledger is kept.';
 
+-- For those who are given columns by name: PC001 for one that nobody writes, or that there is not.
+CREATE FUNCTION pgcron.refuse_columns(given text[], besides text[]) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  unknown text := (SELECT min(k) FROM unnest(given) k
+                    WHERE k = ANY (besides || '{id,uuid,version,created_at,updated_at,paused_by,calendars}'::text[])
+                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
+BEGIN
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('a schedule has no column %L that can be edited', left(unknown, 100)), 'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a name.',
+                          'Correct its spelling, or leave it out.');
+  END IF;
+END $$;
+
+CREATE FUNCTION pgcron.refuse_value(name text, told text) RETURNS void
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC001', format('schedule %L: %s', left(refuse_value.name, 200), refuse_value.told),
+                       'Each value has the type of its column, a duration as text (''90 s''); few columns may be null.', 'Correct it, or leave it out for what there is.') $$;
+
 -- Changes some columns of a schedule, named as in pgcron.schedule; null is the column's default. Needs the rights on these columns and no other.
 CREATE FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_version int DEFAULT NULL, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
   known bigint;
-  unknown text := (SELECT min(k) FROM jsonb_object_keys(changes) k
-                    WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by', 'calendars')
-                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
   assigned text;
   new_version int;
 BEGIN
-  IF unknown IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC001', format('a schedule has no column %L that can be edited', left(unknown, 100)), 'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a name.',
-                          'Correct its spelling, or leave it out.');
-  ELSIF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
+  IF jsonb_typeof(changes) <> 'object' THEN
+    PERFORM pgcron.refuse('PC001', format('the changes are a JSON %s', jsonb_typeof(changes)), 'They are an object: columns of pgcron.schedule, and what each shall be.', 'Write for example {"spec": "@daily"}.');
+  END IF;
+  PERFORM pgcron.refuse_columns(ARRAY(SELECT jsonb_object_keys(changes)), '{name}');
+  IF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
     PERFORM pgcron.refuse('PC001', 'a schedule has no spec or no handler', 'It says when it fires, and what runs then.', 'Leave out what is to stay as it is.');
   END IF;
   PERFORM pgcron.expect_version(edit_schedule.name, expected_version);
@@ -104,6 +121,8 @@ BEGIN
   EXECUTE format('UPDATE pgcron.schedule s SET %s WHERE s.id = $2 RETURNING s.version', coalesce(assigned, 'spec = s.spec')) INTO new_version USING changes, known;
   PERFORM set_config('pgcron_ha.version_note', '', true);
   RETURN new_version;
+EXCEPTION WHEN data_exception OR not_null_violation THEN
+  PERFORM pgcron.refuse_value(edit_schedule.name, SQLERRM);
 END $$;
 COMMENT ON FUNCTION pgcron.edit_schedule(text, jsonb, int, text, text, text) IS
   'Changes some columns of a schedule, null to their defaults, if it has the version that is expected (PC014); returns its version. The note is kept with the version.';

@@ -17,7 +17,7 @@ DECLARE
   renamed bigint := pgcron.schedule_id(rename_schedule.name);
 BEGIN
   PERFORM pgcron.act_as(rename_schedule.actor, rename_schedule.door);
-  UPDATE pgcron.schedule s SET name = rename_schedule.new_name WHERE s.id = renamed;
+  UPDATE pgcron.schedule s SET name = coalesce(rename_schedule.new_name, '') WHERE s.id = renamed;
 EXCEPTION WHEN unique_violation THEN
   PERFORM pgcron.refuse('PC011', format('there is a schedule %L already', left(rename_schedule.new_name, 200)), 'No two schedules have the same name.',
                         'Choose another name, or rename or delete that one first.');

@@ -21,6 +21,9 @@ DECLARE
   waiting pgcron.run;
 BEGIN
   PERFORM pgcron.require_read_committed('changes of one fire');
+  IF instant IS NULL THEN
+    PERFORM pgcron.refuse('PC001', 'the fire is NULL', 'A fire is named by its time.', '`pgcron-ha schedules show` lists the next ones.');
+  END IF;
   schedule := pgcron.schedule_id(name);
   PERFORM FROM pgcron.schedule s WHERE s.id = schedule FOR KEY SHARE;
   SELECT * INTO fires FROM pgcron.cursor c WHERE c.schedule_id = schedule FOR UPDATE;

@@ -130,7 +130,7 @@ DECLARE
 BEGIN
   SELECT b.* INTO held FROM pgcron.backfill b WHERE b.id = hold_backfill.backfill FOR UPDATE;
   IF held.id IS NULL THEN
-    PERFORM pgcron.refuse('PC010', format('backfill %s does not exist', hold_backfill.backfill), 'It was never asked for, or was forgotten with the ledger of its time.', '`pgcron-ha backfills list` lists them.');
+    PERFORM pgcron.refuse('PC010', format('backfill %s does not exist', coalesce(hold_backfill.backfill::text, 'NULL')), 'It was never asked for, or was forgotten with the ledger of its time.', '`pgcron-ha backfills list` lists them.');
   ELSIF held.state NOT IN ('open', 'paused') THEN
     PERFORM pgcron.refuse('PC011', format('backfill %s is %s', held.id, held.state), format('Only one that is under way can be %s.', verb), 'Ask for a new one, which leaves alone what has run.');
   END IF;

@@ -46,7 +46,9 @@ BEGIN
     EXECUTE format('UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2', columns)
       USING wanted, existing.id;
   END IF;
-EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
+EXCEPTION WHEN data_exception OR not_null_violation THEN
+  PERFORM pgcron.refuse_value(definition ->> 'name', SQLERRM);
+WHEN OTHERS THEN      -- one of many is at fault: which
   GET STACKED DIAGNOSTICS refusal = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, advice = PG_EXCEPTION_HINT;
   RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
 END $$;
@@ -60,6 +62,31 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.prune_schedules(text, text[], text) IS 'Deletes the schedules that a source owns, but for those of these names.';
 
+-- Raises PC001 for what are no definitions.
+CREATE FUNCTION pgcron.judge_definitions(definitions jsonb, source text) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  bad jsonb;
+  double text;
+BEGIN
+  IF source IS NULL THEN
+    PERFORM pgcron.refuse('PC001', 'the source is NULL', 'A source is a file or a folder of schedules.', 'Give it a short name, for example ''billing''.');
+  ELSIF jsonb_typeof(definitions) IS DISTINCT FROM 'array' THEN
+    PERFORM pgcron.refuse('PC001', format('the definitions are %s', coalesce('a JSON ' || jsonb_typeof(definitions), 'NULL')), 'They are an array of objects.',
+                          'Write for example [{"name": "nightly", "spec": "@daily", "handler": "py:report"}].');
+  END IF;
+  SELECT d INTO bad FROM jsonb_array_elements(definitions) d
+   WHERE jsonb_typeof(d) <> 'object' OR jsonb_typeof(d -> 'name') IS DISTINCT FROM 'string' OR jsonb_typeof(d -> 'spec') IS DISTINCT FROM 'string' OR jsonb_typeof(d -> 'handler') IS DISTINCT FROM 'string' LIMIT 1;
+  IF bad IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('%s defines no schedule', left(bad::text, 200)), 'A definition has a name, a spec and a handler, each a text.', 'Give it what it lacks.');
+  END IF;
+  SELECT d ->> 'name' INTO double FROM jsonb_array_elements(definitions) d GROUP BY 1 HAVING count(*) > 1 LIMIT 1;
+  IF double IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('schedule %L is defined twice', left(double, 200)), 'One name has one definition.', 'Remove one of them.');
+  END IF;
+  PERFORM pgcron.refuse_columns(ARRAY(SELECT DISTINCT jsonb_object_keys(d) FROM jsonb_array_elements(definitions) d), '{}');
+END $$;
+
 -- Makes the schedules of a source so: definitions is an array of objects (name, spec, handler, and any other column); what they leave out
 -- is its default, but for enabled. With prune, what the source owns and no longer defines is deleted. A schedule of another
 -- source is refused (PC011), unless taken over. Returns what there was and what there is, by name.
@@ -71,8 +98,10 @@ DECLARE
   definition jsonb;
   defaults jsonb := pgcron.schedule_defaults() || jsonb_build_object('managed_by', 'file', 'source', apply_schedules.source);
   foreign_one pgcron.schedule;
-  names text[] := ARRAY(SELECT d ->> 'name' FROM jsonb_array_elements(apply_schedules.definitions) d);
+  names text[];
 BEGIN
+  PERFORM pgcron.judge_definitions(apply_schedules.definitions, apply_schedules.source);
+  names := ARRAY(SELECT d ->> 'name' FROM jsonb_array_elements(apply_schedules.definitions) d);
   PERFORM pgcron.act_as(apply_schedules.actor, 'file');
   PERFORM pg_advisory_xact_lock(hashtextextended(pgcron.channel() || '/apply', 0));      -- one after the other: two may make the same name
   PERFORM FROM pgcron.schedule s WHERE s.name = ANY(names) OR s.source = apply_schedules.source ORDER BY s.id FOR UPDATE;

@@ -32,7 +32,7 @@ DECLARE
   shown int;
 BEGIN
   IF count IS NULL OR count NOT BETWEEN 1 AND 20 THEN
-    PERFORM pgcron.refuse('PC001', format('count %s is out of range', count), 'Nodes keep the next 20 fires of a schedule.', 'Ask for 1 to 20; `pgcron-ha next` computes more.');
+    PERFORM pgcron.refuse('PC001', format('count %s is out of range', coalesce(count::text, 'NULL')), 'Nodes keep the next 20 fires of a schedule.', 'Ask for 1 to 20; `pgcron-ha next` computes more.');
   END IF;
   SELECT * INTO state FROM pgcron.cursor c WHERE c.schedule_id = pgcron.schedule_id(preview.schedule);
   SELECT * INTO found FROM pgcron.schedule_preview p WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation AND NOT state.edit_is_pending;

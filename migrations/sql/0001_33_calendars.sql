@@ -222,6 +222,10 @@ DECLARE
   owner text;
   known bigint;
 BEGIN
+  IF num_nulls(put_calendar.name, put_calendar.content) > 0 THEN
+    PERFORM pgcron.refuse('PC005', format('the %s of the calendar is NULL', CASE WHEN put_calendar.name IS NULL THEN 'name' ELSE 'content' END), 'A calendar has a name and a text.',
+                          'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').');
+  END IF;
   PERFORM pgcron.lock_calendars();
   PERFORM pgcron.act_as(put_calendar.actor, put_calendar.door);
   changed := pgcron.write_calendars(jsonb_build_object(put_calendar.name, put_calendar.content), put_calendar.actor);
