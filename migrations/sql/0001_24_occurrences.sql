@@ -58,6 +58,7 @@ DECLARE
   held record := pgcron.lock_occurrence(name, instant);
   known pgcron.occurrence_override;
   made_due timestamptz;
+  earliest timestamptz := instant - (SELECT r.ahead - interval '1 day' FROM pgcron.retention r WHERE r.relation = 'occurrence');
 BEGIN
   SELECT * INTO known FROM pgcron.occurrence_override o WHERE o.schedule_id = held.schedule AND o.fire_at = instant FOR UPDATE;
   IF wanted.action IS NULL THEN
@@ -73,6 +74,10 @@ BEGIN
       wanted.action := 'move'; wanted.due_at := known.due_at;
     ELSIF wanted.action = 'move' THEN
       wanted.args := known.args;
+    END IF;
+    IF wanted.due_at < earliest THEN      -- it would become a run before the ledger has a partition for it
+      PERFORM pgcron.refuse('PC001', format('the fire of schedule %L at %s can''t run as early as %s', left(name, 200), instant, wanted.due_at),
+        format('The ledger is kept so far ahead that it can run from %s on (ahead of occurrence in pgcron.retention).', earliest), 'Skip it, and run the schedule for it then: pgcron.run_now(name, fire_time => …).');
     END IF;
     INSERT INTO pgcron.occurrence_override AS o (schedule_id, fire_at, action, due_at, args, note, actor)
     VALUES (held.schedule, instant, wanted.action, wanted.due_at, wanted.args, left(wanted.note, 500), wanted.actor)

@@ -64,7 +64,11 @@ class Materializer(Service):
         """One batch of schedules. Begins when half of the horizon is used up, so that frequent
         schedules are decided in bulk.
         """
-        is_changing = await self._control()
+        try:
+            is_changing = await self._control()
+        except PgcronError:
+            await self._materialize()  # what one of them asks for holds up no fire of the others
+            raise
         wait = await self._materialize()
         return 0 if is_changing else wait
 

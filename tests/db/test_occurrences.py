@@ -286,6 +286,29 @@ async def test_a_fire_moved_ahead_of_the_cursor_is_made_in_time(
     assert len(await live(connection)) == 2
 
 
+async def test_a_fire_that_is_made_ahead_is_no_duty_any_more(connection: Connection) -> None:
+    schedule = await put_schedule(connection, spec="0 0 * * *")
+    await decide(connection, schedule)
+    fire = (await next_minute(connection, 9 * 24 * 60)).replace(hour=0, minute=0)
+    await connection.execute(MOVE, fire, await next_minute(connection, 1))
+
+    [row] = await call(connection, "control_duties", horizon=600.0)
+    assert row["duties"] == ["early_fires"]
+    [early] = await call(connection, "early_fires", horizon=600.0, at_most=9)
+    await call(connection, "materialize", **one_fire(early, fire, "0 0 * * *"))
+    [row] = await call(connection, "control_duties", horizon=600.0)
+    assert row["duties"] == []
+
+
+async def test_a_fire_runs_no_earlier_than_the_ledger_has_room_for(connection: Connection) -> None:
+    await put_schedule(connection)
+    fire, days = await next_minute(connection, 99 * 24 * 60), 24 * 60
+
+    code, words = await refused(connection, MOVE, fire, fire - minutes(40 * days))
+    assert (code, "can't run as early as" in words) == ("PC001", True)
+    await connection.execute(MOVE, fire, fire - minutes(39 * days))
+
+
 async def test_old_changes_are_forgotten_with_the_ledger(connection: Connection) -> None:
     schedule = await put_schedule(connection)
     await connection.execute(

@@ -7,7 +7,7 @@ import pytest
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.materializer import Materializer, decide
-from pgcron_ha.errors import UnknownZone
+from pgcron_ha.errors import PgcronError, UnknownZone
 from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.telemetry.events import Event, ScheduleIsInvalid
@@ -78,6 +78,24 @@ async def test_nothing_is_decided_again_until_half_of_the_horizon_is_used_up(
     await materializer.run_once()
 
     assert len(await fires(connection, schedule)) in (309, 310, 311)
+
+
+async def test_a_duty_that_fails_holds_up_no_fire_of_the_others(
+    materializer: Materializer, connection: Connection
+) -> None:
+    yearly = await put_schedule(connection, "yearly", spec="0 0 1 1 *")
+    await materializer.run_once()
+    await connection.execute(
+        "INSERT INTO pgcron.occurrence_override (schedule_id, fire_at, action, due_at)"
+        " VALUES ($1, date_trunc('year', now(), 'UTC') + interval '9 years', 'move', now())",
+        yearly,
+    )
+    schedule = await put_schedule(connection, spec="* * * * *")
+
+    with pytest.raises(PgcronError, match="no partition"):
+        await materializer.run_once()
+
+    assert await fires(connection, schedule) != []
 
 
 async def test_after_an_outage_the_newest_fire_runs_and_the_others_are_missed(

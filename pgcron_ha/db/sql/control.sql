@@ -6,7 +6,8 @@ SELECT array_remove(ARRAY[
   CASE WHEN EXISTS (SELECT FROM pgcron.schedule s WHERE s.paused_until <= now()) THEN 'overdue_pauses' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.fire_failure f WHERE NOT f.is_judged)
          OR EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.probe_run IS NOT NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = p.probe_run)) THEN 'failing_schedules' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > now()) THEN 'early_fires' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > now()
+                 AND NOT EXISTS (SELECT FROM pgcron.occurrence e WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)) THEN 'early_fires' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'take_given_back' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text) THEN 'zones' END,
