@@ -496,8 +496,10 @@ DECLARE
   definition jsonb;
   defaults jsonb := pgcron.schedule_defaults() || jsonb_build_object('managed_by', 'file', 'source', apply_schedules.source);
   foreign_one pgcron.schedule;
-  names text[] := ARRAY(SELECT d ->> 'name' FROM jsonb_array_elements(apply_schedules.definitions) d);
+  names text[];
 BEGIN
+  PERFORM pgcron.judge_definitions(apply_schedules.definitions, apply_schedules.source);
+  names := ARRAY(SELECT d ->> 'name' FROM jsonb_array_elements(apply_schedules.definitions) d);
   PERFORM pgcron.act_as(apply_schedules.actor, 'file');
   PERFORM pg_advisory_xact_lock(hashtextextended(pgcron.channel() || '/apply', 0));      -- one after the other: two may make the same name
   PERFORM FROM pgcron.schedule s WHERE s.name = ANY(names) OR s.source = apply_schedules.source ORDER BY s.id FOR UPDATE;
@@ -900,7 +902,7 @@ CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL::text, at_most in
   UNION ALL
   (SELECT 'a run has no fire', r.schedule_id, r.scheduled_for, r.id, 'the ledger has another run for its fire time, or none'
      FROM asked a JOIN pgcron.run r ON r.scheduled_for IS NOT NULL AND r.origin IN ('schedule', 'backfill') AND r.schedule_id BETWEEN a.low AND a.high
-    WHERE NOT EXISTS (SELECT FROM pgcron.occurrence o WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for AND o.run_id = r.id) LIMIT at_most)
+    WHERE r.scheduled_for > a.ledger_since AND NOT EXISTS (SELECT FROM pgcron.occurrence o WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for AND o.run_id = r.id) LIMIT at_most)
   UNION ALL
   (SELECT 'a run that is over has no fire', h.schedule_id, h.scheduled_for, h.id, 'the ledger has another run for its fire time, or none'
      FROM asked a JOIN pgcron.history h ON h.finished_at >= a.since AND h.schedule_id IS NOT NULL AND h.schedule_id BETWEEN a.low AND a.high
@@ -1796,16 +1798,14 @@ CREATE FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_version 
     AS $_$
 DECLARE
   known bigint;
-  unknown text := (SELECT min(k) FROM jsonb_object_keys(changes) k
-                    WHERE k IN ('id', 'uuid', 'name', 'version', 'created_at', 'updated_at', 'paused_by', 'calendars')
-                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
   assigned text;
   new_version int;
 BEGIN
-  IF unknown IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC001', format('a schedule has no column %L that can be edited', left(unknown, 100)), 'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a name.',
-                          'Correct its spelling, or leave it out.');
-  ELSIF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
+  IF jsonb_typeof(changes) <> 'object' THEN
+    PERFORM pgcron.refuse('PC001', format('the changes are a JSON %s', jsonb_typeof(changes)), 'They are an object: columns of pgcron.schedule, and what each shall be.', 'Write for example {"spec": "@daily"}.');
+  END IF;
+  PERFORM pgcron.refuse_columns(ARRAY(SELECT jsonb_object_keys(changes)), '{name}');
+  IF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
     PERFORM pgcron.refuse('PC001', 'a schedule has no spec or no handler', 'It says when it fires, and what runs then.', 'Leave out what is to stay as it is.');
   END IF;
   PERFORM pgcron.expect_version(edit_schedule.name, expected_version);
@@ -1817,6 +1817,8 @@ BEGIN
   EXECUTE format('UPDATE pgcron.schedule s SET %s WHERE s.id = $2 RETURNING s.version', coalesce(assigned, 'spec = s.spec')) INTO new_version USING changes, known;
   PERFORM set_config('pgcron_ha.version_note', '', true);
   RETURN new_version;
+EXCEPTION WHEN data_exception OR not_null_violation THEN
+  PERFORM pgcron.refuse_value(edit_schedule.name, SQLERRM);
 END $_$;
 
 COMMENT ON FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_version integer, note text, actor text, door text) IS 'Changes some columns of a schedule, null to their defaults, if it has the version that is expected (PC014); returns its version. The note is kept with the version.';
@@ -2494,7 +2496,7 @@ DECLARE
 BEGIN
   SELECT b.* INTO held FROM pgcron.backfill b WHERE b.id = hold_backfill.backfill FOR UPDATE;
   IF held.id IS NULL THEN
-    PERFORM pgcron.refuse('PC010', format('backfill %s does not exist', hold_backfill.backfill), 'It was never asked for, or was forgotten with the ledger of its time.', '`pgcron-ha backfills list` lists them.');
+    PERFORM pgcron.refuse('PC010', format('backfill %s does not exist', coalesce(hold_backfill.backfill::text, 'NULL')), 'It was never asked for, or was forgotten with the ledger of its time.', '`pgcron-ha backfills list` lists them.');
   ELSIF held.state NOT IN ('open', 'paused') THEN
     PERFORM pgcron.refuse('PC011', format('backfill %s is %s', held.id, held.state), format('Only one that is under way can be %s.', verb), 'Ask for a new one, which leaves alone what has run.');
   END IF;
@@ -2648,6 +2650,31 @@ CREATE FUNCTION pgcron.judge_backfill(b pgcron.backfill, instants timestamp with
               ELSE 'leave' END,
          g.run_id
     FROM given g LEFT JOIN told t ON t.root = g.run_id $$;
+
+CREATE FUNCTION pgcron.judge_definitions(definitions jsonb, source text) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  bad jsonb;
+  double text;
+BEGIN
+  IF source IS NULL THEN
+    PERFORM pgcron.refuse('PC001', 'the source is NULL', 'A source is a file or a folder of schedules.', 'Give it a short name, for example ''billing''.');
+  ELSIF jsonb_typeof(definitions) IS DISTINCT FROM 'array' THEN
+    PERFORM pgcron.refuse('PC001', format('the definitions are %s', coalesce('a JSON ' || jsonb_typeof(definitions), 'NULL')), 'They are an array of objects.',
+                          'Write for example [{"name": "nightly", "spec": "@daily", "handler": "py:report"}].');
+  END IF;
+  SELECT d INTO bad FROM jsonb_array_elements(definitions) d
+   WHERE jsonb_typeof(d) <> 'object' OR jsonb_typeof(d -> 'name') IS DISTINCT FROM 'string' OR jsonb_typeof(d -> 'spec') IS DISTINCT FROM 'string' OR jsonb_typeof(d -> 'handler') IS DISTINCT FROM 'string' LIMIT 1;
+  IF bad IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('%s defines no schedule', left(bad::text, 200)), 'A definition has a name, a spec and a handler, each a text.', 'Give it what it lacks.');
+  END IF;
+  SELECT d ->> 'name' INTO double FROM jsonb_array_elements(definitions) d GROUP BY 1 HAVING count(*) > 1 LIMIT 1;
+  IF double IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('schedule %L is defined twice', left(double, 200)), 'One name has one definition.', 'Remove one of them.');
+  END IF;
+  PERFORM pgcron.refuse_columns(ARRAY(SELECT DISTINCT jsonb_object_keys(d) FROM jsonb_array_elements(definitions) d), '{}');
+END $$;
 
 CREATE FUNCTION pgcron.judge_failures(failing bigint) RETURNS text
     LANGUAGE plpgsql
@@ -2856,6 +2883,7 @@ BEGIN
     NEW.paused_note := NULL; NEW.paused_by := NULL;
     IF TG_OP = 'UPDATE' AND NEW.paused_until = OLD.paused_until THEN NEW.paused_until := NULL; END IF;
   ELSE
+    NEW.paused_note := left(NEW.paused_note, 500);
     IF TG_OP = 'INSERT' OR OLD.enabled OR (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
       NEW.paused_by := pgcron.actor();
     END IF;
@@ -3150,6 +3178,9 @@ DECLARE
   waiting pgcron.run;
 BEGIN
   PERFORM pgcron.require_read_committed('changes of one fire');
+  IF instant IS NULL THEN
+    PERFORM pgcron.refuse('PC001', 'the fire is NULL', 'A fire is named by its time.', '`pgcron-ha schedules show` lists the next ones.');
+  END IF;
   schedule := pgcron.schedule_id(name);
   PERFORM FROM pgcron.schedule s WHERE s.id = schedule FOR KEY SHARE;
   SELECT * INTO fires FROM pgcron.cursor c WHERE c.schedule_id = schedule FOR UPDATE;
@@ -3412,6 +3443,7 @@ DECLARE
   held record := pgcron.lock_occurrence(name, instant);
   known pgcron.occurrence_override;
   made_due timestamptz;
+  earliest timestamptz := instant - (SELECT r.ahead - interval '1 day' FROM pgcron.retention r WHERE r.relation = 'occurrence');
 BEGIN
   SELECT * INTO known FROM pgcron.occurrence_override o WHERE o.schedule_id = held.schedule AND o.fire_at = instant FOR UPDATE;
   IF wanted.action IS NULL THEN
@@ -3427,6 +3459,10 @@ BEGIN
       wanted.action := 'move'; wanted.due_at := known.due_at;
     ELSIF wanted.action = 'move' THEN
       wanted.args := known.args;
+    END IF;
+    IF wanted.due_at < earliest THEN      -- it would become a run before the ledger has a partition for it
+      PERFORM pgcron.refuse('PC001', format('the fire of schedule %L at %s can''t run as early as %s', left(name, 200), instant, wanted.due_at),
+        format('The ledger is kept so far ahead that it can run from %s on (ahead of occurrence in pgcron.retention).', earliest), 'Skip it, and run the schedule for it then: pgcron.run_now(name, fire_time => …).');
     END IF;
     INSERT INTO pgcron.occurrence_override AS o (schedule_id, fire_at, action, due_at, args, note, actor)
     VALUES (held.schedule, instant, wanted.action, wanted.due_at, wanted.args, left(wanted.note, 500), wanted.actor)
@@ -3504,6 +3540,21 @@ CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time
   SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid), E'TO \\(''([^'']+)''\\)'))[1]::timestamptz)
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = format('pgcron.%I', relation)::regclass $$;
+
+CREATE FUNCTION pgcron.path_heads(queue text, priority smallint, look integer) RETURNS TABLE(id bigint, handler text)
+    LANGUAGE sql STABLE ROWS 10
+    AS $$
+  (SELECT c.id, c.handler FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
+      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look)
+  UNION ALL
+  (SELECT c.id, c.handler FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL
+      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look)
+  UNION ALL
+  (SELECT c.id, c.handler FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
+      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look) $$;
 
 CREATE FUNCTION pgcron.pause_backfill(backfill bigint, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -3590,7 +3641,7 @@ DECLARE
   shown int;
 BEGIN
   IF count IS NULL OR count NOT BETWEEN 1 AND 20 THEN
-    PERFORM pgcron.refuse('PC001', format('count %s is out of range', count), 'Nodes keep the next 20 fires of a schedule.', 'Ask for 1 to 20; `pgcron-ha next` computes more.');
+    PERFORM pgcron.refuse('PC001', format('count %s is out of range', coalesce(count::text, 'NULL')), 'Nodes keep the next 20 fires of a schedule.', 'Ask for 1 to 20; `pgcron-ha next` computes more.');
   END IF;
   SELECT * INTO state FROM pgcron.cursor c WHERE c.schedule_id = pgcron.schedule_id(preview.schedule);
   SELECT * INTO found FROM pgcron.schedule_preview p WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation AND NOT state.edit_is_pending;
@@ -3684,6 +3735,10 @@ DECLARE
   owner text;
   known bigint;
 BEGIN
+  IF num_nulls(put_calendar.name, put_calendar.content) > 0 THEN
+    PERFORM pgcron.refuse('PC005', format('the %s of the calendar is NULL', CASE WHEN put_calendar.name IS NULL THEN 'name' ELSE 'content' END), 'A calendar has a name and a text.',
+                          'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').');
+  END IF;
   PERFORM pgcron.lock_calendars();
   PERFORM pgcron.act_as(put_calendar.actor, put_calendar.door);
   changed := pgcron.write_calendars(jsonb_build_object(put_calendar.name, put_calendar.content), put_calendar.actor);
@@ -3726,7 +3781,9 @@ BEGIN
     EXECUTE format('UPDATE pgcron.schedule SET (%1$s) = (SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE id = $2', columns)
       USING wanted, existing.id;
   END IF;
-EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
+EXCEPTION WHEN data_exception OR not_null_violation THEN
+  PERFORM pgcron.refuse_value(definition ->> 'name', SQLERRM);
+WHEN OTHERS THEN      -- one of many is at fault: which
   GET STACKED DIAGNOSTICS refusal = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL, advice = PG_EXCEPTION_HINT;
   RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule, HINT = advice;
 END $_$;
@@ -3925,6 +3982,20 @@ CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
     'The token is not the one that holds the run: it has ended, was given back, or is executed by somebody else now.',
     'Roll back and do nothing more for this run; another attempt does the work, or has done it.') $$;
 
+CREATE FUNCTION pgcron.refuse_columns(given text[], besides text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  unknown text := (SELECT min(k) FROM unnest(given) k
+                    WHERE k = ANY (besides || '{id,uuid,version,created_at,updated_at,paused_by,calendars}'::text[])
+                       OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'pgcron.schedule'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attname = k));
+BEGIN
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('a schedule has no column %L that can be edited', left(unknown, 100)), 'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a name.',
+                          'Correct its spelling, or leave it out.');
+  END IF;
+END $$;
+
 CREATE FUNCTION pgcron.refuse_labels(labels jsonb) RETURNS boolean
     LANGUAGE sql
     AS $$
@@ -4005,6 +4076,12 @@ CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text DEFA
   ELSE
     pgcron.refuse('PC001', format('the unique key has %s characters', length(unique_key)), 'A unique key has 1 to 500 characters and is not blank.', 'Use a hash of a longer one.') END $$;
 
+CREATE FUNCTION pgcron.refuse_value(name text, told text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC001', format('schedule %L: %s', left(refuse_value.name, 200), refuse_value.told),
+                       'Each value has the type of its column, a duration as text (''90 s''); few columns may be null.', 'Correct it, or leave it out for what there is.') $$;
+
 CREATE FUNCTION pgcron.refuse_version(known pgcron.schedule, expected integer) RETURNS text
     LANGUAGE plpgsql STABLE
     AS $$
@@ -4048,7 +4125,7 @@ DECLARE
   renamed bigint := pgcron.schedule_id(rename_schedule.name);
 BEGIN
   PERFORM pgcron.act_as(rename_schedule.actor, rename_schedule.door);
-  UPDATE pgcron.schedule s SET name = rename_schedule.new_name WHERE s.id = renamed;
+  UPDATE pgcron.schedule s SET name = coalesce(rename_schedule.new_name, '') WHERE s.id = renamed;
 EXCEPTION WHEN unique_violation THEN
   PERFORM pgcron.refuse('PC011', format('there is a schedule %L already', left(rename_schedule.new_name, 200)), 'No two schedules have the same name.',
                         'Choose another name, or rename or delete that one first.');
@@ -4647,7 +4724,7 @@ BEGIN
       PERFORM pgcron.forget_failures(NEW.id);
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
       PERFORM pgcron.pause_was_changed(NEW);
-      IF pgcron.actor() <> 'pgcron_ha' AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
+      IF pgcron.door() <> 'clock' AND (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note, OLD.paused_until) THEN
         PERFORM pgcron.forget_failures(NEW.id);
       ELSIF (NEW.spec, NEW.timezone, NEW.dst, NEW.calendars, NEW.probe_after) IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars, OLD.probe_after) THEN
         UPDATE pgcron.failure_pause SET probe_at = CASE WHEN NEW.probe_after IS NOT NULL THEN coalesce(probe_at, clock_timestamp() + NEW.probe_after) END, probe_fire = NULL,
