@@ -127,6 +127,11 @@ class RealStore:
         with answers():
             return self.wait(self._savepoint(statement.sql, arguments))
 
+    def ask(self, query: str, *arguments: Any) -> list[Any]:
+        """The rows of what people ask for; raises the error of ours that it raises."""
+        with answers():
+            return self.wait(self._savepoint(query, list(arguments)))
+
     def rows(self, table: str) -> list[dict[str, Any]]:
         """What the real table holds, in the stand-in's words."""
         return [_plain(row) for row in self._fetch(self._queries[table])]
@@ -164,6 +169,10 @@ class RealStore:
     async def _savepoint(self, query: str, arguments: list[Any]) -> list[Row]:
         async with self.connection.transaction():
             return [Row(row) for row in await self.connection.fetch(query, *arguments)]
+
+    def task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Goes on while somebody waits."""
+        return self._loop.create_task(work)
 
     def wait(self, answer: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(answer)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from pgcron_ha.engine.materializer import _columns, decide
 from tests.simulation.both import Both, LedStore
+from tests.simulation.playing import play
 from tests.simulation.real import RealStore
 from tests.simulation.tables import Row, seconds
 
@@ -506,44 +500,10 @@ class CallsWithLimits(Calls):
         self.both.compare_tables()
 
 
-@pytest.fixture
-def real(database: str) -> Iterator[RealStore]:
-    """PostgreSQL under the test's own clock."""
-    store = RealStore(database)
-    yield store
-    store.close()
-
-
-def play(
-    real: RealStore, sequences: int, *, finds: bool = True, calls: type[Calls] = Calls
-) -> None:
-    """Random sequences of calls, the first difference raised; without looking for a shorter one
-    when it is not for people.
-    """
-
-    class Played(calls):  # type: ignore[valid-type, misc]
-        pass
-
-    Played.real = real
-    run_state_machine_as_test(
-        Played,
-        settings=settings(
-            max_examples=sequences,
-            stateful_step_count=STEPS,
-            deadline=None,
-            database=None,
-            print_blob=finds,
-            report_multiple_bugs=False,
-            phases=[Phase.generate, Phase.shrink] if finds else [Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("calls", [Calls, CallsWithLimits])
 def test_the_stand_in_answers_as_postgresql_does(real: RealStore, calls: type[Calls]) -> None:
-    play(real, SEQUENCES, calls=calls)
+    play(calls, real, SEQUENCES, STEPS)
 
 
 @pytest.mark.timeout(300)
@@ -562,5 +522,6 @@ def test_a_stand_in_that_does_otherwise_is_found(
 ) -> None:
     monkeypatch.setattr(LedStore, guard, otherwise)
 
+    calls = CallsWithLimits if guard == "lane_room" else Calls
     with pytest.raises(AssertionError):
-        play(real, 1000, finds=False, calls=CallsWithLimits if guard == "lane_room" else Calls)
+        play(calls, real, 1000, STEPS, finds=False)
