@@ -108,7 +108,7 @@ def test_a_ledger_is_verified_and_what_breaks_it_listed(cli: Cli, execute: Execu
 
     execute(
         "INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason)"
-        " SELECT id, now() - interval '1 hour', now(), 'paused' FROM pgcron.schedule"
+        " SELECT id, now() - interval '1 hour', now(), 'catchup_none' FROM pgcron.schedule"
     )
     execute("UPDATE pgcron.cursor SET watermark = now() + interval '1 second'")
     assert "each has its one answer" in cli("schedules", "verify").out

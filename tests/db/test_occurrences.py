@@ -292,11 +292,11 @@ async def test_a_fire_that_is_made_ahead_is_no_duty_any_more(connection: Connect
     fire = (await next_minute(connection, 9 * 24 * 60)).replace(hour=0, minute=0)
     await connection.execute(MOVE, fire, await next_minute(connection, 1))
 
-    [row] = await call(connection, "control_duties", horizon=600.0)
+    [row] = await call(connection, "control_duties", horizon=600.0, tzdata=None)
     assert row["duties"] == ["early_fires"]
     [early] = await call(connection, "early_fires", horizon=600.0, at_most=9)
     await call(connection, "materialize", **one_fire(early, fire, "0 0 * * *"))
-    [row] = await call(connection, "control_duties", horizon=600.0)
+    [row] = await call(connection, "control_duties", horizon=600.0, tzdata=None)
     assert row["duties"] == []
 
 

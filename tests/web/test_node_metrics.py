@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from pgcron_ha import App
+from pgcron_ha import App, Context
 from pgcron_ha.config import Address, load_settings, read_sources
 from pgcron_ha.engine.node import Node
 from pgcron_ha.telemetry.counters import MOST_SERIES, OTHER, Counters
@@ -32,8 +32,9 @@ app = App()
 
 
 @app.handler()
-async def fine() -> None:
-    print(LINE)
+async def fine(context: Context) -> None:
+    # Not print: a node that starts in a fixture may lose sys.stdout to pytest before the test.
+    context.log(LINE)
 
 
 @app.handler()
