@@ -121,7 +121,7 @@ def test_runs_that_go_on_though_told_to_stop_are_told_of_their_node(
     assert "deaf" not in cli("status").out
     assert cli("nodes", "--json").rows[0]["deaf_runs"] == []
 
-    execute("UPDATE pgcron.run SET kill_at = now() - interval '9 s' WHERE id = 1")
+    execute("UPDATE pgcron.run SET kill_at = now() - interval '1 s' WHERE id = 1")
     assert cli("nodes", "--json").rows[0]["deaf_runs"] == []
 
     execute("UPDATE pgcron.run SET kill_at = now() - interval '11 s' WHERE id = 1")

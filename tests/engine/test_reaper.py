@@ -105,7 +105,7 @@ async def test_the_timer_stands_at_the_verdict_not_at_the_next_tick(
     wait = await reaper.run_once()
 
     assert wait is not None
-    assert 0.5 < wait <= 1.1
+    assert 0 <= wait <= 1.1  # a stalled machine comes later, never earlier
 
 
 async def test_without_peers_it_looks_at_its_interval(reaper: Reaper) -> None:
