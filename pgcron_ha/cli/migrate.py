@@ -8,12 +8,13 @@ import click
 
 from pgcron_ha.cli.context import pass_settings
 from pgcron_ha.config import Settings
+from pgcron_ha.db.revision import is_newer
 from pgcron_ha.errors import Refused, SchemaError
 
 
 @click.command("migrate")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the statements instead; for a DBA.")
-@click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is not there.")
+@click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is older.")
 @click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")
 @click.option("--yes", "is_sure", is_flag=True, help="With --uninstall: do it.")
 @click.option(
@@ -50,12 +51,10 @@ def migrate_command(
         click.echo(schema.as_sql(settings.schema))
         return
     dsn = settings.required_dsn()
-    if only_check:
-        found, head = asyncio.run(schema.check(dsn, settings.schema))
-        _require(settings.schema, found, head)
-    else:
+    if not only_check:
         asyncio.run(schema.migrate(dsn, settings.schema))
-    click.echo(f"schema '{settings.schema}' is at revision {schema.head()}")
+    found, head = asyncio.run(schema.check(dsn, settings.schema))
+    click.echo(_judged(settings.schema, found, head))
 
 
 def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
@@ -73,18 +72,15 @@ def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
     )
 
 
-def _require(name: str, found: str | None, head: str) -> None:
+def _judged(name: str, found: str | None, head: str) -> str:
+    """What there is, if this program works with it to the full; raises SchemaError if not."""
+    told = f"schema '{name}' is at revision {found}"
     if found == head:
-        return
-    if found is not None and found > head:
-        raise SchemaError(
-            f"schema '{name}' is at revision {found}",
-            f"This program knows revisions up to {head}.",
-            "Use the version of pgcron_ha that made it, or a newer one.",
-        )
+        return told
+    if is_newer(found, head):
+        return f"{told}; this program brings {head}, and works with it"
     raise SchemaError(
-        f"schema '{name}' is "
-        + ("not in this database" if found is None else f"at revision {found}"),
+        f"schema '{name}' is not in this database" if found is None else told,
         f"This program brings revision {head}.",
         "Run `pgcron-ha migrate`, or give a DBA the output of `pgcron-ha migrate --sql`.",
     )

@@ -1,9 +1,13 @@
 """Which schema this program needs, and whether the database has it; without alembic, so that a
 node stays small.
+
+Programs and schemas of neighbouring revisions work together, in both directions: an upgrade
+migrates first and replaces nodes one by one, or the other way round.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import asyncpg
@@ -14,6 +18,15 @@ from pgcron_ha.errors import SchemaError
 # The oldest revision that holds everything the node's statements use. A test keeps it equal to a
 # revision of migrations/.
 REQUIRED: Final = "pgcron_0001"
+NEWEST: Final = "pgcron_0001"
+"""The revision that `pgcron-ha migrate` brings; a test keeps it equal to the newest one."""
+
+_OURS: Final = re.compile(r"pgcron_\d{4}")
+
+
+def is_newer(revision: str | None, than: str) -> bool:
+    """Whether `revision` is one of ours, and a later one."""
+    return revision is not None and bool(_OURS.fullmatch(revision)) and revision > than
 
 
 async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
@@ -33,9 +46,9 @@ async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SC
     return found
 
 
-async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
-    """Raises SchemaError unless the database has (at least) the revision that this program
-    needs.
+async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str:
+    """The revision of the database. Raises SchemaError unless it is (at least) what this program
+    needs, and one that still works with this program.
     """
     found = await read_revision(connection, schema)
     if found is None:
@@ -49,4 +62,26 @@ async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT
             f"the schema {schema!r} is at revision {found}",
             f"This program needs revision {REQUIRED}.",
             "Run `pgcron-ha migrate`.",
+        )
+    await require_program(connection, found, schema)
+    return found
+
+
+async def require_program(
+    connection: asyncpg.Connection, found: str | None, schema: str = DEFAULT_SCHEMA
+) -> None:
+    """Raises SchemaError when the database's revision `found` is so new that it has taken away what
+    this program uses.
+    """
+    if not is_newer(found, NEWEST):
+        return
+    function = f"{schema}.oldest_program()"
+    if await connection.fetchval(load(schema)["find_function"].sql, function) is None:
+        return
+    oldest: str = await connection.fetchval(f"SELECT {function}")
+    if is_newer(oldest, NEWEST):
+        raise SchemaError(
+            f"the schema {schema!r} is at revision {found}",
+            f"It works with programs that bring {oldest} or a later one; this one brings {NEWEST}.",
+            "Use a newer version of pgcron_ha.",
         )

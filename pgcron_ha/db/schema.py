@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import io
 import os
+import random
 import threading
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 from alembic import command
@@ -27,25 +28,47 @@ from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.migration_steps import OWN, making
-from pgcron_ha.db.revision import read_revision
+from pgcron_ha.db.revision import is_newer, read_revision, require_program
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.db.uninstall import MIGRATION_KEY
 from pgcron_ha.errors import PgcronError, SchemaError
 
+HEAD: Final = "head"
+"""The newest revision that a program carries."""
+
+LOCK_SECONDS: Final = 2
+"""Whoever comes after a waiting migration waits as long as it does: less than a lease."""
+
+LOCK_TRIES: Final = 15
+
 _TURN = threading.Lock()
 
 
-async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = "head") -> None:
-    """Brings `schema` in the database of `dsn` to `revision`; nothing happens when it is there
-    already.
+class Locked(SchemaError):
+    """Nothing happened: others hold locks on what is to be changed."""
 
-    Raises DatabaseUnavailable when the server can't be reached or is too old, SchemaError when the
-    role lacks the rights or the schema is newer than this program.
+
+async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = HEAD) -> None:
+    """Brings `schema` in the database of `dsn` to `revision`; nothing happens when it is there
+    already, or when the head of a newer program is: that works with this one.
+
+    What nodes do meanwhile waits for the migration's locks, and it for theirs, for LOCK_SECONDS at
+    most; then it is begun again, up to LOCK_TRIES times. Raises DatabaseUnavailable when the server
+    can't be reached or is too old, SchemaError when the role lacks the rights, the locks are not to
+    be had, or the schema is too new for this program.
     """
 
     # Alembic's context is one for the whole process, so its migrations take turns.
     async with _turn():
-        await _migrate(dsn, schema, revision)
+        if revision == HEAD and is_newer((await check(dsn, schema))[0], head()):
+            return
+        for left in reversed(range(LOCK_TRIES)):
+            try:
+                return await _migrate(dsn, schema, revision)
+            except Locked:
+                if not left:
+                    raise
+            await asyncio.sleep(random.uniform(0, LOCK_SECONDS))
 
 
 async def _migrate(dsn: str, schema: str, revision: str) -> None:
@@ -74,7 +97,7 @@ async def _turn() -> AsyncIterator[None]:
         _TURN.release()
 
 
-def as_sql(schema: str = DEFAULT_SCHEMA, revision: str = "head") -> str:
+def as_sql(schema: str = DEFAULT_SCHEMA, revision: str = HEAD) -> str:
     """What `migrate` would run on an empty database, for a DBA to read and run."""
     output = io.StringIO()
     config = _config(schema, output_buffer=output)
@@ -83,10 +106,14 @@ def as_sql(schema: str = DEFAULT_SCHEMA, revision: str = "head") -> str:
 
 
 async def check(dsn: str, schema: str = DEFAULT_SCHEMA) -> tuple[str | None, str]:
-    """(revision of the database or None, revision of this program)."""
+    """(revision of the database or None, revision of this program). Raises SchemaError when the
+    first is newer and does not work with this program.
+    """
     connection = await connect(dsn, timeout=10, is_control=False)
     try:
-        return await read_revision(connection, schema), head()
+        found = await read_revision(connection, schema)
+        await require_program(connection, found, schema)
+        return found, head()
     finally:
         await connection.close(timeout=5)
 
@@ -138,8 +165,12 @@ def _migrate_on(connection: Connection, schema: str, revision: str) -> None:
 
 
 def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:
+    # Another migration is waited for as long as it takes, whatever the database's defaults are.
+    for setting in ("statement_timeout", "lock_timeout"):
+        connection.execute(text(f"SET LOCAL {setting} = 0"))
     # Nodes start together: the lock comes before alembic reads its version table.
     connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
+    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
     connection.execute(text(making(schema)))
     context.configure(connection=connection, version_table_schema=schema)
     with context.begin_transaction():
@@ -157,6 +188,12 @@ def _explained(error: Exception) -> Exception:
             f"this role may not migrate: {original}",
             "Migrating makes a schema and tables: the role needs CREATE on the database.",
             "Let a DBA run the output of `pgcron-ha migrate --sql`, or GRANT CREATE ON DATABASE.",
+        )
+    if isinstance(original, asyncpg.LockNotAvailableError):
+        return Locked(
+            f"the migration got no lock: {original}",
+            "A long transaction or backup holds what it is to change; nothing was changed.",
+            "Try again when it has ended; pg_blocking_pids(pid) names who it is.",
         )
     if isinstance(original, asyncpg.PostgresError):
         return explain_answer(original) or error

@@ -10,7 +10,7 @@ import pytest
 
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.migration_steps import escaped
-from pgcron_ha.db.revision import REQUIRED, read_revision, require_revision
+from pgcron_ha.db.revision import NEWEST, REQUIRED, read_revision, require_revision
 from pgcron_ha.db.schema import as_sql, check, head, migrate
 from pgcron_ha.db.statements import load
 from pgcron_ha.errors import DatabaseUnavailable, SchemaError
@@ -127,8 +127,9 @@ async def test_two_schemas_live_in_one_database(database: str, reviewed: str) ->
     assert sorted(renamed.split("\n\n")) == sorted(reviewed.split("\n\n"))
 
 
-def test_the_revision_a_node_needs_is_the_newest() -> None:
-    assert head() == REQUIRED
+def test_the_revision_a_node_knows_is_the_newest_and_needs_no_later_one() -> None:
+    assert head() == NEWEST
+    assert REQUIRED <= NEWEST
 
 
 async def test_a_role_that_owns_the_database_migrates_without_being_superuser(

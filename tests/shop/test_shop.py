@@ -17,7 +17,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db.revision import REQUIRED
+from pgcron_ha.db.revision import NEWEST
 from tests.db.dump_schema import REVIEWED, dump
 from tests.e2e.nodes import Cluster
 from tests.house.checkout import ROOT
@@ -101,7 +101,7 @@ def test_one_upgrade_brings_up_both_and_autogenerate_sees_only_the_shop(
 
     assert dump(empty_database) == REVIEWED.read_text()
     assert sql("SELECT version_num FROM public.alembic_version ORDER BY 1") == [("0002",)]
-    assert sql("SELECT version_num FROM pgcron.alembic_version") == [(REQUIRED,)]
+    assert sql("SELECT version_num FROM pgcron.alembic_version") == [(NEWEST,)]
     assert sql("SELECT handler, state::text FROM pgcron.run") == [("py:send_invoice", "ready")]
     assert "No new upgrade operations" in alembic("check").stdout
     assert ours("migrate", "--check", dsn=empty_database).returncode == 0
@@ -151,7 +151,7 @@ def test_three_upgrades_at_once_make_one_schema(alembic: Alembic, empty_database
 def test_the_schema_may_have_another_name(alembic: Alembic, sql: Sql, empty_database: str) -> None:
     alembic("upgrade", "pgcron_ha@head", option="pgcron_ha_schema = jobs")
 
-    assert sql("SELECT version_num FROM jobs.alembic_version") == [(REQUIRED,)]
+    assert sql("SELECT version_num FROM jobs.alembic_version") == [(NEWEST,)]
     assert sql("SELECT to_regnamespace('pgcron')") == [(None,)]
     assert ours("--schema", "jobs", "migrate", "--check", dsn=empty_database).returncode == 0
 
@@ -162,7 +162,7 @@ def test_the_shops_dba_may_have_it_printed(alembic: Alembic, sql: Sql, empty_dat
         connection.execute(script.encode())
 
     assert dump(empty_database) == REVIEWED.read_text()
-    assert sql("SELECT version_num FROM pgcron.alembic_version") == [(REQUIRED,)]
+    assert sql("SELECT version_num FROM pgcron.alembic_version") == [(NEWEST,)]
 
 
 def test_literals_of_the_host_stay_as_they_were(alembic: Alembic, sql: Sql) -> None:

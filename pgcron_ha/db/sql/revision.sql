@@ -2,6 +2,10 @@
 -- NULL when there is none, whatever is missing: the relation or its schema.
 SELECT to_regclass(:name::text)::text AS name;
 
+-- name: find_function
+-- As find_relation, for `schema.name(types)`.
+SELECT to_regprocedure(:name::text)::text AS name;
+
 -- name: read_revision
 SELECT a.version_num FROM pgcron.alembic_version a;
 
