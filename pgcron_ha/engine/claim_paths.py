@@ -62,6 +62,16 @@ class ClaimPaths:
             "bound_ids": [bound[1] for bound in bounds],
         }
 
+    def bounds(self, now: float) -> dict[str, list[Any]]:
+        """Parameters of a look: the paths that have a bound, unless it is time to sweep."""
+        known = {} if now - self._swept_at >= SWEEP_SECONDS else self._bounds
+        return {
+            "bound_queues": [path[0] for path in known],
+            "bound_priorities": [path[1] for path in known],
+            "bound_dues": [_instant(bound[0]) for bound in known.values()],
+            "bound_ids": [bound[1] for bound in known.values()],
+        }
+
     def all(self, first: Sequence[Path] = ()) -> dict[str, list[Any]]:
         """Parameters of a claim that knows no bounds; it begins with the paths of `first`."""
         usual = [(queue, priority) for priority in PRIORITIES for queue in self._queues]

@@ -102,7 +102,7 @@ class Dispatcher(Service):
         self._waits = OverlapWaits(link, poll_interval)
         self._careful_turns = 0
         self._waits_for_slot = False
-        self._heads = Heads(link, queues)
+        self._heads = Heads(link, queues, self._paths)
         self._decided_at = float("-inf")
         self._idle_interval = poll_interval
         self._is_idle = False

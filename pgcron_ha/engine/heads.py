@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.claim_paths import ClaimPaths
 
 _NEVER: Final = float("inf")
 _LONG_SINCE: Final = float("-inf")
@@ -20,9 +21,10 @@ class Heads:
     schedule that may start only once. What has limits stands apart.
     """
 
-    def __init__(self, link: Link, queues: Sequence[str]) -> None:
+    def __init__(self, link: Link, queues: Sequence[str], paths: ClaimPaths) -> None:
         self._link = link
         self._queues = list(queues)
+        self._paths = paths
         self.looked_at = _LONG_SINCE
         self.plain_due_at = self.lane_due_at = self.once_due_at = _NEVER
         self.limited_wait = False
@@ -41,7 +43,8 @@ class Heads:
 
     async def look(self) -> list[Row]:
         """The first run of each path and kind: rows of ``next_due``, without those with limits."""
-        found = await self._link.rows("next_due", queues=self._queues)
+        bounds = self._paths.bounds(monotonic())
+        found = await self._link.rows("next_due", queues=self._queues, **bounds)
         heads = [row for row in found if not row["is_limited"]]
         self.limited_wait = any(row["is_limited"] and row["is_due"] is not False for row in found)
         self.overlap_waits = any(row["queue"] is None for row in found)

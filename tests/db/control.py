@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import asyncpg
 
@@ -20,6 +20,13 @@ Row: TypeAlias = asyncpg.Record
 Connect: TypeAlias = Callable[[], Awaitable[Connection]]
 
 NO_BOUND = datetime(2000, 1, 1, tzinfo=UTC)
+NO_BOUNDS: Final[dict[str, list[Any]]] = {
+    "bound_queues": [],
+    "bound_priorities": [],
+    "bound_dues": [],
+    "bound_ids": [],
+}
+"""A look that begins at the first run of each path."""
 HANDLER = "py:work"
 
 

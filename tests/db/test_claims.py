@@ -8,6 +8,7 @@ import pytest
 from tests.db.control import (
     HANDLER,
     NO_BOUND,
+    NO_BOUNDS,
     Connect,
     Connection,
     call,
@@ -196,6 +197,23 @@ async def test_a_bound_hides_what_lies_below_it_and_nothing_else(connection: Con
     assert [run["id"] for run in below] == [first]
 
 
+async def test_a_look_begins_at_the_bound_of_a_path(connection: Connection) -> None:
+    first, _, last = await enqueue(connection, 3)
+    [higher] = await enqueue(connection, priority=3)
+    await connection.execute("UPDATE pgcron.run SET due_at = due_at - interval '1 s' * (9 - id)")
+    rows = await connection.fetch("SELECT id, due_at FROM pgcron.run")
+    due = {row["id"]: row["due_at"] for row in rows}
+
+    async def seen(bound: int) -> dict[int, Any]:
+        bounds = {"bound_queues": ["default"], "bound_priorities": [5]}
+        bounds |= {"bound_dues": [due[bound]], "bound_ids": [bound]}
+        heads = await call(connection, "next_due", queues=["default"], **bounds)
+        return {row["priority"]: row["due_at"] for row in heads}
+
+    assert await seen(first) == {3: due[higher], 5: due[first]}
+    assert await seen(last) == {3: due[higher], 5: due[last]}
+
+
 async def test_the_head_of_every_path_is_shown_with_its_time(connection: Connection) -> None:
     later = await connection.fetchval("SELECT now() + interval '1 minute'")
     await enqueue(connection, 2, priority=3)
@@ -203,7 +221,7 @@ async def test_the_head_of_every_path_is_shown_with_its_time(connection: Connect
     await enqueue(connection, priority=7, delivery="at_most_once", due_at=later + minutes(1))
     await enqueue(connection, queue="other")
 
-    heads = await call(connection, "next_due", queues=["default", "empty"])
+    heads = await call(connection, "next_due", queues=["default", "empty"], **NO_BOUNDS)
 
     seen = [(row["queue"], row["priority"], row["is_careful"], row["is_due"]) for row in heads]
     assert sorted(seen) == [

@@ -10,6 +10,7 @@ import pytest
 
 from tests.db.control import (
     HANDLER,
+    NO_BOUNDS,
     Connect,
     Connection,
     Node,
@@ -377,12 +378,12 @@ async def test_a_paused_queue_keeps_its_limit(connection: Connection) -> None:
     await connection.execute("SELECT pgcron.set_queue('default', max_running => 1)")
     await connection.execute("SELECT pgcron.pause_queue('default')")
     await enqueue(connection, 2)
-    assert await call(connection, "next_due", queues=["default"]) == []
+    assert await call(connection, "next_due", queues=["default"], **NO_BOUNDS) == []
 
     await connection.execute("SELECT pgcron.resume_queue('default')")
     assert await claim(connection, node) == []
     assert len(await claim_limited(connection, node)) == 1
-    [head] = await call(connection, "next_due", queues=["default"])
+    [head] = await call(connection, "next_due", queues=["default"], **NO_BOUNDS)
     assert (head["is_limited"], head["is_due"]) == (True, True)
 
 

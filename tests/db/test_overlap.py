@@ -10,6 +10,7 @@ import pytest
 
 from pgcron_ha.db import testing
 from tests.db.control import (
+    NO_BOUNDS,
     Connect,
     Connection,
     Node,
@@ -98,11 +99,11 @@ async def test_what_waits_is_seen_by_the_look_for_the_next_run(connection: Conne
     node = await join(connection)
     await enqueue(connection, 2, **await of(connection, overlap="queue"))
 
-    assert [row["queue"] for row in await call(connection, "next_due", queues=["default"])] == [
-        "default"
-    ]
+    assert [
+        row["queue"] for row in await call(connection, "next_due", queues=["default"], **NO_BOUNDS)
+    ] == ["default"]
     await decide(connection, node)
-    [waits] = await call(connection, "next_due", queues=["default"])
+    [waits] = await call(connection, "next_due", queues=["default"], **NO_BOUNDS)
     assert (waits["queue"], waits["is_limited"], waits["is_due"]) == (None, True, False)
 
 

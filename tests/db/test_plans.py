@@ -114,6 +114,8 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "incarnation": LIVING,
         "queues": ["default"] if name in OF_QUEUES else ["default"] * paths,
         "priorities": list(range(paths)),
+        "bound_queues": ["default"] * paths,
+        "bound_priorities": list(range(paths)),
         "bound_dues": [NO_BOUND] * paths,
         "bound_ids": [0] * paths,
         "handlers": [HANDLER],
@@ -229,13 +231,22 @@ async def test_the_generic_plan_of_a_hot_statement_scans_no_big_table(
     assert row is not None
     plan = row[0] if isinstance(row[0], list) else json.loads(row[0])
 
-    big = ("run", "cursor", "history", "attempt")
+    big = ("run", "cursor", "history", "attempt", "schedule")
     scanned = [
         node["Relation Name"]
         for node in nodes_of(plan)
-        if node["Node Type"] == "Seq Scan" and node["Relation Name"].startswith(big)
+        if node.get("Relation Name", "").startswith(big) and is_whole(node)
     ]
     assert scanned == []
+
+
+def is_whole(node: dict[str, Any]) -> bool:
+    """Whether a scan reads all of its table: one of schedules does when it doesn't begin at an id,
+    as a merge join does; other indexes may hold only what is asked for.
+    """
+    if node["Relation Name"] == "schedule":
+        return "Index Cond" not in node
+    return bool(node["Node Type"] == "Seq Scan")
 
 
 async def test_the_demand_is_told_from_as_many_rows_as_asked(full: Connection) -> None:

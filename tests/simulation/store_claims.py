@@ -113,11 +113,29 @@ class ClaimStatements(EndingStatements):
                 return run
         return None
 
-    def next_due(self, *, queues: Sequence[str]) -> list[Row]:
+    def next_due(
+        self,
+        *,
+        queues: Sequence[str],
+        bound_queues: Sequence[str],
+        bound_priorities: Sequence[int],
+        bound_dues: Sequence[datetime],
+        bound_ids: Sequence[int],
+    ) -> list[Row]:
         now = self.now()
+        bounds = dict(
+            zip(
+                zip(bound_queues, bound_priorities, strict=True),
+                zip(bound_dues, bound_ids, strict=True),
+                strict=True,
+            )
+        )
         heads: dict[tuple[str, int, bool, bool], Run] = {}
         for run in self.runs.values():
             if run.is_waiting and run.kind not in _APART and self.is_looked_at(run.queue, queues):
+                bound = bounds.get((run.queue, run.priority))
+                if run.kind == "plain" and bound is not None and run.order < bound:
+                    continue
                 kind = (run.queue, run.priority, run.kind != "plain", run.kind == "once")
                 head = heads.get(kind)
                 if head is None or run.order < head.order:

@@ -400,7 +400,7 @@ class Calls(RuleBasedStateMachine):
             lambda: self._expire(),
             lambda: self.both.call("ask_overdue_to_stop", at_most=100),
             lambda: self.both.call("unaccounted", at_most=100),
-            lambda: self.both.call("next_due", queues=list(QUEUES)),
+            lambda: self.both.call("next_due", queues=list(QUEUES), **self._bounds()),
             lambda: self.both.call("recheck_invalid"),
             lambda: self._mark_invalid(),
             lambda: self.both.call("forget_keys", at_most=100),
@@ -440,6 +440,15 @@ class Calls(RuleBasedStateMachine):
 
     def _paths(self) -> dict[str, list[Any]]:
         return {"queues": [path[0] for path in PATHS], "priorities": [path[1] for path in PATHS]}
+
+    def _bounds(self) -> dict[str, Any]:
+        bounded = PATHS[::2]
+        return {
+            "bound_queues": [path[0] for path in bounded],
+            "bound_priorities": [path[1] for path in bounded],
+            "bound_dues": [self.both.real.now - seconds(2) for _ in bounded],
+            "bound_ids": [0 for _ in bounded],
+        }
 
 
 class CallsWithLimits(Calls):

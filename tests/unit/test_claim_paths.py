@@ -10,6 +10,7 @@ from pgcron_ha.engine.claim_paths import PRIORITIES, SWEEP_SECONDS, ClaimPaths
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EVER = datetime.min.replace(tzinfo=UTC)
+NAMES_OF_BOUNDS = ("bound_queues", "bound_priorities", "bound_dues", "bound_ids")
 
 
 def row(run: int, queue: str = "a", priority: int = 5) -> dict[str, Any]:
@@ -147,3 +148,19 @@ def test_no_claim_looks_behind_a_run_that_was_not_claimed(
         claimed = [row(run, queue, priority) for run, queue, priority in rows]
         paths.claimed(claimed, is_full)
         taken |= {(each["queue"], each["priority"], each["id"]) for each in claimed}
+
+
+def test_a_look_knows_the_bounds_of_full_claims_until_it_is_time_to_sweep() -> None:
+    paths = ClaimPaths(["a", "b"])
+    nothing: dict[str, list[Any]] = {name: [] for name in NAMES_OF_BOUNDS}
+    assert paths.bounds(0.0) == nothing
+
+    paths.in_order(0.0)
+    paths.claimed([row(1), row(2), row(3, "b")], is_full=True)
+    instants = [START + timedelta(seconds=run) for run in (2, 3)]
+    known = dict(zip(NAMES_OF_BOUNDS, (["a", "b"], [5, 5], instants, [2, 3]), strict=True))
+    assert paths.bounds(SWEEP_SECONDS / 2) == known
+    assert paths.bounds(SWEEP_SECONDS) == nothing
+
+    paths.claimed([row(4)], is_full=False)
+    assert paths.bounds(SWEEP_SECONDS / 2) == nothing

@@ -88,16 +88,21 @@ SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 -- name: next_due
 -- The head of every path that has waiting runs, future ones included: where to claim, and how long to sleep. A paused queue has none.
 -- is_limited: claimed by claim_limited; runs with a key, and those that require labels, are told by one row for each queue, without a time.
--- A row without a queue says that somewhere runs wait for a slot of their schedule.
+-- A row without a queue says that somewhere runs wait for a slot of their schedule. The bounds are those of claim_runs, for the paths that
+-- have one: a busy node looks several times a second, and would walk each time what a held xmin horizon keeps of the runs that are gone.
 SELECT path.queue, path.priority, head.is_careful, head.is_once, path.is_limited, head.due_at, head.due_at <= now() AS is_due,
        extract(epoch FROM head.due_at - clock_timestamp())::float8 AS seconds
 FROM unnest(:queues::text[]) AS path_queue(queue)
 LEFT JOIN pgcron.queue q ON q.name = path_queue.queue
 CROSS JOIN generate_series(0, 9) AS path_priority(priority)
-CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority, q.is_plain IS FALSE AS is_limited WHERE q.paused_at IS NULL) path
+LEFT JOIN unnest(:bound_queues::text[], :bound_priorities::smallint[], :bound_dues::timestamptz[], :bound_ids::bigint[]) AS bound(queue, priority, due, id)
+  ON bound.queue = path_queue.queue AND bound.priority = path_priority.priority
+CROSS JOIN LATERAL (SELECT path_queue.queue, path_priority.priority::smallint AS priority, q.is_plain IS FALSE AS is_limited,
+                           coalesce(bound.due, '-infinity') AS bound_due, coalesce(bound.id, 0) AS bound_id WHERE q.paused_at IS NULL) path
 CROSS JOIN LATERAL (
   (SELECT false AS is_careful, false AS is_once, c.due_at FROM pgcron.run c
    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once' AND c.queue = path.queue AND c.priority = path.priority
+     AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
    ORDER BY c.due_at, c.id LIMIT 1)
   UNION ALL
   (SELECT true, false, c.due_at FROM pgcron.run c

@@ -1,23 +1,29 @@
 -- name: due_cursors
 -- Schedules with something to decide: fires before the horizon, or a new generation. No lock: the decision is a compare-and-set.
 -- Those of a zone with new rules only when these have been applied to them.
--- Two ends of one index, apart: an OR of them would walk every schedule. The order of the new ones, who are all alike, only names the
--- index: where many are new, a planner that expects to find some soon would walk the table from its beginning in every pass.
--- The two take turns, so that a million new schedules don't delay those that are due, nor the other way round.
+-- Two ends of one index, apart: an OR of them would walk every schedule. Both are in the order of that index, that of the new ones too, who are all
+-- alike: where many are new, a planner that expects to find some soon would walk the table from its beginning in every pass.
+-- The two take turns, so that a million new schedules don't delay those that are due, nor the other way round. Each schedule is looked up by itself
+-- (LIMIT 1): a plan that doesn't know how small :at_most is would rather join the whole table, 200 ms a pass at a million schedules.
 SELECT c.schedule_id, c.generation, c.watermark, c.status, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
        extract(epoch FROM s.jitter)::float8 AS jitter, extract(epoch FROM s.spread_window)::float8 AS spread_window, s.max_runs, c.runs_made,
        now() AS now
 FROM (
-  (SELECT n.* FROM pgcron.cursor n
-   WHERE n.status <> 'invalid' AND NOT n.is_paused AND n.next_fire IS NULL AND NOT n.edit_is_pending
-   ORDER BY n.next_fire NULLS FIRST LIMIT :at_most)
-  UNION ALL
-  (SELECT d.* FROM pgcron.cursor d
-   WHERE d.status <> 'invalid' AND NOT d.is_paused AND d.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT d.edit_is_pending
-   ORDER BY d.next_fire LIMIT :at_most)) c
-JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE s.enabled AND NOT EXISTS (SELECT FROM pgcron.zone_change z WHERE z.done_at IS NULL AND z.zone = s.timezone AND (s.id > z.swept_to OR s.id = ANY(z.postponed)))
-ORDER BY row_number() OVER (PARTITION BY c.next_fire IS NULL ORDER BY c.next_fire), c.next_fire NULLS FIRST LIMIT :at_most;
+  SELECT due.*, row_number() OVER (PARTITION BY due.next_fire IS NULL ORDER BY due.next_fire) AS turn
+  FROM (
+    (SELECT n.* FROM pgcron.cursor n
+     WHERE n.status <> 'invalid' AND NOT n.is_paused AND n.next_fire IS NULL AND NOT n.edit_is_pending
+     ORDER BY n.next_fire NULLS FIRST LIMIT :at_most)
+    UNION ALL
+    (SELECT d.* FROM pgcron.cursor d
+     WHERE d.status <> 'invalid' AND NOT d.is_paused AND d.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT d.edit_is_pending
+     ORDER BY d.next_fire NULLS FIRST LIMIT :at_most)) due) c
+CROSS JOIN LATERAL (
+  SELECT k.* FROM pgcron.schedule k
+  WHERE k.id = c.schedule_id AND k.enabled
+    AND NOT EXISTS (SELECT FROM pgcron.zone_change z WHERE z.done_at IS NULL AND z.zone = k.timezone AND (k.id > z.swept_to OR k.id = ANY(z.postponed)))
+  LIMIT 1) s
+ORDER BY c.turn, c.next_fire NULLS FIRST LIMIT :at_most;
 
 -- name: materialize
 -- One statement for many schedules. A schedule whose generation or watermark has moved (an edit, another node) decides nothing
