@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli.doctor_checks import CHECKS, Diagnosis, Finding
+from pgcron_ha.cli.doctor_rights import RIGHTS
 from pgcron_ha.cli.output import json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import prove
@@ -88,5 +89,12 @@ async def examine(session: Session) -> Examination:
         dead_rows=await health.dead_rows(connection, schema=schema),
         swollen_indexes=await health.swollen_indexes(connection, schema=schema),
         is_pooled=was_pooled(session.settings.required_dsn()),
+        wraparound=await health.wraparound(connection, schema=schema),
+        never_vacuumed=await health.never_vacuumed(connection, schema=schema),
+        partition_gaps=await health.partition_gaps(connection, schema=schema),
+        privileges_amiss=await health.privileges_amiss(connection, schema=schema),
+        role=await health.role(connection, schema=schema),
+        lock_holders=await health.lock_holders(connection, schema=schema),
     )
-    return Examination(tuple(finding for check in CHECKS for finding in check(diagnosis)))
+    checks = (*CHECKS, *RIGHTS)
+    return Examination(tuple(finding for check in checks for finding in check(diagnosis)))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.client.verifying import Proof
 from pgcron_ha.config import Settings
 
+# When the project's last minor release of a major version is due.
+END_OF_LIFE: Final = {
+    14: date(2026, 11, 12),
+    15: date(2027, 11, 11),
+    16: date(2028, 11, 9),
+    17: date(2029, 11, 8),
+    18: date(2030, 11, 14),
+}
 SHORTEST_ADVISED_LEASE: Final = 5.0
 MOST_CLOCK_DIFFERENCE: Final = 1.0
 FREE_CONNECTIONS: Final = 10
@@ -48,12 +56,27 @@ class Diagnosis:
     dead_rows: list[dict[str, Any]]
     swollen_indexes: list[dict[str, Any]]
     is_pooled: bool
+    wraparound: dict[str, Any]
+    never_vacuumed: list[dict[str, Any]]
+    partition_gaps: list[dict[str, Any]]
+    privileges_amiss: list[dict[str, Any]]
+    role: dict[str, Any]
+    lock_holders: list[dict[str, Any]]
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
     """Version, role in replication, durability."""
     server = found.server
-    yield Finding("server", "ok", f"PostgreSQL {server['version']}")
+    supported_until = END_OF_LIFE.get(server["major"])
+    if supported_until is not None and server["now"].date() > supported_until:
+        yield Finding(
+            "server",
+            "advice",
+            f"PostgreSQL {server['version']} has had no corrections since {supported_until}",
+            "Upgrade: pg_upgrade, or dump and restore; nodes may stop meanwhile.",
+        )
+    else:
+        yield Finding("server", "ok", f"PostgreSQL {server['version']}")
     if server["is_standby"]:
         yield Finding(
             "server",
@@ -61,12 +84,28 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
             "the server is a standby",
             "Add target_session_attrs=read-write to the DSN, with all hosts.",
         )
-    if not server["is_durable"]:
+    if server["careless"]:
+        off = " and ".join(server["careless"])
         yield Finding(
             "durability",
             "advice",
-            "fsync or full_page_writes is off",
-            "A crash of the machine can lose or double runs; switch both on.",
+            f"{off} {'are' if len(server['careless']) > 1 else 'is'} off",
+            "A crash of the machine can lose or double runs, or spoil the database; switch it on.",
+        )
+    if server["synchronous_commit"] == "off":
+        yield Finding(
+            "durability",
+            "advice",
+            "synchronous_commit is off where sessions begin",
+            "Nodes set it for themselves, but a crash may forget what a client was told is enqueued"
+            "; reset it (postgresql.conf, ALTER DATABASE, ALTER ROLE).",
+        )
+    if server["wal_level"] == "minimal":
+        yield Finding(
+            "durability",
+            "advice",
+            "wal_level is minimal: no standby and no archive is possible",
+            "With the machine's disk all runs are gone; set it to replica, and add a standby.",
         )
 
 
@@ -106,8 +145,22 @@ def check_upkeep(found: Diagnosis) -> Iterator[Finding]:
             "advice",
             f"{holder['kind']} {holder['name']} holds one{lasting}, "
             f"{holder['age']} transactions old",
-            "Dead rows stay as long; end it if nobody needs it.",
+            f"Dead rows stay as long; if nobody needs it: {_release(holder)}",
         )
+
+
+def _release(holder: dict[str, Any]) -> str:
+    name = str(holder["name"])
+    quoted = "'" + name.replace("'", "''") + "'"
+    match holder["kind"]:
+        case "transaction":
+            return f"pg_terminate_backend({name.partition(' ')[0]})."
+        case "prepared transaction":
+            return f"ROLLBACK PREPARED {quoted}."
+        case "replication slot":
+            return f"pg_drop_replication_slot({quoted})."
+        case _:
+            return "end the long query there, or switch its hot_standby_feedback off."
 
 
 def check_storage(found: Diagnosis) -> Iterator[Finding]:

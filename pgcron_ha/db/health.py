@@ -17,6 +17,12 @@ MANY_DEAD_ROWS: Final = 100_000
 LARGE_INDEX_BYTES: Final = 64 * 1024 * 1024
 # The widest of our indexes needs about a hundred when it is half empty.
 MOST_BYTES_AN_ENTRY: Final = 400
+# A statement of the engine's holds an advisory lock for milliseconds.
+LONG_LOCK_SECONDS: Final = 30.0
+# Younger statistics say nothing about who never came.
+YOUNG_STATISTICS_SECONDS: Final = 86_400.0
+# With the owner's rights, and for everybody: each asks who the caller is.
+FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
 
 
 async def server(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
@@ -105,3 +111,58 @@ async def unaccounted(
 ) -> list[Row]:
     """Fires of the last day that were decided and whose run is nowhere; there must be none."""
     return await fetch_rows(connection, "unaccounted", schema, at_most=limit)
+
+
+async def wraparound(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
+    """Ages of the oldest transaction id: of the database, and of our oldest table."""
+    (found,) = await fetch_rows(connection, "read_wraparound", schema)
+    return found
+
+
+async def never_vacuumed(
+    connection: asyncpg.Connection,
+    *,
+    least: int = MANY_DEAD_ROWS,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """Tables that nobody ever vacuumed though much has changed: name, dead, inserted."""
+    return await fetch_rows(
+        connection,
+        "list_never_vacuumed",
+        schema,
+        least=least,
+        seconds=YOUNG_STATISTICS_SECONDS,
+        limit=limit,
+    )
+
+
+async def partition_gaps(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Spans to come without a partition between others: relation, since, until."""
+    return await fetch_rows(connection, "list_partition_gaps", schema, limit=limit)
+
+
+async def privileges_amiss(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Rights that nobody should have, and what is not its owner's: kind, name, who."""
+    return await fetch_rows(
+        connection, "list_privileges_amiss", schema, known=list(FOR_EVERYBODY), limit=limit
+    )
+
+
+async def role(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
+    """Who asks: name, whether it is a superuser, whether it has the rights of the owner."""
+    (found,) = await fetch_rows(connection, "read_role", schema)
+    return found
+
+
+async def lock_holders(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Who holds our advisory locks for long: name, process_id, seconds."""
+    return await fetch_rows(
+        connection, "list_lock_holders", schema, seconds=LONG_LOCK_SECONDS, limit=limit
+    )

@@ -5,7 +5,10 @@ SELECT pg_catalog.pg_backend_pid() AS process_id;
 -- name: read_server
 SELECT current_setting('server_version') AS version, clock_timestamp() AS now, pg_is_in_recovery() AS is_standby,
        current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean AS has_autovacuum,
-       current_setting('fsync')::boolean AND current_setting('full_page_writes')::boolean AS is_durable,
+       current_setting('server_version_num')::int / 10000 AS major,
+       ARRAY(SELECT d.name FROM pg_catalog.pg_settings d WHERE d.name IN ('fsync', 'full_page_writes') AND d.setting = 'off' ORDER BY 1) AS careless,
+       -- What other sessions of this role begin with: the engine's own wait for the disk, whatever stands there.
+       (SELECT d.reset_val FROM pg_catalog.pg_settings d WHERE d.name = 'synchronous_commit') AS synchronous_commit, current_setting('wal_level') AS wal_level,
        current_setting('synchronous_standby_names') <> '' AS is_synchronous,
        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most_connections,
        (SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.backend_type = 'client backend') AS connections,
@@ -18,6 +21,9 @@ FROM (SELECT 'transaction' AS kind, concat_ws(' ', a.pid::text, a.usename, nulli
              extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds
       FROM pg_catalog.pg_stat_activity a WHERE a.backend_xmin IS NOT NULL AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
                                            AND a.backend_type = 'client backend'
+      UNION ALL
+      -- Its hot_standby_feedback, when it has no slot.
+      SELECT 'standby', concat_ws(' ', b.application_name, b.client_addr::text), age(b.backend_xmin), NULL FROM pg_catalog.pg_stat_replication b WHERE b.backend_xmin IS NOT NULL
       UNION ALL
       SELECT 'prepared transaction', p.gid, age(p.transaction), extract(epoch FROM clock_timestamp() - p.prepared)::float8 FROM pg_catalog.pg_prepared_xacts p
       UNION ALL
@@ -61,3 +67,70 @@ FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JO
 WHERE r.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'i' AND r.reltuples >= 0 AND pg_relation_size(i.indexrelid) > :least::bigint
   AND pg_relation_size(i.indexrelid) > :bytes_an_entry::int * greatest(c.reltuples, 1)
 ORDER BY 2 DESC LIMIT :limit::int;
+
+-- name: read_wraparound
+-- The oldest transaction ids and multixacts of this database and of our tables, as parts of what is left before the server takes no more writes.
+SELECT (SELECT greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) FROM pg_catalog.pg_database d WHERE d.datname = current_database()) AS database_age,
+       t.name AS table_name, t.age AS table_age, current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age
+FROM (SELECT c.oid::regclass::text AS name, greatest(age(c.relfrozenxid), mxid_age(c.relminmxid)) AS age FROM pg_catalog.pg_class c
+      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 't') ORDER BY 2 DESC LIMIT 1) t;
+
+-- name: list_never_vacuumed
+-- Tables that autovacuum should have come to long ago, by its own thresholds and then some, and never did since the statistics began.
+SELECT t.relname AS name, t.n_dead_tup AS dead, t.n_ins_since_vacuum AS inserted FROM pg_catalog.pg_stat_all_tables t
+WHERE t.schemaname = 'pgcron' AND t.last_vacuum IS NULL AND t.last_autovacuum IS NULL AND greatest(t.n_dead_tup, t.n_ins_since_vacuum) > greatest(:least::bigint, t.n_live_tup / 2)
+  AND (SELECT coalesce(d.stats_reset, pg_postmaster_start_time()) < clock_timestamp() - make_interval(secs => :seconds::float8) FROM pg_catalog.pg_stat_database d WHERE d.datname = current_database())
+ORDER BY 2 DESC LIMIT :limit::int;
+
+-- name: list_partition_gaps
+-- Spans of time to come that no partition takes, between others that are there; what lies beyond the last one is seen elsewhere.
+WITH bound AS (
+  SELECT k.relation, (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz AS low,
+         (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'TO \\(''([^'']+)''\\)'))[1]::timestamptz AS high
+  FROM pgcron.retention k JOIN pg_catalog.pg_inherits i ON i.inhparent = format('pgcron.%I', k.relation)::regclass JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid)
+SELECT g.relation, g.high AS since, g.next AS until
+FROM (SELECT b.relation, b.high, lead(b.low) OVER (PARTITION BY b.relation ORDER BY b.high) AS next FROM bound b) g
+WHERE g.next > g.high AND g.next > now() ORDER BY 1, 2 LIMIT :limit::int;
+
+-- name: list_privileges_amiss
+-- Rights in our schema that nobody should have, and what is not its owner's. `known`: functions with the owner's rights that are for everybody.
+WITH home AS (SELECT n.oid, n.nspowner, n.nspacl FROM pg_catalog.pg_namespace n WHERE n.oid = 'pgcron'::regnamespace),
+     mine AS (SELECT c.relowner AS owner FROM pg_catalog.pg_class c WHERE c.oid = 'pgcron.run'::regclass),
+     relation AS (SELECT c.* FROM pg_catalog.pg_class c JOIN home ON c.relnamespace = home.oid WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S') AND c.relname <> 'alembic_version'),
+     routine AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN home ON p.pronamespace = home.oid)
+SELECT found.kind, found.name, found.who FROM (
+  SELECT 'creates' AS kind, home.oid::regnamespace::text AS name, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who
+    FROM home, mine, aclexplode(home.nspacl) a WHERE a.privilege_type = 'CREATE' AND a.grantee NOT IN (home.nspowner, mine.owner)
+  UNION ALL
+  SELECT CASE WHEN bool_and(a.privilege_type = 'SELECT') THEN 'public reads' ELSE 'public writes' END, r.oid::regclass::text, string_agg(DISTINCT a.privilege_type, ', ')
+    FROM relation r, LATERAL (SELECT x.* FROM aclexplode(r.relacl) x UNION ALL SELECT y.* FROM pg_catalog.pg_attribute c, aclexplode(c.attacl) y WHERE c.attrelid = r.oid) a
+   WHERE a.grantee = 0 GROUP BY r.oid
+  UNION ALL
+  SELECT 'public executes', p.oid::regprocedure::text, 'PUBLIC' FROM routine p
+   WHERE p.prosecdef AND p.proname <> ALL (:known::text[]) AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = 0)
+  UNION ALL
+  SELECT 'loose path', p.oid::regprocedure::text, p.proowner::regrole::text FROM routine p
+   WHERE p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
+  UNION ALL
+  SELECT 'other owner', r.oid::regclass::text, r.relowner::regrole::text FROM relation r, mine WHERE r.relowner <> mine.owner
+  UNION ALL
+  SELECT 'other owner', p.oid::regprocedure::text, p.proowner::regrole::text FROM routine p, mine WHERE p.proowner <> mine.owner
+  UNION ALL
+  SELECT 'default rights', CASE d.defaclobjtype WHEN 'r' THEN 'tables' WHEN 'S' THEN 'sequences' ELSE 'functions' END, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END
+    FROM mine, home, pg_catalog.pg_default_acl d, aclexplode(d.defaclacl) a
+   WHERE d.defaclrole = mine.owner AND d.defaclnamespace IN (0, home.oid) AND d.defaclobjtype IN ('r', 'S') AND a.grantee <> mine.owner) found
+ORDER BY 1, 2, 3 LIMIT :limit::int;
+
+-- name: read_role
+-- Who asks: whether it could run a node here, and whether it could do far more.
+SELECT current_user::text AS name, r.rolsuper AS is_superuser, r.rolbypassrls AS passes_policies, c.relowner::regrole::text AS owner, pg_has_role(current_user, c.relowner, 'USAGE') AS is_owner,
+       has_schema_privilege(n.oid, 'CREATE') AS makes_partitions
+FROM pg_catalog.pg_roles r, pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE r.rolname = current_user AND c.oid = 'pgcron.run'::regclass;
+
+-- name: list_lock_holders
+-- Advisory locks have no privileges: whoever holds one of ours keeps claims of lanes and limited queues, or new partitions, waiting.
+SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name, a.pid AS process_id, extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, a.state_change))::float8 AS seconds
+FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = 'pgcron'::regnamespace::oid AND a.datname = current_database()
+  AND coalesce(a.xact_start, a.state_change) < clock_timestamp() - make_interval(secs => :seconds::float8) ORDER BY 3 DESC LIMIT :limit::int;

@@ -1,0 +1,151 @@
+"""More checks of `pgcron-ha doctor`: who may what, what nobody vacuums, and locks that are held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+from pgcron_ha.cli.doctor_checks import Diagnosis, Finding, Level
+from pgcron_ha.cli.output import shown
+
+# The server warns at 40 million that are left of 2^31, and takes no more writes at 3 million.
+MOST_TRANSACTIONS: Final = 1_600_000_000
+
+# Kind of `health.privileges_amiss`: how bad, what is said, what to do.
+_AMISS: Final[dict[str, tuple[Level, str, str]]] = {
+    "creates": (
+        "problem",
+        "{who} may create objects in schema {name}",
+        "As the owner: REVOKE CREATE ON SCHEMA {name} FROM {who}; only nodes make anything there.",
+    ),
+    "public reads": (
+        "advice",
+        "everybody may read {name}",
+        "As the owner: REVOKE ALL ON {name} FROM PUBLIC; `pgcron-ha grants viewer` lets one look.",
+    ),
+    "public writes": (
+        "problem",
+        "everybody has {who} on {name}",
+        "As the owner: REVOKE ALL ON {name} FROM PUBLIC; `pgcron-ha grants` has what parts need.",
+    ),
+    "public executes": (
+        "problem",
+        "everybody may execute {name} with its owner's rights",
+        "As the owner: REVOKE ALL ON FUNCTION {name} FROM PUBLIC;",
+    ),
+    "loose path": (
+        "problem",
+        "{name} has its owner's rights ({who}) and looks where its caller says",
+        "As the owner: ALTER FUNCTION {name} SET search_path = pg_catalog, pg_temp;",
+    ),
+    "other owner": (
+        "problem",
+        "{name} is of {who}, not of the owner of the other objects",
+        "Give it to the role that nodes connect as: ALTER … {name} OWNER TO that role.",
+    ),
+    "default rights": (
+        "advice",
+        "new {name} of the schema's owner are for {who}, too: so is each new partition",
+        "As the owner: ALTER DEFAULT PRIVILEGES … REVOKE … FROM {who}; see \\ddp of psql.",
+    ),
+}
+
+
+def check_role(found: Diagnosis) -> Iterator[Finding]:
+    """Whether the DSN's role could run a node here, with no more than it takes."""
+    role = found.role
+    name, owner = role["name"], role["owner"]
+    if role["is_superuser"] or role["passes_policies"]:
+        yield Finding(
+            "role",
+            "advice",
+            f"{name} is a superuser or passes row security",
+            "A node needs neither: give it a role that owns the schema and nothing else.",
+        )
+    elif not role["is_owner"]:
+        yield Finding("role", "ok", f"{name} may look; nodes connect as {owner}, or its member")
+    elif not role["makes_partitions"]:
+        yield Finding(
+            "role",
+            "problem",
+            f"{name} may not make partitions: it lacks CREATE on the schema",
+            f"As its owner: GRANT CREATE ON SCHEMA {found.settings.schema} TO {owner};",
+        )
+    else:
+        yield Finding("role", "ok", f"{name} has the rights of the owner and is no superuser")
+
+
+def check_privileges(found: Diagnosis) -> Iterator[Finding]:
+    """Rights in the schema that somebody added, and objects of other owners."""
+    for row in found.privileges_amiss:
+        level, message, hint = _AMISS[row["kind"]]
+        yield Finding("privileges", level, message.format(**row), hint.format(**row))
+    if not found.privileges_amiss:
+        yield Finding("privileges", "ok", "nobody has more than was given")
+
+
+def check_vacuum(found: Diagnosis) -> Iterator[Finding]:
+    """Tables that nobody ever vacuumed, and the end of the transaction ids."""
+    for table in found.never_vacuumed:
+        yield Finding(
+            "autovacuum",
+            "advice",
+            f"it never came to {table['name']}: {table['dead']:,} dead rows, "
+            f"{table['inserted']:,} inserted",
+            f"Now: VACUUM (ANALYZE) {found.settings.schema}.{table['name']}; and give autovacuum"
+            " more workers, or a higher autovacuum_vacuum_cost_limit.",
+        )
+    yield from _check_wraparound(found.wraparound)
+
+
+def _check_wraparound(read: dict[str, Any]) -> Iterator[Finding]:
+    felt = max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
+    for name, age in (
+        (f"table {read['table_name']}", read["table_age"]),
+        ("this database", read["database_age"]),
+    ):
+        if age > felt:
+            yield Finding(
+                "wraparound",
+                "problem" if age > MOST_TRANSACTIONS else "advice",
+                f"the oldest transaction of {name} is {age:,} old: the server takes no more"
+                " writes at 2,146,483,648",
+                "End what holds old snapshots (above), then VACUUM (FREEZE) what is oldest.",
+            )
+
+
+def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
+    """Partitions that somebody dropped out of the row."""
+    for gap in found.partition_gaps:
+        schema, relation = found.settings.schema, gap["relation"]
+        since, until = gap["since"], gap["until"]
+        yield Finding(
+            "partitions",
+            "problem",
+            f"{relation} has none from {shown(since)} to {shown(until)}",
+            f"This makes one: SELECT {schema}.add_partition('{relation}', '{since.isoformat()}',"
+            f" '{until.isoformat()}')",
+        )
+
+
+def check_locks(found: Diagnosis) -> Iterator[Finding]:
+    """Sessions that sit on locks for which there are no privileges."""
+    for holder in found.lock_holders:
+        lasting = timedelta(seconds=int(holder["seconds"]))
+        yield Finding(
+            "locks",
+            "problem",
+            f"session {holder['name']} holds an advisory lock of the engine's for {lasting}",
+            "Lanes, limited queues or new partitions wait for it: "
+            f"pg_terminate_backend({holder['process_id']}).",
+        )
+
+
+RIGHTS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
+    check_role,
+    check_privileges,
+    check_vacuum,
+    check_partition_gaps,
+    check_locks,
+)

@@ -1,0 +1,87 @@
+"""`pgcron-ha doctor` on a database that somebody has damaged by hand."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from pgcron_ha.db import health
+from tests.cli.conftest import Cli, Execute, dsn_of
+
+
+def test_the_doctor_finds_rights_that_somebody_added(
+    cli: Cli, execute: Execute, role: str, database: str
+) -> None:
+    assert "ok       privileges     nobody has more than was given" in cli("doctor").out
+    assert "advice   role           postgres is a superuser" in cli("doctor").out
+    execute(f"""
+        GRANT CREATE ON SCHEMA pgcron TO "{role}"; GRANT SELECT ON pgcron.log TO PUBLIC;
+        GRANT UPDATE (args) ON pgcron.run TO PUBLIC;
+        GRANT EXECUTE ON FUNCTION pgcron.put_calendar TO PUBLIC;
+        ALTER FUNCTION pgcron.replace_run RESET search_path;
+        ALTER TABLE pgcron.dead_letter OWNER TO "{role}";
+        ALTER DEFAULT PRIVILEGES IN SCHEMA pgcron GRANT SELECT ON TABLES TO "{role}"
+        """)
+    try:
+        answer = cli("doctor", "--json")
+    finally:
+        execute(f'ALTER DEFAULT PRIVILEGES IN SCHEMA pgcron REVOKE SELECT ON TABLES FROM "{role}"')
+        execute("ALTER TABLE pgcron.dead_letter OWNER TO postgres")
+
+    found = [row for row in answer.rows if row["check"] == "privileges"]
+    assert answer.code == 1
+    said = "\n".join(row["message"] for row in found)
+    assert f'"{role}" may create objects in schema pgcron' in said
+    assert "everybody may read pgcron.log" in said
+    assert "everybody has UPDATE on pgcron.run" in said
+    assert "everybody may execute pgcron.put_calendar(" in said
+    assert "pgcron.replace_run(" in said
+    assert f'pgcron.dead_letter is of "{role}"' in said
+    assert f'new tables of the schema\'s owner are for "{role}", too' in said
+    assert len(found) == 7
+    assert all(row["hint"] for row in found)
+    grant = next(row for row in found if "create objects" in row["message"])
+    execute(grant["hint"].partition(": ")[2].partition(";")[0])
+    assert "may create objects" not in cli("doctor").out
+    assert f'"{role}" may look' not in cli("--dsn", dsn_of(role, database), "doctor").out
+
+
+def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
+    cli: Cli, execute: Execute, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "LONG_TRANSACTION_SECONDS", 0.0)
+    monkeypatch.setattr(health, "LONG_LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(health, "YOUNG_STATISTICS_SECONDS", 0.0)
+    execute(
+        "DO $$ BEGIN EXECUTE 'DROP TABLE pgcron.log_' "
+        "|| to_char(now() AT TIME ZONE 'UTC' + interval '2 days', 'YYYYMMDD'); END $$"
+    )
+    execute("ALTER DATABASE " + urlsplit(database).path[1:] + " SET synchronous_commit = off")
+    with psycopg.connect(database) as holder, psycopg.connect(database, autocommit=True) as many:
+        key = "('pgcron'::regnamespace::oid::int, 1)"
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute(f"SELECT pg_advisory_xact_lock{key}".encode())
+        holder.execute("SELECT count(*) FROM pgcron.run")
+        many.execute("ALTER TABLE pgcron.idempotency SET (autovacuum_enabled = false)")
+        many.execute(
+            "INSERT INTO pgcron.idempotency (key, run_id, expires_at)"
+            " SELECT n, 1, now() FROM generate_series(1, 100001) n"
+        )
+        many.execute("SELECT pg_stat_force_next_flush()")
+        many.execute("SELECT 1")
+        answer = cli("doctor", "--json")
+        told = {(row["check"], row["message"].split()[0]): row for row in answer.rows}
+
+        locked = told["locks", "session"]
+        assert str(holder.info.backend_pid) in locked["message"]
+        assert f"pg_terminate_backend({holder.info.backend_pid})" in locked["hint"]
+        snapshot = told["old snapshots", "transaction"]
+        assert f"pg_terminate_backend({holder.info.backend_pid})" in snapshot["hint"]
+        gap = told["partitions", "log"]
+        assert told["durability", "synchronous_commit"]["level"] == "advice"
+        assert "it never came to idempotency: 0 dead" in told["autovacuum", "it"]["message"]
+        assert answer.code == 1
+    execute(gap["hint"].partition(": ")[2])
+    assert "log has none from" not in cli("doctor").out
