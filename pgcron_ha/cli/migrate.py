@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from pgcron_ha.cli.context import pass_settings
 from pgcron_ha.config import Settings
 from pgcron_ha.db.revision import is_newer
-from pgcron_ha.errors import Refused, SchemaError
+from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
 
 
 @click.command("migrate")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the statements instead; for a DBA.")
+@click.option(
+    "--from",
+    "since",
+    metavar="REVISION",
+    help="With --sql: of a database at it, or at 'base' (empty); else the database is asked.",
+)
 @click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is older.")
+@click.option("--back", "is_back", is_flag=True, help="Take the newest step back, with --yes.")
 @click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")
-@click.option("--yes", "is_sure", is_flag=True, help="With --uninstall: do it.")
+@click.option("--yes", "is_sure", is_flag=True, help="With --back or --uninstall: do it.")
 @click.option(
     "--force",
     "by_force",
@@ -24,37 +33,97 @@ from pgcron_ha.errors import Refused, SchemaError
     help="With --uninstall: though nodes are alive, and with what others have built on it.",
 )
 @pass_settings
-def migrate_command(
-    settings: Settings,
-    as_sql: bool,
-    only_check: bool,
-    is_removal: bool,
-    is_sure: bool,
-    by_force: bool,
-) -> None:
+def migrate_command(settings: Settings, /, **flags: Any) -> None:
     """Bring the schema up to this version. Safe to repeat and to run at once from many places.
+
+    Nodes of the version before and of this one work with either schema: migrate first and then
+    replace the nodes one by one, or the other way round. --check exits with 0 where the schema is
+    as this version brings it, or newer. --back goes back to the version before.
 
     With --uninstall remove everything of it from the database instead: schedules, runs, history.
     Roles stay, and so does a schema that was there before.
     """
+    wanted = Wanted(**flags)
     # Alembic takes a quarter of a second to import, and only this command needs it.
     from pgcron_ha.db import schema
 
-    if as_sql + only_check + is_removal > 1:
-        raise click.UsageError("--sql, --check and --uninstall exclude each other")
-    if (is_sure or by_force) and not is_removal:
-        raise click.UsageError("--yes and --force belong to --uninstall")
-    if is_removal:
-        _uninstall(settings, is_sure, by_force)
+    if wanted.is_removal:
+        _uninstall(settings, wanted.is_sure, wanted.by_force)
         return
-    if as_sql:
-        click.echo(schema.as_sql(settings.schema))
+    if wanted.as_sql:
+        click.echo(_script(settings, wanted))
         return
     dsn = settings.required_dsn()
-    if not only_check:
+    if wanted.is_back:
+        _go_back(settings, dsn, wanted.is_sure)
+        return
+    if not wanted.only_check:
         asyncio.run(schema.migrate(dsn, settings.schema))
     found, head = asyncio.run(schema.check(dsn, settings.schema))
     click.echo(_judged(settings.schema, found, head))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options; raises UsageError for those that exclude each other."""
+
+    as_sql: bool
+    since: str | None
+    only_check: bool
+    is_back: bool
+    is_removal: bool
+    is_sure: bool
+    by_force: bool
+
+    def __post_init__(self) -> None:
+        if self.only_check + self.is_removal + (self.as_sql or self.is_back) > 1:
+            raise click.UsageError("--check, --uninstall, and --sql or --back exclude each other")
+        if self.since is not None and not self.as_sql:
+            raise click.UsageError("--from belongs to --sql")
+        if self.is_sure and not (self.is_removal or self.is_back):
+            raise click.UsageError("--yes belongs to --back and --uninstall")
+        if self.by_force and not self.is_removal:
+            raise click.UsageError("--force belongs to --uninstall")
+
+
+def _script(settings: Settings, wanted: Wanted) -> str:
+    from pgcron_ha.db import schema
+
+    since = wanted.since
+    if since is None and settings.dsn is not None:
+        since = _asked(settings.dsn, settings.schema)
+    if wanted.is_back:
+        return schema.sql_back(settings.schema, since)
+    since = since or schema.BASE
+    if since == schema.head() or is_newer(since, schema.head()):
+        return f"-- schema '{settings.schema}' is at revision {since}: nothing is missing"
+    return f"-- from {since} to {schema.head()}\n" + schema.as_sql(settings.schema, since=since)
+
+
+def _asked(dsn: str, name: str) -> str | None:
+    from pgcron_ha.db import schema
+
+    try:
+        return asyncio.run(schema.check(dsn, name))[0]
+    except DatabaseUnavailable as error:
+        click.echo(
+            f"note: {error.message}; --from says where to begin, else this is all of it", err=True
+        )
+        return None
+
+
+def _go_back(settings: Settings, dsn: str, is_sure: bool) -> None:
+    from pgcron_ha.db import schema
+
+    if not is_sure:
+        raise Refused(
+            f"the newest step of schema '{settings.schema}' is to be taken back",
+            "What the database keeps in it is lost; nodes of this version and of the one before "
+            "go on.",
+            "Say --yes to do it; --sql prints what would be run.",
+        )
+    found = asyncio.run(schema.step_back(dsn, settings.schema))
+    click.echo(f"schema '{settings.schema}' is at revision {found}")
 
 
 def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:

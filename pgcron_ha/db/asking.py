@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from pgcron_ha.db.foreign import fetch_row
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.variants import fitting
 
 
 async def row(connection: Any, schema: str, name: str, /, **values: Any) -> Sequence[Any]:
@@ -15,7 +15,7 @@ async def row(connection: Any, schema: str, name: str, /, **values: Any) -> Sequ
     for given, value in values.items():
         if isinstance(value, timedelta):
             values[given] = value.total_seconds()
-    return await fetch_row(connection, load(schema)[name], values)
+    return await fetch_row(connection, await fitting(connection, name, schema), values)
 
 
 async def value(connection: Any, schema: str, name: str, /, **values: Any) -> Any:

@@ -25,7 +25,7 @@ from pgcron_ha.db.connecting import (
 )
 from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError, SchemaError
 
 Row = asyncpg.Record
 
@@ -61,6 +61,7 @@ class Link:
         answer_seconds: float = _ANSWER_SECONDS,
         joins_by_hash: bool = False,
         greeting: str | None = None,
+        revision: str | None = None,
     ) -> None:
         """`answer_seconds`: a connection that has not answered for so long is taken for dead.
 
@@ -68,6 +69,8 @@ class Link:
         knowing how long they are, and nested loops over two of them would be quadratic.
 
         `greeting` names a statement without parameters that goes first on every new connection.
+
+        `revision` is the schema's: of statements with variants the fitting ones are sent.
         """
         planning = ("enable_nestloop = off", "enable_mergejoin = off") if joins_by_hash else ()
         self._settings = "; ".join(f"SET {value}" for value in planning)
@@ -76,7 +79,8 @@ class Link:
         )
         self._dsn = dsn
         self._answer_seconds = answer_seconds
-        self._statements = load(schema)
+        self._schema = schema
+        self._statements = load(schema, revision)
         self._greeting = None if greeting is None else self._statements[greeting].sql
         self._connection: asyncpg.Connection | None = None
         self._lock = asyncio.Lock()
@@ -93,14 +97,34 @@ class Link:
         """Whether a pooler stands between; known after the first connection."""
         return was_pooled(self._dsn)
 
+    @property
+    def revision(self) -> str | None:
+        """The schema's, as far as this link has heard of it."""
+        return self._statements.revision
+
+    def use_revision(self, revision: str | None) -> None:
+        """From now on statements are those for a schema at this revision."""
+        if revision is not None and revision != self._statements.revision:
+            self._statements = load(self._schema, revision)
+
+    def has(self, name: str) -> bool:
+        """Whether the schema is new enough for this statement."""
+        return name in self._statements
+
     async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
         """The rows of one named statement, in a transaction of its own.
 
         Raises Unanswered (may have happened), Busy or NoPartition (did not happen),
-        DatabaseUnavailable (no connection), or the error of ours that the statement raised.
+        DatabaseUnavailable (no connection), SchemaError (the schema is too old for it), or the
+        error of ours that the statement raised.
         """
         async with self._lock:
-            return await self._send(name, parameters)
+            try:
+                return await self._send(name, parameters)
+            except SchemaError:
+                if not await self._has_moved():
+                    raise
+                return await self._send(name, parameters)
 
     async def value(self, name: str, /, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
@@ -114,10 +138,10 @@ class Link:
         async with self._lock:
             await self._command(command)
 
-    async def check(self, judge: Callable[[asyncpg.Connection], Any]) -> None:
-        """Opens the connection and lets `judge` look at it; what it raises is raised."""
+    async def check(self, judge: Callable[[asyncpg.Connection], Any]) -> Any:
+        """Opens the connection and lets `judge` look at it; what it finds or raises comes back."""
         async with self._lock:
-            await self._answer(judge(await self._open()))
+            return await self._answer(judge(await self._open()))
 
     async def listen(self, heard: Callable[[str], None], channel: str = "channel") -> bool:
         """Calls `heard` with the payload of every notification on this installation's channel,
@@ -167,6 +191,17 @@ class Link:
             else connection.fetch(statement.sql, *arguments)
         )
         return rows
+
+    async def _has_moved(self) -> bool:
+        """After a statement that did not fit the schema: whether somebody has migrated it."""
+        known = self.revision
+        try:
+            connection = await self._open()
+            read = self._statements["read_revision"].sql
+            self.use_revision(await self._answer(connection.fetchval(read)))
+        except PgcronError:
+            return False  # the first error says more
+        return self.revision != known
 
     async def _command(self, command: str) -> None:
         connection = await self._open()

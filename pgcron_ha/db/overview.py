@@ -14,7 +14,8 @@ import asyncpg
 
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.deaf_runs import DEAF
-from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.db.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.variants import fitting
 from pgcron_ha.errors import NotFound
 
 Row: TypeAlias = dict[str, Any]
@@ -290,7 +291,7 @@ async def fetch_rows(
     connection: asyncpg.Connection, name: str, schema: str, /, **values: Any
 ) -> list[Row]:
     """The rows of a named statement as dictionaries, its JSON columns parsed."""
-    statement = load(schema)[name]
+    statement = await fitting(connection, name, schema)
     with answers():
         prepared = await connection.prepare(statement.sql)
         json_columns = {a.name for a in prepared.get_attributes() if a.type.name == "jsonb"}

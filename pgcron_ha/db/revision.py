@@ -18,7 +18,7 @@ from pgcron_ha.errors import SchemaError
 # The oldest revision that holds everything the node's statements use. A test keeps it equal to a
 # revision of migrations/.
 REQUIRED: Final = "pgcron_0001"
-NEWEST: Final = "pgcron_0001"
+NEWEST: Final = "pgcron_0002"
 """The revision that `pgcron-ha migrate` brings; a test keeps it equal to the newest one."""
 
 _OURS: Final = re.compile(r"pgcron_\d{4}")
@@ -75,10 +75,7 @@ async def require_program(
     """
     if not is_newer(found, NEWEST):
         return
-    function = f"{schema}.oldest_program()"
-    if await connection.fetchval(load(schema)["find_function"].sql, function) is None:
-        return
-    oldest: str = await connection.fetchval(f"SELECT {function}")
+    oldest: str = await connection.fetchval(load(schema, found)["oldest_program"].sql)
     if is_newer(oldest, NEWEST):
         raise SchemaError(
             f"the schema {schema!r} is at revision {found}",

@@ -20,6 +20,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
@@ -31,15 +32,19 @@ from pgcron_ha.db.migration_steps import OWN, making
 from pgcron_ha.db.revision import is_newer, read_revision, require_program
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.db.uninstall import MIGRATION_KEY
-from pgcron_ha.errors import PgcronError, SchemaError
+from pgcron_ha.errors import PgcronError, Refused, SchemaError
 
+BASE: Final = "base"
 HEAD: Final = "head"
-"""The newest revision that a program carries."""
+"""Before the first revision that a program carries, and its newest."""
 
 LOCK_SECONDS: Final = 2
 """Whoever comes after a waiting migration waits as long as it does: less than a lease."""
 
 LOCK_TRIES: Final = 15
+
+SINCE: Final = "pgcron_ha_since"
+"""The attribute of our own config that says at which revision a printed migration begins."""
 
 _TURN = threading.Lock()
 
@@ -62,16 +67,51 @@ async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = HEAD) 
     async with _turn():
         if revision == HEAD and is_newer((await check(dsn, schema))[0], head()):
             return
-        for left in reversed(range(LOCK_TRIES)):
-            try:
-                return await _migrate(dsn, schema, revision)
-            except Locked:
-                if not left:
-                    raise
-            await asyncio.sleep(random.uniform(0, LOCK_SECONDS))
+        await _migrate_in_tries(dsn, schema, revision)
 
 
-async def _migrate(dsn: str, schema: str, revision: str) -> None:
+async def step_back(dsn: str, schema: str = DEFAULT_SCHEMA) -> str:
+    """Takes the newest step back, with all that the database keeps in what it has made; returns the
+    revision that is there then.
+
+    Raises Refused for the first step, and what `migrate` raises.
+    """
+    found, newest = await check(dsn, schema)
+    if is_newer(found, newest):
+        raise SchemaError(
+            f"the schema {schema!r} is at revision {found}",
+            f"This program knows revisions up to {newest}, and not how to go back from there.",
+            "Use the version of pgcron_ha that made it.",
+        )
+    before = _step_before(found, schema)
+    async with _turn():
+        await _migrate_in_tries(dsn, schema, before, is_back=True)
+    return before
+
+
+def _step_before(found: str | None, schema: str) -> str:
+    scripts = ScriptDirectory.from_config(_config(schema))
+    before = None if found is None else scripts.get_revision(found).down_revision
+    if not isinstance(before, str):
+        raise Refused(
+            f"the schema {schema!r} has no step to take back",
+            "It is at revision " + (found or "none"),
+            "`pgcron-ha migrate --uninstall` removes all of it.",
+        )
+    return before
+
+
+async def _migrate_in_tries(dsn: str, schema: str, revision: str, *, is_back: bool = False) -> None:
+    for left in reversed(range(LOCK_TRIES)):
+        try:
+            return await _migrate(dsn, schema, revision, is_back)
+        except Locked:
+            if not left:
+                raise
+        await asyncio.sleep(random.uniform(0, LOCK_SECONDS))
+
+
+async def _migrate(dsn: str, schema: str, revision: str, is_back: bool) -> None:
     async def open_connection() -> Any:
         return await connect(dsn, timeout=10, is_control=False)
 
@@ -80,7 +120,7 @@ async def _migrate(dsn: str, schema: str, revision: str) -> None:
     )
     try:
         async with engine.connect() as connection:
-            await connection.run_sync(_migrate_on, schema, revision)
+            await connection.run_sync(_migrate_on, schema, revision, is_back)
             await connection.commit()
     except Exception as error:
         raise _explained(error) from error
@@ -97,12 +137,29 @@ async def _turn() -> AsyncIterator[None]:
         _TURN.release()
 
 
-def as_sql(schema: str = DEFAULT_SCHEMA, revision: str = HEAD) -> str:
-    """What `migrate` would run on an empty database, for a DBA to read and run."""
+def as_sql(
+    schema: str = DEFAULT_SCHEMA, revision: str = HEAD, *, since: str = BASE, is_back: bool = False
+) -> str:
+    """What `migrate` would run on a database at `since`, or what takes it back to `revision`; for a
+    DBA to read and run. Raises SchemaError for a revision that this program does not carry.
+    """
     output = io.StringIO()
     config = _config(schema, output_buffer=output)
-    command.upgrade(config, revision, sql=True)
+    config.attributes[SINCE] = since
+    try:
+        if is_back:
+            command.downgrade(config, f"{since}:{revision}", sql=True)
+        else:
+            command.upgrade(config, f"{since}:{revision}", sql=True)
+    except CommandError as error:
+        raise _explained(error) from error
     return output.getvalue()
+
+
+def sql_back(schema: str = DEFAULT_SCHEMA, since: str | None = None) -> str:
+    """What `step_back` would run on a database at `since`, the newest if it is not given."""
+    since = since or head()
+    return as_sql(schema, _step_before(since, schema), since=since, is_back=True)
 
 
 async def check(dsn: str, schema: str = DEFAULT_SCHEMA) -> tuple[str | None, str]:
@@ -137,7 +194,8 @@ def run_environment(context: EnvironmentContext) -> None:
             dialect_name="postgresql", version_table_schema=schema, literal_binds=True
         )
         with context.begin_transaction():
-            context.execute(making(schema))
+            if context.config.attributes.get(SINCE, BASE) == BASE:
+                context.execute(making(schema))
             context.run_migrations()
         return
     connection = context.config.attributes.get("connection")
@@ -154,11 +212,11 @@ def _config(schema: str, **options: Any) -> Config:
     return config
 
 
-def _migrate_on(connection: Connection, schema: str, revision: str) -> None:
+def _migrate_on(connection: Connection, schema: str, revision: str, is_back: bool) -> None:
     config = _config(schema)
     in_schema("", schema)  # refuses a name that is not plain before it gets into any SQL
     config.attributes["connection"] = connection
-    if revision.startswith("-") or revision == "base":
+    if is_back or revision == BASE:
         command.downgrade(config, revision)
     else:
         command.upgrade(config, revision)
@@ -200,7 +258,7 @@ def _explained(error: Exception) -> Exception:
     if type(error).__module__.startswith("alembic"):
         return SchemaError(
             f"the schema can't be migrated: {error}",
-            "The database names a revision that this program does not carry.",
+            "The database, or --from, names a revision that this program does not carry.",
             "Use the version of pgcron_ha that made it, or a newer one.",
         )
     return error

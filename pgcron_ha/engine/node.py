@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pgcron_ha.config import Settings
 from pgcron_ha.db.link import Link
@@ -70,6 +70,7 @@ class Node:
         self._version = version
         self._stop = asyncio.Event()
         self._is_hurried = False
+        self._revision: str | None = None
         self._unknown: dict[int, tuple[UUID, float]] = {}
         self._deaf: str | None = None
         self.farewell: Farewell | None = None
@@ -111,16 +112,16 @@ class Node:
         return self._runner
 
     async def _check_database(self) -> None:
-        link = self._new_link()
+        link, schema = self._new_link(), self.settings.schema
         try:
-            await link.check(lambda connection: require_revision(connection, self.settings.schema))
+            self._revision = await link.check(partial(require_revision, schema=schema))
             for app in self._apps:
-                await link.check(partial(app.put_schedules, schema=self.settings.schema))
+                await link.check(partial(app.put_schedules, schema=schema))
         finally:
             await link.close()
 
-    def _new_link(self, joins_by_hash: bool = False, greeting: str | None = None) -> Link:
-        return Link(self._dsn, self.settings.schema, joins_by_hash=joins_by_hash, greeting=greeting)
+    def _new_link(self, **options: Any) -> Link:
+        return Link(self._dsn, self.settings.schema, revision=self._revision, **options)
 
     # Building.
 
@@ -345,6 +346,8 @@ class Node:
         self._reaper.forget()
 
     def _on_beat(self, beat: Beat) -> None:
+        for link in self._links.values():
+            link.use_revision(beat.revision)
         for service in self._services():
             service.retry()
         self._reaper.observe(beat)
@@ -389,9 +392,7 @@ class Node:
 
 
 def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The sentence for why the services ended, or the group itself when a bug of ours ended
-    them.
-    """
+    """Why the services ended, or the group itself when a bug of ours ended them."""
     ours = group.subgroup(PgcronError)
     found: BaseException = group if ours is None else ours
     while ours is not None and isinstance(found, BaseExceptionGroup):

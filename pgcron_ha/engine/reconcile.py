@@ -29,6 +29,8 @@ class Beat:
     is_cordoned: bool = False
     killed: frozenset[int] = frozenset()
     """Those of the cancelled that shall end by force."""
+    revision: str | None = None
+    """The schema's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from pgcron_ha.telemetry.events import (
     ServiceFailed,
 )
 from pgcron_ha.telemetry.log import emit
+from pgcron_ha.telemetry.schema_events import SchemaMoved
 
 BEATS_PER_LEASE: Final = 6
 _LOOKS_PER_LEASE: Final = 60
@@ -187,10 +188,19 @@ class Session(threading.Thread):
     async def _check_server(self) -> None:
         # A link opens itself; this looks at the schema first, so that a wrong one is said and not
         # stumbled over.
-        await self._link.check(lambda connection: require_revision(connection, self._schema))
+        self._follow(
+            await self._link.check(lambda connection: require_revision(connection, self._schema))
+        )
         self.refusal = None
         await self._link.rows("note_timeline")
         await self._link.rows("learn_timezones", names=list(self._identity.zones))
+
+    def _follow(self, revision: str | None) -> None:
+        """The schema may be migrated, forth and back, while the node works."""
+        before = self._link.revision
+        self._link.use_revision(revision)
+        if None not in (before, revision) and before != revision:
+            emit(SchemaMoved(str(before), str(revision)))
 
     async def _renew(self) -> None:
         # Never without a pause while the engine stands still: the watch turns on this loop, too.
@@ -215,6 +225,7 @@ class Session(threading.Thread):
             self.is_cordoned = row["is_cordoned"]
             if not self.is_draining:
                 emit(NodeCordoned(self._identity.name, self.is_cordoned))
+        self._follow(row["revision"])
         peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
         self._hooks.beat(
             Beat(
@@ -226,6 +237,7 @@ class Session(threading.Thread):
                 tuple(row["breakers"]),
                 row["is_cordoned"],
                 frozenset(row["killed_ids"]),
+                row["revision"],
             )
         )
 

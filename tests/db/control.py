@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import asyncpg
 
+from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.db.statements import load
 from pgcron_ha.model.zone_data import version_in_force
 from tests.waiting import until
@@ -41,7 +42,7 @@ class Node:
 
 async def call(connection: Connection, name: str, /, **values: Any) -> list[Row]:
     """Send one named statement; every parameter must be given, and no other."""
-    statement = load()[name]
+    statement = load(revision=NEWEST)[name]
     assert set(values) == set(statement.parameters), name
     rows: list[Row] = await connection.fetch(
         statement.sql, *(values[parameter] for parameter in statement.parameters)

@@ -3375,6 +3375,12 @@ BEGIN
   RETURN pgcron.spread_or_cron_line_is_fine(coalesce(counted[1], part[2]));
 END $_$;
 
+CREATE FUNCTION pgcron.oldest_program() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT 'pgcron_0001'::text $$;
+
+COMMENT ON FUNCTION pgcron.oldest_program() IS 'Programs work with this schema if they bring this revision or a later one; older ones refuse to begin.';
+
 CREATE FUNCTION pgcron.open_breaker(name text, failure text, because text) RETURNS void
     LANGUAGE plpgsql
     AS $$

@@ -44,7 +44,6 @@ ALLOWED = (
     ("pgcron_ha/db/sql_session.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/transactions.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/foreign_schedulers.py", "SELECT to_jsonb(j)", "pg_cron's table, not ours"),
-    ("pgcron_ha/db/revision.py", "SELECT ", "a function of the revisions after this program's"),
     ("pgcron_ha/db/schema.py", "SELECT pg_advisory_xact_lock(", "alembic's connection"),
     ("pgcron_ha/db/schema.py", "SET LOCAL ", "settings of a transaction; can't be prepared"),
     ("pgcron_ha/db/migration_steps.py", "DO $$ BEGIN", "alembic's; there is nothing before it"),

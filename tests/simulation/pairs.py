@@ -15,6 +15,7 @@ import asyncpg
 
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.db.statements import load
 from pgcron_ha.errors import PgcronError
 from tests.db.gate import Gate
@@ -96,7 +97,7 @@ class Pairs:
     def __init__(self, dsn: str) -> None:
         self._real = RealStore(dsn)
         self._gate = Gate(dsn, self._real.connection)
-        self._statements = load()
+        self._statements = load(revision=NEWEST)
         self._wait = self._real.wait
         self._wait(self._gate.build())
         self._visitor = self._wait(self._gate.visitor())

@@ -17,6 +17,7 @@ import asyncpg
 
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.db.statements import load
 from tests.simulation import tables
 from tests.simulation.tables import FIRST_INSTANT, Row
@@ -98,7 +99,7 @@ class RealStore:
 
     def __init__(self, dsn: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._statements = load()
+        self._statements = load(revision=NEWEST)
         self.now = FIRST_INSTANT
         self.connection = self.wait(self._connect(dsn))
         self._queries = {name: _query(*TABLES[name]) for name in TABLES}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.errors import Conflict, NotFound
 from tests.simulation.tables import NodeRow, Row, Tables, seconds
 
@@ -89,6 +90,7 @@ class NodeStatements(Tables):
                 peer_ttls=[peer.lease_ttl for peer in peers],
                 breakers=[],
                 is_cordoned=node.state == "cordoned",
+                revision=NEWEST,
             )
         ]
 

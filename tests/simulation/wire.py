@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pgcron_ha.db.link import Busy, Unanswered
+from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from tests.simulation.store import Store
 from tests.simulation.tables import Row
@@ -110,6 +111,7 @@ class Wire:
         self.server = server
         self.opened = 0
         self.is_pooled = False
+        self.revision = NEWEST
         self._weather = weather
         self._answer_seconds = answer_seconds
         self._is_open = False
@@ -122,6 +124,12 @@ class Wire:
     @property
     def is_open(self) -> bool:
         return self._is_open
+
+    def use_revision(self, revision: str | None) -> None:
+        assert revision in (None, NEWEST), "nobody migrates the stand-in"
+
+    def has(self, name: str) -> bool:
+        return True
 
     async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
         async with self._lock:

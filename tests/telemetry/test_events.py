@@ -9,7 +9,13 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from pgcron_ha.telemetry import backfill_events, control_events, events, zone_events
+from pgcron_ha.telemetry import (
+    backfill_events,
+    control_events,
+    events,
+    schema_events,
+    zone_events,
+)
 from pgcron_ha.telemetry.events import (
     Event,
     NodeJoined,
@@ -22,7 +28,7 @@ from pgcron_ha.telemetry.log import LOGGER, emit, set_up
 
 KINDS = [
     kind
-    for module in (events, control_events, backfill_events, zone_events)
+    for module in (events, control_events, backfill_events, schema_events, zone_events)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 ]

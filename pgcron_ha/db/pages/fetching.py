@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.variants import fitting
 
 Row: TypeAlias = dict[str, Any]
 
@@ -15,7 +15,7 @@ async def fetch(connection: Any, name: str, schema: str, /, **values: Any) -> li
 
     The driver keeps the prepared statement, so the next call plans nothing anew.
     """
-    statement = load(schema)[name]
+    statement = await fitting(connection, name, schema)
     found = await connection.fetch(statement.sql, *(values[key] for key in statement.parameters))
     return [dict(row) for row in found]
 

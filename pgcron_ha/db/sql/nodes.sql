@@ -41,7 +41,7 @@ RETURNING epoch, quarantine_until;
 
 -- name: beat
 -- One statement answers: is my lease renewed (no row: this incarnation is dead for ever), which runs are mine and which of
--- them are to stop, how the peers' leases stand, and whether somebody wants this node to take nothing new.
+-- them are to stop, how the peers' leases stand, whether somebody wants this node to take nothing new, and at which revision the schema is.
 WITH renewed AS (
   UPDATE pgcron.node SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
          state = CASE WHEN :is_draining OR state = 'draining' THEN 'draining'
@@ -57,7 +57,8 @@ SELECT now() AS now,
        ARRAY(SELECT n.beat_sequence FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_sequences,
        ARRAY(SELECT extract(epoch FROM n.lease_ttl)::float8 FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_ttls,
        ARRAY(SELECT b.name FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name) AS breakers,
-       renewed.state = 'cordoned' AS is_cordoned
+       renewed.state = 'cordoned' AS is_cordoned,
+       (SELECT max(a.version_num) FROM pgcron.alembic_version a) AS revision
 FROM renewed;
 
 -- name: say_idle

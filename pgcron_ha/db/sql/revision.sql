@@ -2,12 +2,13 @@
 -- NULL when there is none, whatever is missing: the relation or its schema.
 SELECT to_regclass(:name::text)::text AS name;
 
--- name: find_function
--- As find_relation, for `schema.name(types)`.
-SELECT to_regprocedure(:name::text)::text AS name;
-
 -- name: read_revision
 SELECT a.version_num FROM pgcron.alembic_version a;
+
+-- name: oldest_program
+-- since: pgcron_0002
+-- Asked by programs that are older than the schema.
+SELECT pgcron.oldest_program() AS revision;
 
 -- name: read_timeline
 -- Which database system this is, and on which timeline it writes; NULL on a standby.

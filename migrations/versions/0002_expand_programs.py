@@ -1,0 +1,28 @@
+"""Expands: which programs work with the schema."""
+
+from pgcron_ha.db.migration_steps import begin_step, begin_step_back, put_back, run_script
+
+revision = "pgcron_0002"
+down_revision = "pgcron_0001"
+branch_labels = None
+depends_on = None
+
+SCRIPTS = ("0002_00_programs",)
+
+# Functions that the scripts replace: the script of 0001 that they come from, and their names.
+REPLACED: dict[str, tuple[str, ...]] = {}
+
+
+def upgrade() -> None:
+    """Adds; what nodes of pgcron_0001 use stays as it is."""
+    if begin_step(revision):
+        for script in SCRIPTS:
+            run_script(script)
+
+
+def downgrade() -> None:
+    """Takes away what was added, with what it holds; nodes of either version go on."""
+    if begin_step_back(down_revision):
+        run_script("0002_drop")
+        for script, names in REPLACED.items():
+            put_back(script, *names)
