@@ -123,7 +123,7 @@ def backfill_command(
         )
         return made, measured, 0
 
-    made, measured, decided = on_database(ask)
+    made, measured, decided = on_database(ask, uses_zones=True)
     if made is None:
         _print_plan(measured, decided, as_json)
     elif wait:

@@ -57,6 +57,9 @@ COMMANDS: dict[str, Subcommand] = {
     ),
     "nodes": Subcommand("nodes:nodes_group", "List the nodes and their leases; drain them."),
     "status": Subcommand("status:status_command", "Show what the cluster does and what waits."),
+    "storage": Subcommand(
+        "storage:storage_command", "Show how large the tables are, and when partitions go."
+    ),
     "doctor": Subcommand("doctor:doctor_command", "Check the database, the schema, the settings."),
     "grants": Subcommand("grants:grants_command", "Print the SQL that gives a role its rights."),
     "config": Subcommand(

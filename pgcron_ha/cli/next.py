@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import click
 
+from pgcron_ha.cli.next_zones import agree_on
 from pgcron_ha.cli.output import print_json
 from pgcron_ha.cli.preview_calendars import calendars_for
 from pgcron_ha.cli.previews import fire_json, print_fires
@@ -108,7 +109,8 @@ def next_command(
 
     SPEC is a cron expression of five fields, or six with seconds first, "every 90m", "at INSTANT",
     "rrule FREQ=..." or "every 2nd of 0 9 * * mon"; several lines are a union, less what lines with
-    "not" leave out, between those with "from" and "until". With --batch each line of stdin is a
+    "not" leave out, between those with "from" and "until". Time zones are those of the nodes if a
+    database is named (--dsn), else those installed here. With --batch each line of stdin is a
     question {"id","expr","tz","from","count","dst","prev","seed"}.
     """
     if batch:
@@ -263,6 +265,7 @@ def _question(
     seed: str | None,
     calendars: Calendars = (),
 ) -> Question:
+    agree_on(tz)
     parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, calendars)
     moment = _instant(start, tz) if start else datetime.now(UTC)
     return Question(parsed, moment, count, backwards)

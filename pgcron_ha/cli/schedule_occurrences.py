@@ -121,7 +121,7 @@ def _change(name: str, instant: str, change: Change, is_fire: bool = True) -> da
         await change(session, fire)
         return fire.astimezone(UTC)
 
-    return on_database(ask)
+    return on_database(ask, uses_zones=True)
 
 
 def _say(name: str, fire: datetime, done: str, as_json: bool) -> None:

@@ -34,7 +34,7 @@ def why_command(name: str, instant: str, as_json: bool) -> None:
         told = await reasons.why(session.connection, name, moment, schema=session.schema)
         return explain(row, moment, told)
 
-    found = on_database(ask)
+    found = on_database(ask, uses_zones=True)
     print_fields(_fields(name, found), as_json)
 
 

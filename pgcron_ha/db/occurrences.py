@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.asking import row as _row
-from pgcron_ha.db.pages.fetching import Row, fetch
+from pgcron_ha.db.pages.fetching import Row, fetch, fetch_one
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 
 MOST_CHANGED: Final = 100
@@ -64,6 +64,15 @@ async def restore_occurrence(
 ) -> None:
     """The fire is as the schedule says. Raises as `skip_occurrence`; NotFound if it was so."""
     await _row(connection, schema, "restore_occurrence", name=name, instant=instant)
+
+
+async def changed_occurrence(
+    connection: Any, schedule_id: int, fire_at: datetime, *, schema: str = DEFAULT_SCHEMA
+) -> Row | None:
+    """What somebody did to a fire; None: nothing."""
+    return await fetch_one(
+        connection, "changed_occurrence", schema, schedule_id=schedule_id, fire_at=fire_at
+    )
 
 
 async def changed_occurrences(

@@ -20,7 +20,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.clock_jumps import ClockJump, clock_jump
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.zone_data import (
-    digest,
+    package_digests,
     package_rules,
     package_version,
     use_rules,
@@ -56,7 +56,7 @@ class ZoneRules:
         return "zone_changes" in duties and await self._sweep()
 
     async def _agree(self) -> bool:
-        own = await asyncio.to_thread(_own_digests)
+        own = await asyncio.to_thread(package_digests)
         found = (await self._link.rows("cluster_zones"))[0]
         theirs, mine = found["tzdata"], package_version()
         differing = await self._link.rows("rules_that_differ", **own)
@@ -117,11 +117,6 @@ class ZoneRules:
             if remade is not None and not rows:
                 emit(ZoneChangeApplied(**given, schedules=change["remade"]))
         return is_moving
-
-
-def _own_digests() -> dict[str, list[str]]:
-    own = package_rules()
-    return {"names": list(own), "digests": [digest(rules) for rules in own.values()]}
 
 
 def _differences(

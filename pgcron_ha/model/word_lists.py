@@ -32,6 +32,7 @@ MONTHS: Final = (
     "November",
     "December",
 )
+_BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _COUNTED: Final = ("", "first", "second", "third", "fourth", "fifth")
 
 
@@ -76,6 +77,15 @@ def ranged(numbers: Iterable[int], words: Sequence[str] | None = None) -> str:
 def in_number(count: int, word: str, words: str | None = None) -> str:
     """``run`` for one, else ``runs``; ``words`` where an s is not enough."""
     return word if count == 1 else words or word + "s"
+
+
+def in_bytes(count: float, gap: str = " ") -> str:
+    """``0 B``, ``8.0 KiB``, ``1.2 GiB``, ``340 MiB``."""
+    size, unit = float(count), 0
+    while size >= 1023.95 and unit < len(_BYTES) - 1:
+        size, unit = size / 1024, unit + 1
+    digits = 1 if unit and size < 99.95 else 0
+    return f"{size:.{digits}f}{gap}{_BYTES[unit]}"
 
 
 def ordinal(number: int) -> str:

@@ -29,6 +29,7 @@ from pgcron_ha.web.node_metrics import NodeCollector
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
+from pgcron_ha.web.table_sizes import TableSizes
 from pgcron_ha.web.templating import StaticFiles, Templates
 from pgcron_ha.web.visit import Services, Texts, Visit
 
@@ -53,11 +54,12 @@ def create_app(
     templates = Templates(static)
     templates.load_all()
     metrics = WebMetrics(version, registry)
+    reader = Reader(dsn, metrics, schema, follows_zones=look is None)
     services = Services(
         dsn=dsn,
         schema=schema,
         version=version,
-        reader=Reader(dsn, metrics, schema),
+        reader=reader,
         writers=ClientPools(),
         templates=templates,
         static=static,
@@ -65,6 +67,7 @@ def create_app(
         texts=Texts(),
         metrics=metrics,
         pulse=Pulse(monotonic, metrics),
+        sizes=TableSizes(reader),
         look=look,
     )
     if look is not None:
@@ -101,6 +104,7 @@ async def _life(services: Services) -> AsyncIterator[None]:
         yield
     finally:
         pulse.cancel()
+        await services.sizes.close()
         await services.reader.close()
         await services.writers.close()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgcron_ha.web.health import Health
 from pgcron_ha.web.plots import SparkBar, Timeline, Trend
@@ -185,8 +185,17 @@ class FutureFireLine:
     utc: str
     note: str | None
     """What a gap or fold of the zone's clock does to it."""
-    change: str | None = None
-    """What somebody did to this one fire."""
+    change: ChangedFire | None = None
+
+
+class ChangedFire(NamedTuple):
+    """What somebody did to one fire."""
+
+    at: datetime
+    words: str
+    undo: str
+    """The route that takes it back, which needs the right that the change needed."""
+    undo_word: str
 
 
 @dataclass(frozen=True)
@@ -210,7 +219,7 @@ class ScheduleView:
     """The definition: a row of `pgcron_ha.db.pages.schedules.schedule`."""
     health: Health
     fires: tuple[FutureFireLine, ...]
-    changed: Sequence[tuple[datetime, str]]
+    changed: Sequence[ChangedFire]
     """Fires that somebody changed and that are not among these: later ones, or none any more."""
     fires_note: str | None
     """Why there are none, or what the spec's notes say."""

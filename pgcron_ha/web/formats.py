@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from pgcron_ha.model.word_lists import in_number
+from pgcron_ha.model.word_lists import in_bytes, in_number
 
 DAY_SECONDS: Final = 86_400.0
 # Between the digits of a number and before a unit; people's eyes, not their line breaks.
@@ -162,6 +162,11 @@ def rfc(instant: datetime) -> str:
 def number(value: float) -> str:
     """A whole number with thin spaces between thousands."""
     return f"{value:,.0f}".replace(",", _THIN)
+
+
+def size(count: float | None) -> str:
+    """``8.0 KiB``, ``1.2 GiB``; a dash for None."""
+    return "–" if count is None else in_bytes(count, _THIN)
 
 
 def plural(count: int, word: str, words: str | None = None) -> str:

@@ -6,7 +6,7 @@ Labels are bounded: a route's name, never its path; a query's word, never its va
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Final
@@ -63,6 +63,12 @@ class WebMetrics:
             ["state"],
             registry=self.registry,
         )
+        self._tables = Gauge(
+            "pgcron_table_bytes",
+            "The largest tables with partitions, indexes and TOAST, read at most once a minute.",
+            ["table"],
+            registry=self.registry,
+        )
         self._lag = Gauge(
             "pgcron_event_loop_lag_seconds",
             "How much later than asked for the event loop woke its last pulse.",
@@ -90,6 +96,12 @@ class WebMetrics:
     def pulsed(self, lag: float) -> None:
         """Notes how late the event loop was."""
         self._lag.set(lag)
+
+    def tables_are(self, sizes: Mapping[str, int]) -> None:
+        """Notes the sizes of tables; none while they are not known."""
+        self._tables.clear()
+        for table, count in sizes.items():
+            self._tables.labels(table).set(count)
 
     def text(self, pool: PoolUse) -> bytes:
         """Everything, as Prometheus scrapes it."""

@@ -81,7 +81,8 @@ async def show_statusz(visit: Visit) -> Response:
 
 
 async def show_metrics(visit: Visit) -> Response:
-    """Prometheus's text format: what this process did and saw."""
+    """Prometheus's text format: what this process did and saw, and how large the tables are."""
+    visit.services.metrics.tables_are(await visit.services.sizes.look())
     text = visit.services.metrics.text(visit.services.reader.pool_use())
     return Response(text, media_type=CONTENT_TYPE, headers={"content-type": CONTENT_TYPE})
 

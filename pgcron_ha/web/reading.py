@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from pgcron_ha.client.cluster_zones import take_cluster_zones
 from pgcron_ha.db.pages.fetching import clock
 from pgcron_ha.db.read_pool import Connection, PoolUse, ReadPool
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
@@ -68,8 +69,19 @@ class _Entry:
 class Reader:
     """Reads for pages, shares what was read, and remembers it. Belongs to one event loop."""
 
-    def __init__(self, dsn: str, metrics: WebMetrics, schema: str = DEFAULT_SCHEMA) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        metrics: WebMetrics,
+        schema: str = DEFAULT_SCHEMA,
+        *,
+        follows_zones: bool = True,
+    ) -> None:
+        """`follows_zones`: the process takes the cluster's time zones; where a node does, it does
+        not.
+        """
         self.schema = schema
+        self._follows_zones = follows_zones
         self._pool = ReadPool(dsn, schema)
         self._metrics = metrics
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
@@ -156,7 +168,9 @@ class Reader:
         try:
             with self._metrics.timed_query(str(word)):
                 async with self._pool.transaction() as connection:
-                    at = await clock(connection, self.schema)
+                    at, tzdata = await clock(connection, self.schema)
+                    if self._follows_zones:
+                        await take_cluster_zones(connection, tzdata, self.schema)
                     entry = _Entry(
                         await read(connection), at.astimezone(UTC), began, next(self._numbers)
                     )

@@ -33,6 +33,7 @@ from pgcron_ha.web.pages import (
     schedule_verbs,
     schedule_versions,
     schedules,
+    storage,
 )
 from pgcron_ha.web.visit import Visit
 
@@ -60,6 +61,7 @@ PERMISSIONS: Final = frozenset(
         "breakers:reset",
         "nodes:read",
         "nodes:drain",
+        "storage:read",
         "metrics:read",
     }
 )
@@ -121,6 +123,13 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
         "schedules:pause",
         occurrence_verbs.restore,
     ),
+    WebRoute(
+        "POST",
+        "/schedules/{name}/occurrences/restore-args",
+        "restore_args",
+        "schedules:run",
+        occurrence_verbs.restore_args,
+    ),
     WebRoute("GET", "/schedules/{name}/edit", "edit", "schedules:read", schedule_edit.show_edit),
     WebRoute("POST", "/schedules/{name}/save", "save", "schedules:edit", schedule_edit.save),
     WebRoute(
@@ -171,6 +180,8 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("GET", "/nodes/{incarnation}", "node", "nodes:read", nodes.show_node),
     WebRoute("POST", "/nodes/{incarnation}/cordon", "cordon", "nodes:drain", nodes.cordon),
     WebRoute("POST", "/nodes/{incarnation}/uncordon", "uncordon", "nodes:drain", nodes.uncordon),
+    WebRoute("GET", "/storage", "storage", "storage:read", storage.show_storage),
+    WebRoute("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
     WebRoute("GET", "/runs", "runs", "runs:read", runs.show_runs),
     WebRoute("GET", "/runs/{id}", "run", "runs:read", run.show_run),
     WebRoute("GET", "/runs/{id}/log", "run_log", "runs:logs", run_log.show_log),

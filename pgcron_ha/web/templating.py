@@ -74,6 +74,7 @@ class Templates:
                 "relative": formats.relative,
                 "rfc": formats.rfc,
                 "short": formats.short,
+                "size": formats.size,
                 "state_mark": formats.state_mark,
                 "health_mark": formats.health_mark,
                 "without_empty": without_empty,

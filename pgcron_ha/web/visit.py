@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from pgcron_ha.client.cluster_zones import use_cluster_zones
 from pgcron_ha.db import doors
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import ClientPools
@@ -32,6 +33,7 @@ from pgcron_ha.web.address import (
 from pgcron_ha.web.links import Links
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import Read, Reader, Snapshot
+from pgcron_ha.web.table_sizes import TableSizes
 from pgcron_ha.web.templating import StaticFiles, Templates
 from pgcron_ha.web.viewing import NAVIGATION, NOTICES, PageFrame, Viewer
 
@@ -87,6 +89,7 @@ class Services:
     texts: Texts
     metrics: WebMetrics
     pulse: Pulse
+    sizes: TableSizes
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
 
@@ -166,6 +169,8 @@ class Visit:
         """
         async with self.services.writers.connection(self.services.dsn) as connection:
             with answers():
+                if self.services.look is None:  # else the node beside the pages sees to it
+                    await use_cluster_zones(connection, self.schema)
                 async with connection.transaction():
                     done = await verb(connection)
             self.services.reader.expire()

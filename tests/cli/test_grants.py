@@ -144,6 +144,7 @@ def test_a_viewer_only_looks(
     for words in (
         ["status"],
         ["doctor"],
+        ["storage"],
         ["nodes"],
         ["queues", "list"],
         ["queues", "demand"],

@@ -31,6 +31,8 @@ PAGES = (
     "/queues",
     "/queues/etl",
     "/nodes",
+    "/storage",
+    "/storage/history",
 )
 
 
@@ -61,6 +63,7 @@ async def test_a_viewer_sees_every_page_and_changes_nothing(seen: Site) -> None:
     unique = (await seen.get("/runs?find=customer-7")).headers["location"]
     assert "customer-7 (while it is open)" in (await seen.get(unique)).text
 
+    assert "GRANT pg_read_all_stats" in (await seen.get("/storage")).text
     for verb in ("run", "pause"):
         refused = await seen.post(f"/schedules/etl%2Forders/{verb}")
         assert refused.status_code == 403, verb

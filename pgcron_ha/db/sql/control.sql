@@ -46,6 +46,10 @@ SELECT pgcron.restore_occurrence(:name::text, :instant::timestamptz);
 SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at FROM pgcron.occurrence_override o
 WHERE o.schedule_id = :schedule_id::bigint AND greatest(o.fire_at, o.due_at) > now() ORDER BY o.fire_at LIMIT :at_most::int;
 
+-- name: changed_occurrence
+SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at FROM pgcron.occurrence_override o
+WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at = :fire_at::timestamptz;
+
 -- name: forget_overrides
 -- Of fires that are decided and so old that the ledger forgets them.
 DELETE FROM pgcron.occurrence_override o USING pgcron.retention kept WHERE kept.relation = 'occurrence' AND greatest(o.fire_at, o.due_at) < now() - kept.keep;

@@ -8,9 +8,9 @@ from typing import Any
 from starlette.responses import Response
 
 from pgcron_ha.client.checks import args_text
-from pgcron_ha.client.occurrences import require_fire
+from pgcron_ha.client.occurrences import require_fire, was_edited
 from pgcron_ha.db import occurrences, overview
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from pgcron_ha.model.zones import load_zone
 from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
 from pgcron_ha.web.pages.written_times import written_instant
@@ -61,15 +61,51 @@ async def edit(visit: Visit) -> Response:
 
 
 async def restore(visit: Visit) -> Response:
-    """The fire at ``instant`` is as the schedule says."""
+    """The fire at ``instant`` is not skipped or moved any more; other args are refused, as only
+    who may run a schedule with args of their own may take them back: `restore_args`.
+    """
     name, given = visit.segment("name"), await visit.form("instant")
 
     async def verb(connection: Any) -> None:
-        fire, _ = await _fire(connection, visit, name, given, must_be=False)
+        fire, row = await _fire(connection, visit, name, given, must_be=False)
+        change = await occurrences.changed_occurrence(
+            connection, row["id"], fire, schema=visit.schema
+        )
+        if was_edited(change):
+            raise Conflict(
+                f"the fire of schedule '{name[:200]}' has other args",
+                "What undoes a change needs the right that the change needed.",
+                "Restore its args first; then it can be restored.",
+            )
         await occurrences.restore_occurrence(connection, name, fire, schema=visit.schema)
 
     await visit.act(verb)
     return visit.redirect("schedule", {"done": "fire_restored"}, name=name)
+
+
+async def restore_args(visit: Visit) -> Response:
+    """The fire at ``instant`` has the schedule's args; if it was moved, it stays so."""
+    name, given = visit.segment("name"), await visit.form("instant")
+
+    async def verb(connection: Any) -> None:
+        fire, row = await _fire(connection, visit, name, given, must_be=False)
+        change = await occurrences.changed_occurrence(
+            connection, row["id"], fire, schema=visit.schema
+        )
+        if change is None or not was_edited(change):
+            raise NotFound(
+                f"the fire of schedule '{name[:200]}' has no args of its own",
+                "Only the args of a fire that was given others are restored.",
+                "Load the page again: somebody may have been faster.",
+            )
+        await occurrences.restore_occurrence(connection, name, fire, schema=visit.schema)
+        if change["due_at"] is not None:
+            who = {"actor": change["actor"], "schema": visit.schema}
+            moved_to, note = change["due_at"], change["note"]
+            await occurrences.move_occurrence(connection, name, fire, moved_to, note, **who)
+
+    await visit.act(verb)
+    return visit.redirect("schedule", {"done": "args_restored"}, name=name)
 
 
 async def _fire(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire
+from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire, was_edited
 from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.db.occurrences import changed_occurrences
 from pgcron_ha.db.pages import schedules as ask
@@ -19,7 +19,7 @@ from pgcron_ha.model.preview import PreviewFire
 from pgcron_ha.model.schedule_spec import calendars_in, spec_of
 from pgcron_ha.model.sentences import sentence
 from pgcron_ha.web.address import WrongAddress
-from pgcron_ha.web.contexts import FutureFireLine, ScheduleView
+from pgcron_ha.web.contexts import ChangedFire, FutureFireLine, ScheduleView
 from pgcron_ha.web.formats import duration, offset, plural, short
 from pgcron_ha.web.health import Health, judge, runs_are_made
 from pgcron_ha.web.occurrence_words import reason_words
@@ -107,7 +107,7 @@ def future_fire_lines(
     note = "; ".join(ahead.notes) or None
     if not row["enabled"]:
         note = f"{_pause_words(row)}; these fires would be, if it were resumed."
-    changes = {one["fire_at"]: changed_words(one) for one in row.get("changed", ())}
+    changes = {one["fire_at"]: _changed(one) for one in row.get("changed", ())}
     lines = tuple(
         replace(_fire_line(fire, row["timezone"]), change=changes.get(fire.fire_at))
         for fire in ahead.fires
@@ -186,12 +186,14 @@ def _view(
     )
 
 
-def _other_changes(row: dict[str, Any], shown: set[datetime]) -> list[tuple[datetime, str]]:
+def _other_changes(row: dict[str, Any], shown: set[datetime]) -> list[ChangedFire]:
     others = [one for one in row["changed"] if one["fire_at"] not in shown]
-    return [
-        (one["fire_at"], changed_words(one) + ("" if is_fire(row, one["fire_at"]) else NO_FIRE))
-        for one in others
-    ]
+    return [_changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE) for one in others]
+
+
+def _changed(one: dict[str, Any], more: str = "") -> ChangedFire:
+    undo = ("restore_args", "Restore args") if was_edited(one) else ("restore_fire", "Restore")
+    return ChangedFire(one["fire_at"], changed_words(one) + more, *undo)
 
 
 def _ledger_line(fire: dict[str, Any], now: datetime) -> dict[str, Any]:

@@ -175,7 +175,12 @@ async def test_one_fire_is_skipped_moved_changed_and_restored(
     await hands.press("Change args", **fire, args='{"day": 2}')
     [row] = await changed()
     assert row[:3] == ("move", "2090-01-03 09:00:00+00", '{"day": 2}')
+    await hands.press("Restore args")
+    assert [row[:3] for row in await changed()] == [("move", "2090-01-03 09:00:00+00", None)]
     await hands.press("Restore")
+    assert await changed() == []
+    await hands.press("Change args", **fire, args='{"day": 3}')
+    await hands.press("Restore args")
     assert await changed() == []
 
 
@@ -457,7 +462,7 @@ async def test_no_verb_is_left_out() -> None:
 
     assert verbs == {
         *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
-        *("skip_fire", "move_fire", "edit_fire", "restore_fire"),
+        *("skip_fire", "move_fire", "edit_fire", "restore_fire", "restore_args"),
         *("create_schedule", "save", "restore", "save_calendar", "delete_calendar"),
         *("ask_backfill", "pause_backfill", "resume_backfill", "stop_backfill"),
         *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),

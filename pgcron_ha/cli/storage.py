@@ -1,0 +1,123 @@
+"""``pgcron-ha storage``: how large the tables are, how fast they grow, when their partitions go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+from pgcron_ha.cli.output import Column, json_option, print_rows
+from pgcron_ha.cli.session import Session, on_database
+from pgcron_ha.db import overview
+from pgcron_ha.db.storage import Storage, storage
+from pgcron_ha.errors import NotFound
+from pgcron_ha.model.storage import Part, TableSize, total_growth
+from pgcron_ha.model.word_lists import in_bytes
+
+_SIZES = (
+    Column("ROWS", "rows"),
+    Column("DEAD", "dead"),
+    Column("HEAP", "heap"),
+    Column("INDEXES", "indexes"),
+    Column("TOAST", "toast"),
+    Column("TOTAL", "total"),
+)
+TABLES = (
+    Column("TABLE", "table"),
+    Column("PARTITIONS", "partitions"),
+    *_SIZES,
+    Column("A DAY", "a_day"),
+    Column("KEPT", "kept"),
+    Column("VACUUMED", "vacuumed_at"),
+)
+PARTS = (
+    Column("PARTITION", "partition"),
+    Column("FROM", "from"),
+    Column("BEFORE", "before"),
+    *_SIZES,
+    Column("VACUUMED", "vacuumed_at"),
+    Column("DROPPED", "dropped_at"),
+)
+_IN_BYTES = ("heap", "indexes", "toast", "total", "a_day")
+
+
+@click.command("storage", short_help="Show how large the tables are, and when partitions go.")
+@click.argument("table", required=False)
+@json_option
+def storage_command(table: str | None, as_json: bool) -> None:
+    """Show how large the tables are, how fast they grow and who keeps dead rows in them.
+
+    With TABLE its partitions, and when retention drops each. Rows are the server's estimates, no
+    table is read; sizes are bytes in JSON. A day: by the partitions of the last seven.
+    """
+
+    async def read(session: Session) -> tuple[Storage, datetime]:
+        now = await overview.database_time(session.connection, schema=session.schema)
+        return await storage(session.connection, schema=session.schema), now
+
+    found, now = on_database(read)
+    if table is not None:
+        rows = [_part(part) for part in _named(found.tables, table).parts]
+        print_rows(_shown(rows, as_json), PARTS, as_json, "no partitions")
+        return
+    rows = [_table(each, now) for each in found.tables]
+    print_rows(_shown(rows, as_json), TABLES, as_json, "no tables")
+    if as_json:
+        return
+    growth = in_bytes(total_growth(found.tables, now))
+    click.echo(f"\n{in_bytes(sum(t.total for t in found.tables))} in all, {growth} more a day")
+    for holder in found.holders:
+        click.echo(
+            f"old snapshot: {holder['kind']} {holder['name']}, {holder['age']} transactions old"
+        )
+    if not found.sees_all:
+        click.echo("snapshots of other roles are not shown: that needs pg_read_all_stats")
+
+
+def _named(tables: Sequence[TableSize], name: str) -> TableSize:
+    by_name = {table.name: table for table in tables}
+    if name not in by_name:
+        near = get_close_matches(name[:100], by_name, n=3, cutoff=0.4)
+        raise NotFound(
+            f"table '{name[:200]}' does not exist",
+            "A table is named without its schema; partitions are listed with their table.",
+            f"Did you mean {' or '.join(near)}?" if near else "`pgcron-ha storage` lists them.",
+        )
+    return by_name[name]
+
+
+def _table(table: TableSize, now: datetime) -> dict[str, Any]:
+    growth = table.growth(now)
+    return {
+        "table": table.name,
+        "partitions": len(table.parts) if table.is_partitioned else None,
+        **{name: table.sum_of(name) for name in ("rows", "dead", "heap", "indexes", "toast")},
+        "total": table.total,
+        "a_day": None if growth is None else round(growth),
+        "kept": table.keep,
+        "vacuumed_at": table.vacuumed_at,
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "partition": part.name,
+        "from": part.low,
+        "before": part.high,
+        **{name: getattr(part, name) for name in ("rows", "dead", "heap", "indexes", "toast")},
+        "total": part.total,
+        "vacuumed_at": part.vacuumed_at,
+        "dropped_at": part.dropped_at,
+    }
+
+
+def _shown(rows: list[dict[str, Any]], as_json: bool) -> list[dict[str, Any]]:
+    if as_json:
+        return rows
+    return [
+        {**row, **{key: in_bytes(row[key]) for key in _IN_BYTES if row.get(key) is not None}}
+        for row in rows
+    ]

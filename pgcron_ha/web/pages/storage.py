@@ -1,0 +1,182 @@
+"""``/storage``: how large the tables are, how fast they grow, and when their partitions go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pgcron_ha.db import storage as ask
+from pgcron_ha.db.health import (
+    LONG_TRANSACTION_SECONDS,
+    MANY_DEAD_ROWS,
+    OLD_SNAPSHOT_TRANSACTIONS,
+)
+from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.errors import NotFound
+from pgcron_ha.model.storage import LOOKED_BACK, Part, TableSize, total_growth
+from pgcron_ha.web.reading import Snapshot
+from pgcron_ha.web.visit import Visit
+
+# Sizes change slowly, and each costs the server some calls of its file system.
+LIFE_SECONDS: Final = 20.0
+_NEAR: Final = 5
+_DAY: Final = timedelta(days=1)
+
+
+class NoSuchTable(NotFound):
+    """A table that the schema does not have, with those that may have been meant."""
+
+    def __init__(self, name: str, near: list[tuple[str, str]]) -> None:
+        super().__init__(
+            f"table '{name[:200]}' does not exist",
+            "Partitions are shown on the page of their table.",
+            "Look for it in the list of tables.",
+        )
+        self.near = near
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A table in the list."""
+
+    size: TableSize
+    href: str | None
+    """Its partitions; None: it has none."""
+    growth: float | None
+    expected: float | None
+    has_dead_rows: bool
+    """Dead rows outnumber the living, and are many."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who keeps dead rows from being removed."""
+
+    facts: dict[str, Any]
+    is_old: bool
+    """Whether `pgcron-ha doctor` advises to look at it."""
+
+
+@dataclass(frozen=True)
+class StorageView:
+    """``storage.html``; sizes are in bytes, growth in bytes a day."""
+
+    rows: tuple[TableRow, ...]
+    total: int
+    growth: float
+    largest: int
+    holders: tuple[Holder, ...]
+    sees_all: bool
+    days: int = LOOKED_BACK // _DAY
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """A partition."""
+
+    part: Part
+    state: str
+    """full, filling, to come, before (what lies before the first); whole: it is no partition."""
+    has_dead_rows: bool
+
+
+@dataclass(frozen=True)
+class TableView:
+    """``storage_table.html``."""
+
+    row: TableRow
+    parts: tuple[PartRow, ...]
+    """The newest first."""
+    largest: int
+    days: int = LOOKED_BACK // _DAY
+
+
+async def show_storage(visit: Visit) -> Response:
+    """All tables, the largest first, and who keeps dead rows in them."""
+    visit.query()
+    snapshot = await read_storage(visit)
+    if (drawn := visit.drawn(snapshot)) is not None:
+        return drawn
+    found, now = snapshot.value, snapshot.now
+    rows = tuple(_row(visit, table, now) for table in found.tables)
+    view = StorageView(
+        rows=rows,
+        total=sum(table.total for table in found.tables),
+        growth=total_growth(found.tables, now),
+        largest=_largest(row.size.total for row in rows),
+        holders=tuple(_holder(holder) for holder in found.holders),
+        sees_all=found.sees_all,
+    )
+    return visit.page("storage.html", view, snapshot, title="Storage", section="storage")
+
+
+async def show_table(visit: Visit) -> Response:
+    """One table: its partitions, the newest first."""
+    visit.query()
+    name = visit.segment("name")
+    snapshot = await read_storage(visit)
+    if (drawn := visit.drawn(snapshot)) is not None:
+        return drawn
+    tables = {table.name: table for table in snapshot.value.tables}
+    if name not in tables:
+        near = get_close_matches(name[:100], tables, n=_NEAR, cutoff=0.4) or sorted(tables)[:_NEAR]
+        raise NoSuchTable(
+            name, [(other, visit.link("storage_table", name=other)) for other in near]
+        )
+    parts = tuple(_part(part, snapshot.now) for part in reversed(tables[name].parts))
+    view = TableView(
+        row=_row(visit, tables[name], snapshot.now),
+        parts=parts,
+        largest=_largest(row.part.total for row in parts),
+    )
+    return visit.page("storage_table.html", view, snapshot, title=name, section="storage")
+
+
+async def read_storage(visit: Visit) -> Snapshot[ask.Storage]:
+    """Shared by all pages and viewers."""
+
+    async def read(connection: Connection) -> ask.Storage:
+        return await ask.storage(connection, schema=visit.schema)
+
+    return await visit.read(("storage",), read, life=LIFE_SECONDS)
+
+
+def _row(visit: Visit, table: TableSize, now: datetime) -> TableRow:
+    return TableRow(
+        size=table,
+        href=visit.link("storage_table", name=table.name) if table.is_partitioned else None,
+        growth=table.growth(now),
+        expected=table.expected(now),
+        has_dead_rows=any(_has_dead_rows(part) for part in table.parts),
+    )
+
+
+def _part(part: Part, now: datetime) -> PartRow:
+    if part.low is None:
+        state = "before" if part.high is not None else "whole"
+    elif part.low > now:
+        state = "to come"
+    else:
+        state = "full" if part.high is not None and part.high <= now else "filling"
+    return PartRow(part, state, _has_dead_rows(part))
+
+
+def _has_dead_rows(part: Part) -> bool:
+    return part.dead > MANY_DEAD_ROWS and part.dead > part.rows
+
+
+def _holder(facts: dict[str, Any]) -> Holder:
+    seconds = facts["seconds"] or 0.0
+    return Holder(
+        facts, facts["age"] > OLD_SNAPSHOT_TRANSACTIONS or seconds > LONG_TRANSACTION_SECONDS
+    )
+
+
+def _largest(totals: Iterable[int]) -> int:
+    """For bars: never zero."""
+    return max([1, *totals])

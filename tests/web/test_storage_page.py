@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import asyncio
+import re
+
+import asyncpg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pgcron_ha.db import storage
+from pgcron_ha.db.read_pool import ReadPool
+from pgcron_ha.db.statements import load
+from pgcron_ha.web.formats import size
+from tests.web.conftest import Serve, Site
+from tests.web.test_page_plans import FILL
+
+SIZES = """
+    SELECT coalesce(pg_partition_root(c.oid), c.oid::regclass)::text AS name, sum(pg_total_relation_size(c.oid))::bigint AS bytes
+    FROM pg_class c WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'r' GROUP BY 1"""  # noqa: E501
+
+
+async def sizes(dsn: str) -> dict[str, int]:
+    connection = await asyncpg.connect(dsn)
+    rows = await connection.fetch(SIZES)
+    await connection.close()
+    return {row["name"].removeprefix("pgcron."): row["bytes"] for row in rows}
+
+
+async def test_each_table_is_listed_with_its_size_the_largest_first(
+    full_site: Site, full_database: str
+) -> None:
+    connection = await asyncpg.connect(full_database)
+    await connection.execute(FILL)
+    await connection.close()
+    page = await full_site.get("/storage")
+
+    found = await sizes(full_database)
+    rows = re.findall(r'<th scope="row" data-label="Table">(.*?)</tr>', page.text, re.DOTALL)
+    names = [re.findall(r"<bdi>(\w+)</bdi>", row)[0] for row in rows]
+    assert sorted(names) == sorted(found)
+    assert [found[name] for name in names] == sorted(found.values(), reverse=True)
+    history = rows[names.index("history")]
+    assert f"</meter> {size(found['history'])}<" in history
+    assert 'href="/storage/history"' in history
+    assert "partitions" in history
+    assert "30 d" in history.replace("\u202f", " ")
+    assert f"{size(sum(found.values()))} in" in page.text
+
+
+async def test_a_tables_partitions_tell_their_range_and_when_they_are_dropped(
+    full_site: Site, full_database: str
+) -> None:
+    connection = await asyncpg.connect(full_database)
+    now = await connection.fetchval("SELECT now()")
+    await connection.close()
+
+    page = await full_site.get("/storage/history")
+
+    assert page.status_code == 200
+    rows = re.findall(r'<th scope="row" data-label="Name">(.*?)</tr>', page.text, re.DOTALL)
+    (today,) = [row for row in rows if "is being filled" in row]
+    assert f"history_{now:%Y%m%d}" in today
+    assert f"{now:%Y-%m-%d} 00:00:00" in today
+    assert [row for row in rows if "what lies before the first" in row and "never" in row]
+    assert len([row for row in rows if "to come" in row]) >= 7
+    assert 'datetime="' in today.partition('data-label="Dropped"')[2]
+
+
+async def test_a_table_that_is_none_is_told_with_the_nearest(full_site: Site) -> None:
+    page = await full_site.get("/storage/histroy")
+
+    assert page.status_code == 404
+    assert 'href="/storage/history"' in page.text
+    assert (await full_site.get("/storage/x%00")).status_code == 400
+    assert (await full_site.get("/storage/run")).status_code == 200
+
+
+async def test_who_holds_a_snapshot_is_named(
+    full_site: Site, full_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "HELD_SECONDS", 0.0)
+    holder = await asyncpg.connect(
+        full_database, server_settings={"application_name": "a <report>"}
+    )
+    await holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pgcron.run")
+
+    page = await full_site.get("/storage")
+
+    await holder.close()
+    assert "a &lt;report&gt;" in page.text
+    assert "pg_read_all_stats" not in page.text
+
+
+async def test_no_row_of_a_table_is_read_for_its_size(full_database: str) -> None:
+    asked = load()["list_table_sizes"]
+    pool = ReadPool(full_database)
+    async with pool.transaction() as reader:
+        rows = await reader.fetch(f"EXPLAIN (COSTS OFF) {asked.sql}", 1000)
+    await pool.close()
+
+    plan = "\n".join(row[0] for row in rows)
+    scanned = set(re.findall(r"Scan (?:using \w+ )?on (\w+)", plan))
+    assert scanned <= {"pg_class", "retention", "pg_get_expr"}, plan
+
+
+async def test_tables_are_a_metric_and_no_scrape_waits_for_a_database_that_is_away(
+    full_site: Site, full_database: str, serve: Serve
+) -> None:
+    text = (await full_site.get("/metrics")).text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    told = {s.labels["table"]: s.value for s in families["pgcron_table_bytes"].samples}
+
+    assert told == await sizes(full_database)
+    async with serve("postgresql://nobody@127.0.0.1:1/none") as site:
+        answer = await site.get("/metrics")
+    assert answer.status_code == 200
+    assert "pgcron_table_bytes{" not in answer.text
+
+
+async def test_scrapes_at_once_share_one_reading(full_site: Site) -> None:
+    await asyncio.gather(*(full_site.get("/metrics") for _ in range(5)))
+    text = (await full_site.get("/metrics")).text
+
+    read = 'pgcron_db_query_duration_seconds_count{query="table_sizes"} 1.0'
+    assert read in text
