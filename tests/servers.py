@@ -39,6 +39,9 @@ _SETTINGS = {"max_connections": "200", "timezone": "UTC", "log_timezone": "UTC"}
 SETTINGS_VARIABLE = "PGCRON_HA_TEST_SETTINGS"
 """Settings of every server of the tests as a JSON object; for databases with a long life."""
 
+LOCALE_VARIABLE = "PGCRON_HA_TEST_LOCALE"
+"""How initdb is told the locale of their databases, as a JSON array; without it, ``--locale=C``."""
+
 _STOP_SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -188,6 +191,7 @@ class ThrowAwayServer:
             self.binaries.tool("initdb"),
             *("-D", self.pgdata, "-U", USER, "--pwfile", password_file, "-E", "UTF8"),
             *("--auth-local=trust", "--auth-host=scram-sha-256", "--locale=C", "--no-sync"),
+            *_locale(),
         )
         subprocess.run(
             command,
@@ -274,6 +278,11 @@ def _root(*, durable: bool) -> Path:
 
 def _wanted() -> dict[str, str]:
     wanted: dict[str, str] = json.loads(os.environ.get(SETTINGS_VARIABLE) or "{}")
+    return wanted
+
+
+def _locale() -> list[str]:
+    wanted: list[str] = json.loads(os.environ.get(LOCALE_VARIABLE) or "[]")
     return wanted
 
 

@@ -77,6 +77,14 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
         )
     else:
         yield Finding("server", "ok", f"PostgreSQL {server['version']}")
+    if server["is_read_only"]:
+        yield Finding(
+            "server",
+            "problem",
+            "default_transaction_read_only is on",
+            "No node joins and nothing can be enqueued, as long as it is. If that is not meant, "
+            "RESET it for the database, or set it off for the role with ALTER ROLE … SET.",
+        )
     if server["is_standby"]:
         yield Finding(
             "server",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.connecting import CONNECTION_ERRORS, unavailable
+from pgcron_ha.db.connecting import CONNECTION_ERRORS, READ_ONLY_HINT, unavailable
 from pgcron_ha.errors import (
     Conflict,
     DatabaseUnavailable,
@@ -24,7 +24,7 @@ _LONGEST_CHAIN: Final = 6
 # SQLSTATE, or its class of two characters: what it means for a caller, and what to do.
 _MEANINGS: Final[tuple[tuple[str, type[PgcronError], str], ...]] = (
     ("42501", Refused, "`pgcron-ha grants` prints the statements that give a role its rights."),
-    ("25006", Refused, "Connect to the primary: add target_session_attrs=read-write to the DSN."),
+    ("25006", Refused, READ_ONLY_HINT),
     ("3F000", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
     ("42P01", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
     ("42883", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),

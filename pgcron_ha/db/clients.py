@@ -23,12 +23,15 @@ MOST_CONNECTIONS: Final = 4
 _CONNECT_SECONDS: Final = 10
 _CLOSE_SECONDS: Final = 5
 # What a pooler keeps for each client; the rest would be left to the next one.
-_POOLED_SETTINGS: Final = "SET application_name = 'pgcron_ha client'; SET timezone = 'UTC'"
+_POOLED_SETTINGS: Final = (
+    "SET application_name = 'pgcron_ha client'; SET timezone = 'UTC'; SET datestyle = 'ISO'"
+)
 # An edit of a schedule needs READ COMMITTED to be whole at once.
 _SETTINGS: Final = (
     f"{_POOLED_SETTINGS}; SET {NO_PATH}; "
     "SET default_transaction_isolation = 'read committed'; "
-    "SET statement_timeout = 30000; SET lock_timeout = 10000"
+    "SET statement_timeout = 30000; SET lock_timeout = 10000; "
+    "SET idle_in_transaction_session_timeout = 60000; SET idle_session_timeout = 0"
 )
 
 

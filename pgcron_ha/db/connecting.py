@@ -28,6 +28,7 @@ _CONTROL_VALUES: Final = (
     f"statement_timeout = {STATEMENT_TIMEOUT_MS}",
     f"lock_timeout = {LOCK_TIMEOUT_MS}",
     "idle_in_transaction_session_timeout = 10000",
+    "idle_session_timeout = 0",
     "synchronous_commit = on",
     # Every control statement is driven by an index, whatever the statistics say just now; and one
     # plan serves all, since planning costs more than running them.
@@ -47,6 +48,14 @@ CONTROL_TRANSACTION: Final = "; ".join(
     ("BEGIN ISOLATION LEVEL READ COMMITTED", *(f"SET LOCAL {value}" for value in _CONTROL_VALUES))
 )
 """Begins a transaction with the engine's settings, where a session can't keep them."""
+# A database that is meant to be read only (it is being moved, its disk is full) is left so.
+TAKES_NO_WRITES: Final = (
+    "the database takes no writes (a standby, or default_transaction_read_only is on)"
+)
+READ_ONLY_HINT: Final = (
+    "Connect to the primary: add target_session_attrs=read-write to the DSN. If it is one,"
+    " default_transaction_read_only is on there: ask why, then ALTER ROLE … SET it off."
+)
 # What poolers keep for each of their clients, whichever session it gets.
 POOLED_SETTINGS: Final = "SET timezone = 'UTC'; SET datestyle = 'ISO'"
 

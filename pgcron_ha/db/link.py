@@ -18,8 +18,10 @@ from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import (
     CONNECTION_ERRORS,
     CONTROL_TRANSACTION,
+    READ_ONLY_HINT,
     RETRYABLE_ERRORS,
     STATEMENT_TIMEOUT_MS,
+    TAKES_NO_WRITES,
     connect,
     unavailable,
 )
@@ -251,6 +253,9 @@ class Link:
             return task.result()
         except RETRYABLE_ERRORS as error:
             raise Busy(str(error), f"SQLSTATE {getattr(error, 'sqlstate', None)}") from error
+        except asyncpg.ReadOnlySQLTransactionError as error:
+            self.drop()
+            raise Unanswered(TAKES_NO_WRITES, str(error), READ_ONLY_HINT) from error
         except CONNECTION_ERRORS as error:
             self.drop()
             raise Unanswered(

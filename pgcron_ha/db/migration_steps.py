@@ -9,7 +9,7 @@ where that says that the step was made already: both ways may be gone, in any or
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
 from pgcron_ha.assets import MIGRATIONS
+from pgcron_ha.db.connecting import NO_PATH
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.db.uninstall import MIGRATION_KEY
 from pgcron_ha.errors import SchemaError
@@ -28,7 +29,12 @@ SCHEMA_OPTION: Final = "pgcron_ha_schema"
 OWN: Final = "pgcron_ha"
 """The attribute of our own config; a config without it is a host application's."""
 
-_LITERALS: Final = "standard_conforming_strings"
+# The scripts' backslashes are plain, and they name what is not ours as if nothing stood before
+# pg_catalog; a database may say otherwise.
+_SETTINGS: Final = {
+    "standard_conforming_strings": "on",
+    "search_path": NO_PATH.partition(" = ")[2],
+}
 _PARTS: Final = re.compile(
     r"--[^\n]*|\b[Ee]'(?:[^'\\]|\\.|'')*'|(?P<plain>'(?:[^']|'')*')", re.DOTALL
 )
@@ -173,12 +179,20 @@ def _execute(script: str) -> None:
         context.impl.static_output(script)
         return
     bind = op.get_bind()
-    # The scripts' backslashes are plain; a database may say otherwise, and what the host's own
-    # revisions do after this one is left as it was.
-    before = bind.scalar(text(f"SELECT current_setting('{_LITERALS}')"))
-    bind.execute(text(f"SELECT set_config('{_LITERALS}', 'on', true)"))
+    # What the host's own revisions do after this one is left as it was.
+    before = {
+        name: bind.scalar(text(f"SELECT pg_catalog.current_setting('{name}')"))
+        for name in _SETTINGS
+    }
+    _set(bind, _SETTINGS)
     _send(bind.connection.dbapi_connection, script)
-    bind.execute(text(f"SELECT set_config('{_LITERALS}', :before, true)"), {"before": before})
+    _set(bind, before)
+
+
+def _set(bind: Any, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        command = text(f"SELECT pg_catalog.set_config('{name}', :value, true)")
+        bind.execute(command, {"value": value})
 
 
 def _send(driver: Any, script: str) -> None:

@@ -39,6 +39,7 @@ _BEGIN: Final = "; ".join(
         f"SET LOCAL {NO_PATH}",
         f"SET LOCAL statement_timeout = {STATEMENT_TIMEOUT_MS}",
         f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}",
+        "SET LOCAL idle_in_transaction_session_timeout = 10000",
         "SET LOCAL plan_cache_mode = force_generic_plan",
         "SET LOCAL enable_seqscan = off",
         "SET LOCAL max_parallel_workers_per_gather = 0",
@@ -46,8 +47,12 @@ _BEGIN: Final = "; ".join(
     )
 )
 # What a pooler keeps for each client; the rest would be left to the next one.
-_POOLED_SETTINGS: Final = "SET application_name = 'pgcron_ha web'; SET timezone = 'UTC'"
-_SETTINGS: Final = f"{_POOLED_SETTINGS}; SET default_transaction_read_only = on"
+_POOLED_SETTINGS: Final = (
+    "SET application_name = 'pgcron_ha web'; SET timezone = 'UTC'; SET datestyle = 'ISO'"
+)
+_SETTINGS: Final = (
+    f"{_POOLED_SETTINGS}; SET default_transaction_read_only = on; SET idle_session_timeout = 0"
+)
 
 
 class PoolUse(NamedTuple):
@@ -145,8 +150,10 @@ class ReadPool:
 
     async def _prepare(self, connection: Any) -> None:
         await prepare_connection(connection, is_control=False)
-        await require_revision(connection, self._schema)
         await connection.execute(_POOLED_SETTINGS if was_pooled(self._dsn) else _SETTINGS)
+        await connection.execute(_BEGIN)
+        await require_revision(connection, self._schema)
+        await connection.execute("ROLLBACK")
 
     async def _give_up(self, connection: Any) -> None:
         """Ends the transaction of a connection that goes back to the pool after an error."""

@@ -27,10 +27,10 @@ from sqlalchemy.pool import NullPool
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import explain_answer
-from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.connecting import NO_PATH, connect
 from pgcron_ha.db.migration_steps import OWN, making
 from pgcron_ha.db.revision import is_newer, read_revision, require_program
-from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.db.uninstall import MIGRATION_KEY
 from pgcron_ha.errors import PgcronError, Refused, SchemaError
 
@@ -115,8 +115,12 @@ async def _migrate(dsn: str, schema: str, revision: str, is_back: bool) -> None:
     async def open_connection() -> Any:
         return await connect(dsn, timeout=10, is_control=False)
 
+    # Whoever has waited for another one's migration must see what it did.
     engine = create_async_engine(
-        "postgresql+asyncpg://", async_creator=open_connection, poolclass=NullPool
+        "postgresql+asyncpg://",
+        async_creator=open_connection,
+        poolclass=NullPool,
+        isolation_level="READ COMMITTED",
     )
     try:
         async with engine.connect() as connection:
@@ -166,7 +170,7 @@ async def check(dsn: str, schema: str = DEFAULT_SCHEMA) -> tuple[str | None, str
     """(revision of the database or None, revision of this program). Raises SchemaError when the
     first is newer and does not work with this program.
     """
-    connection = await connect(dsn, timeout=10, is_control=False)
+    connection = await connect(dsn, timeout=10)
     try:
         found = await read_revision(connection, schema)
         await require_program(connection, found, schema)
@@ -194,6 +198,7 @@ def run_environment(context: EnvironmentContext) -> None:
             dialect_name="postgresql", version_table_schema=schema, literal_binds=True
         )
         with context.begin_transaction():
+            context.execute(f"SET LOCAL {NO_PATH}")
             if context.config.attributes.get(SINCE, BASE) == BASE:
                 context.execute(making(schema))
             context.run_migrations()
@@ -223,9 +228,10 @@ def _migrate_on(connection: Connection, schema: str, revision: str, is_back: boo
 
 
 def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:
-    # Another migration is waited for as long as it takes, whatever the database's defaults are.
-    for setting in ("statement_timeout", "lock_timeout"):
-        connection.execute(text(f"SET LOCAL {setting} = 0"))
+    # What a role's path has before pg_catalog must not get into defaults and views, and what a
+    # database allows to statements is less than a migration or the wait for another one takes.
+    connection.execute(text(f"SET LOCAL {NO_PATH}"))
+    connection.execute(text(load()["lift_limits"].sql))
     # Nodes start together: the lock comes before alembic reads its version table.
     connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))

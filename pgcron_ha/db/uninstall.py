@@ -9,7 +9,7 @@ import asyncpg
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import answers
-from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.connecting import NO_PATH, connect
 from pgcron_ha.db.revision import read_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.errors import Conflict
@@ -35,7 +35,7 @@ async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = 
     connection = await connect(dsn, timeout=10, is_control=False)
     try:
         with answers():
-            async with connection.transaction():
+            async with connection.transaction(isolation="read_committed"):
                 return await _uninstall(connection, schema, by_force)
     finally:
         await connection.close(timeout=5)
@@ -43,6 +43,8 @@ async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = 
 
 async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool) -> bool:
     statements = load(schema)
+    await connection.execute(f"SET LOCAL {NO_PATH}")
+    await connection.execute(statements["lift_limits"].sql)
     await connection.execute(statements["take_migration_turn"].sql, MIGRATION_KEY)
     if await read_revision(connection, schema) is None:
         return False

@@ -112,7 +112,7 @@ def test_what_others_have_built_on_it_is_named_and_goes_by_force_only(
     refused = bare("migrate", "--uninstall", "--yes")
 
     assert refused.code == 1
-    for name in ("view mine", "table article", "function count_runs"):
+    for name in ("view public.mine", "table public.article", "function public.count_runs"):
         assert name in refused.err
     assert bare("migrate", "--check").code == 0
     assert bare("migrate", "--uninstall", "--yes", "--force").code == 0

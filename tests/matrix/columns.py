@@ -12,7 +12,7 @@ from typing import Final
 from pgcron_ha.embedded.binaries import BIN_VARIABLE
 from tests.house.checkout import ROOT
 from tests.pooler import POOLER_VARIABLE
-from tests.servers import SETTINGS_VARIABLE
+from tests.servers import LOCALE_VARIABLE, SETTINGS_VARIABLE
 
 VERSIONS: Final = (14, 15, 16, 17, 18)
 SERVERS: Final = ROOT / ".cache" / "postgresql"
@@ -67,14 +67,22 @@ NOT_POOLED: Final = ("test_a_killed_statement",)
 HOSTILE: Final = {
     "search_path": "nowhere",
     "timezone": "America/Caracas",
+    "timezone_abbreviations": "Australia",
     "datestyle": "German",
     "intervalstyle": "sql_standard",
     "standard_conforming_strings": "off",
     "default_transaction_isolation": "serializable",
+    "default_transaction_deferrable": "on",
     "work_mem": "64kB",
     "statement_timeout": "2s",
+    "lock_timeout": "1s",
     "bytea_output": "escape",
     "extra_float_digits": "-15",
+    "array_nulls": "off",
+    "transform_null_equals": "on",
+    "quote_all_identifiers": "on",
+    "plpgsql.extra_errors": "too_many_rows,strict_multi_assignment",
+    "plpgsql.variable_conflict": "use_column",
 }
 # Services with sessions of their own; a test's other connections are serializable here.
 UNDER_HOSTILE: Final = (
@@ -110,6 +118,7 @@ class Column:
     without: tuple[str, ...] = ()
     pooler: Path | None = None
     settings: dict[str, str] | None = None
+    locale: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
         """Variables that choose it."""
@@ -117,6 +126,7 @@ class Column:
             BIN_VARIABLE: str(SERVERS / str(self.major) / "bin"),
             POOLER_VARIABLE: str(self.pooler or ""),
             SETTINGS_VARIABLE: json.dumps(self.settings) if self.settings else "",
+            LOCALE_VARIABLE: json.dumps(self.locale),
         }
 
     def arguments(self) -> list[str]:

@@ -12,7 +12,8 @@ SELECT current_setting('server_version') AS version, clock_timestamp() AS now, p
        current_setting('synchronous_standby_names') <> '' AS is_synchronous,
        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most_connections,
        (SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.backend_type = 'client backend') AS connections,
-       (SELECT d.reset_val FROM pg_catalog.pg_settings d WHERE d.name = 'default_transaction_isolation') AS default_isolation;
+       (SELECT d.reset_val FROM pg_catalog.pg_settings d WHERE d.name = 'default_transaction_isolation') AS default_isolation,
+       (SELECT d.reset_val = 'on' FROM pg_catalog.pg_settings d WHERE d.name = 'default_transaction_read_only') AS is_read_only;
 
 -- name: list_snapshot_holders
 -- Whoever keeps an old snapshot keeps dead rows from being removed, in every table.

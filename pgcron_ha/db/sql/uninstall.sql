@@ -2,6 +2,11 @@
 -- As migrations do: nobody migrates what is being removed.
 SELECT pg_advisory_xact_lock(:key::bigint);
 
+-- name: lift_limits
+-- Until the transaction ends: a database may allow its statements less than what alters a schema takes, or the wait for another one that does.
+SELECT set_config(s.name, '0', true) FROM pg_catalog.pg_settings s
+WHERE s.name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
+
 -- name: nodes_with_lease
 SELECT n.name, n.host FROM pgcron.nodes n WHERE n.has_lease ORDER BY n.name, n.host LIMIT 20;
 
