@@ -1,2 +1,6 @@
 -- What 0002 has made. Functions of 0001 that it replaced are put back by the revision itself.
 DROP FUNCTION pgcron.oldest_program();
+DROP FUNCTION pgcron.note_given_back(text), pgcron.spent_partitions(), pgcron.sweep_history(int), pgcron.unswept_partitions(), pgcron.retention_word(), pgcron.runs_to_keep(bigint),
+  pgcron.set_table_retention(text, interval), pgcron.reset_retention(text, text), pgcron.set_retention(interval, text, text, text), pgcron.history_thinned_until(), pgcron.history_keep(text, text);
+DROP TABLE pgcron.retention_sweep, pgcron.retention_rule;
+DROP FUNCTION pgcron.judge_retention_rule();

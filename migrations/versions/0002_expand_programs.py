@@ -1,4 +1,4 @@
-"""Expands: which programs work with the schema."""
+"""Expands: which programs work with the schema; retention by queue and outcome."""
 
 from pgcron_ha.db.migration_steps import begin_step, begin_step_back, put_back, run_script
 
@@ -7,10 +7,10 @@ down_revision = "pgcron_0001"
 branch_labels = None
 depends_on = None
 
-SCRIPTS = ("0002_00_programs",)
+SCRIPTS = ("0002_00_programs", "0002_01_retention")
 
 # Functions that the scripts replace: the script of 0001 that they come from, and their names.
-REPLACED: dict[str, tuple[str, ...]] = {}
+REPLACED: dict[str, tuple[str, ...]] = {"0001_26_check_ledger": ("check_ledger",)}
 
 
 def upgrade() -> None:

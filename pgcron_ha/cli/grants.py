@@ -39,7 +39,8 @@ _READABLE = (
     "cluster, node, cordon, offer, queue, lane_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, run, progress, occurrence, missed, occurrence_override, "
     "history, "
-    "history_overflow, attempt, dead_letter, log, retention, reason, breaker, "
+    "history_overflow, attempt, dead_letter, log, retention, retention_rule, "
+    "retention_sweep, reason, breaker, "
     "breaker_handler, diversion, fire_failure, failure_pause, backfill_run, overrun, "
     "calendar, zone_change"
 )

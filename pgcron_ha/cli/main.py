@@ -55,6 +55,7 @@ COMMANDS: dict[str, Subcommand] = {
     "breakers": Subcommand(
         "breakers:breakers_group", "Leave handlers that keep failing alone for a while."
     ),
+    "retention": Subcommand("retention:retention_group", "Say how long records are kept."),
     "nodes": Subcommand("nodes:nodes_group", "List the nodes and their leases; drain them."),
     "status": Subcommand("status:status_command", "Show what the cluster does and what waits."),
     "storage": Subcommand(

@@ -35,7 +35,10 @@ def why_command(name: str, instant: str, as_json: bool) -> None:
         return explain(row, moment, told)
 
     found = on_database(ask, uses_zones=True)
-    print_fields(_fields(name, found), as_json)
+    fields = _fields(name, found)
+    if found.told.run is not None and found.told.outcome is None and not as_json:
+        fields["outcome"] = "retention has removed it"
+    print_fields(fields, as_json)
 
 
 def _fields(name: str, found: Explained) -> dict[str, Any]:

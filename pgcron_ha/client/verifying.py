@@ -164,6 +164,7 @@ def _bound(versions: list[Row], read: ask.LedgerOf, since: datetime) -> Bound | 
         else:
             bound = bound._replace(runs=runs, most=max(bound.most, runs))
     is_whole = bound is not None and bound.since > since and read.complete_until == read.watermark
+    is_whole = is_whole and not any(row["is_gone"] for row in read.entries)  # by retention
     spec = _spec(versions[-1]["content"]) if versions else None
     if bound is None or spec is None or not (is_whole and read.has_ended):
         return bound

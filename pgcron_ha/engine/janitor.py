@@ -11,6 +11,7 @@ from pgcron_ha.db.link import Busy, Link
 from pgcron_ha.db.statements import in_schema
 from pgcron_ha.engine.overruns import notice_overruns
 from pgcron_ha.engine.previews import write_previews
+from pgcron_ha.engine.retention import Sweep
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
@@ -40,6 +41,7 @@ class Janitor(Service):
         super().__init__(INTERVAL_SECONDS)
         self._link = link
         self._schema = schema
+        self._sweep_of_history = Sweep(link, schema)
         self._last: dict[str, float] = {}
 
     async def run_once(self) -> float | None:
@@ -62,7 +64,9 @@ class Janitor(Service):
             await self._link.rows("recheck_invalid")
         if self._is_due("retention", RETENTION_EVERY):
             await self._drop_outlived()
-        return 0 if len(unparked) >= BATCH else None  # the rest of them waits for it
+            self._sweep_of_history.begin()
+        rest = await self._sweep_of_history.run_once()
+        return 0 if len(unparked) >= BATCH else rest  # the rest of them waits for it
 
     async def _expire(self) -> None:
         expired = [row[0] for row in await self._link.rows("expired_runs", at_most=BATCH)]

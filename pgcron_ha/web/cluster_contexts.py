@@ -136,12 +136,24 @@ class QueueRow:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """How long something is kept."""
+
+    what: str
+    keep: str
+    note: str | None
+    """What else there is to know."""
+
+
+@dataclass(frozen=True)
 class QueuesView:
     """``queues.html``."""
 
     rows: tuple[QueueRow, ...]
     cluster_pause: str | None
     """By whom and why everything is paused."""
+    kept: tuple[Kept, ...]
+    """How long records are kept: tables, then rules, the first that is about a run counts."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from tests.benchmarks import (
     pages,
     pickup,
     punctuality,
+    retention,
 )
 from tests.benchmarks.figures import Result, table
 from tests.benchmarks.place import Ground, own_ground
@@ -67,6 +68,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "first_run": first_run.benchmark,
     "hourly": hourly.benchmark,
     "pages": pages.benchmark,
+    "retention": retention.benchmark,
 }
 
 

@@ -18,7 +18,7 @@ _OF_SCHEDULES = (
 )
 _OF_POLICIES = "each_minute,edit,outage"
 _OF_FEATURES = "features,limits"
-_OF_PAGES = "pages"
+_OF_PAGES = "pages,retention"
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -875,7 +875,7 @@ CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL::text, at_most in
   -- A range of ids is one or all by the same index; an OR would read every row.
   asked AS MATERIALIZED (SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
                         coalesce(check_ledger.since, now() - interval '1 day') AS since,
-                        (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
+                        (SELECT greatest(now() - kept.keep, pgcron.history_thinned_until()) FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
                         (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence') AS ledger_since
                    FROM chosen),
   decided AS MATERIALIZED (
@@ -2420,6 +2420,20 @@ CREATE FUNCTION pgcron.has_parked(queue text) RETURNS boolean
     SELECT FROM parked WHERE parked.hold = 'unserved' AND parked.queue = coalesce(has_parked.queue, parked.queue)
        AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = parked.queue AND q.paused_at IS NOT NULL)) $$;
 
+CREATE FUNCTION pgcron.history_keep(queue text, outcome text) RETURNS interval
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT least(kept.keep, (SELECT r.keep FROM pgcron.retention_rule r
+                            WHERE (r.queue IS NULL OR r.queue = history_keep.queue) AND (r.outcome IS NULL OR r.outcome = history_keep.outcome)
+                            ORDER BY r.queue IS NULL, r.outcome IS NULL LIMIT 1))
+    FROM pgcron.retention kept WHERE kept.relation = 'history' $$;
+
+COMMENT ON FUNCTION pgcron.history_keep(queue text, outcome text) IS 'How long a run of the queue that ended so is kept.';
+
+CREATE FUNCTION pgcron.history_thinned_until() RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$ SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0 $$;
+
 CREATE FUNCTION pgcron.most_at_once(overlap text, definition jsonb) RETURNS integer
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -2794,6 +2808,22 @@ BEGIN
   UPDATE pgcron.failure_pause p SET probe_run = NULL, probe_fire = NULL, probe_at = CASE WHEN ended.outcome IS NULL THEN p.probe_at ELSE greatest(p.probe_at, p.probe_fire) END,
          look_at = clock_timestamp() WHERE p.schedule_id = definition.id;
   RETURN NULL;
+END $$;
+
+CREATE FUNCTION pgcron.judge_retention_rule() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  longest interval := (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history');
+BEGIN
+  IF NEW.keep > longest THEN
+    PERFORM pgcron.refuse('PC001', format('retention of %s is longer than that of history', NEW.keep), format('Rules shorten what is kept: after %s whole days of history are dropped.', longest),
+      'Raise that first, by pgcron.set_table_retention(''history'', …), and shorten the others by rules.');
+  ELSIF TG_OP = 'INSERT' AND (SELECT count(*) FROM pgcron.retention_rule) >= 1000 THEN
+    PERFORM pgcron.refuse('PC004', 'there are 1000 retention rules', 'Up to 1000 rules are kept.', 'Use a rule for every queue, and further ones for what differs.');
+  END IF;
+  RETURN NEW;
 END $$;
 
 CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
@@ -3342,6 +3372,13 @@ BEGIN
   ON CONFLICT DO NOTHING;
   IF FOUND THEN PERFORM pg_notify(pgcron.channel(), 'schedule'); END IF;
 END $$;
+
+CREATE FUNCTION pgcron.note_given_back(partition text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  WITH noted AS (
+    UPDATE pgcron.retention_sweep s SET gone = 0 WHERE s.partition = note_given_back.partition AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) < s.bytes * 0.75 RETURNING s.partition)
+  SELECT EXISTS (SELECT FROM noted) $$;
 
 CREATE FUNCTION pgcron.notice_overruns(at_most integer) RETURNS TABLE(run_id bigint, schedule text, expected interval, taken interval)
     LANGUAGE sql
@@ -4307,6 +4344,19 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.reset_breaker(name text, by text) IS 'Closes a breaker by hand; the runs that wait for it go at once.';
 
+CREATE FUNCTION pgcron.reset_retention(queue text DEFAULT NULL::text, outcome text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  DELETE FROM pgcron.retention_rule r WHERE r.queue IS NOT DISTINCT FROM reset_retention.queue AND r.outcome IS NOT DISTINCT FROM reset_retention.outcome;
+  IF NOT FOUND THEN
+    PERFORM pgcron.refuse('PC010', format('there is no retention rule for %s', concat_ws(' and ', coalesce('queue ' || quote_literal(left(reset_retention.queue, 200)), 'every queue'),
+        coalesce('outcome ' || quote_literal(left(reset_retention.outcome, 200)), 'every outcome'))), 'A rule is named by its queue and its outcome.', '`pgcron-ha retention list` lists them.');
+  END IF;
+END $$;
+
+COMMENT ON FUNCTION pgcron.reset_retention(queue text, outcome text) IS 'Takes a retention rule back: what it was about is kept as the next less specific rule says, or as long as history.';
+
 CREATE FUNCTION pgcron.restore_occurrence(name text, instant timestamp with time zone) RETURNS void
     LANGUAGE sql
     AS $$ SELECT pgcron.override_occurrence(restore_occurrence.name, restore_occurrence.instant, NULL::pgcron.occurrence_override) $$;
@@ -4389,6 +4439,12 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.resume_schedule(name text, actor text, door text) IS 'Fires again from now on.';
+
+CREATE FUNCTION pgcron.retention_word() RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT md5(coalesce(string_agg(concat_ws(' ', coalesce(r.queue, '*'), coalesce(r.outcome, '*'), extract(epoch FROM r.keep)), E'\n' ORDER BY coalesce(r.queue, '') COLLATE "C", coalesce(r.outcome, '') COLLATE "C"), ''))
+    FROM pgcron.retention_rule r $$;
 
 CREATE FUNCTION pgcron.retry_delay(attempt integer, base interval, cap interval) RETURNS interval
     LANGUAGE sql
@@ -4608,6 +4664,16 @@ CREATE FUNCTION pgcron.run_with_key(unique_key text, handler text) RETURNS bigin
 
 COMMENT ON FUNCTION pgcron.run_with_key(unique_key text, handler text) IS 'The run of the handler that has the unique key now; NULL when none has it.';
 
+CREATE FUNCTION pgcron.runs_to_keep(of_schedule bigint) RETURNS SETOF bigint
+    LANGUAGE sql STABLE ROWS 20
+    AS $$
+  (SELECT h.id FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule ORDER BY e.finished_at DESC LIMIT 200) h WHERE h.outcome = 'succeeded' LIMIT 10)
+  UNION ALL
+  (SELECT h.id FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule ORDER BY e.finished_at DESC LIMIT 200) h WHERE h.outcome NOT IN ('skipped', 'superseded') LIMIT 10)
+  UNION ALL
+  (SELECT o.run_id FROM pgcron.occurrence o
+    WHERE o.schedule_id = of_schedule AND o.fire_at <= now() AND o.decision NOT IN ('skipped', 'superseded') ORDER BY o.fire_at DESC LIMIT 2) $$;
+
 CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL::text, cap integer DEFAULT 5000) RETURNS bigint
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -4813,6 +4879,36 @@ CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::in
 
 COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, rate integer, per interval, actor text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
 
+CREATE FUNCTION pgcron.set_retention(keep interval, queue text DEFAULT NULL::text, outcome text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+  IF set_retention.keep IS NULL THEN
+    PERFORM pgcron.refuse('PC001', 'keep is not given', 'It says how long the runs are kept after their end.', 'Write for example ''7 days''; pgcron.reset_retention takes a rule back.');
+  END IF;
+  INSERT INTO pgcron.retention_rule AS r (queue, outcome, keep, set_by) VALUES (set_retention.queue, set_retention.outcome, set_retention.keep, coalesce(set_retention.actor, session_user))
+  ON CONFLICT (coalesce(queue, ''), coalesce(outcome, '')) DO UPDATE SET keep = EXCLUDED.keep, set_by = EXCLUDED.set_by, set_at = now();
+END $$;
+
+COMMENT ON FUNCTION pgcron.set_retention(keep interval, queue text, outcome text, actor text) IS 'Keeps ended runs of a queue (or of every queue) that ended so (or however) for a shorter time than history. What is over is removed within the hour, day by day.';
+
+CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF set_table_retention.keep IS NULL THEN
+    PERFORM pgcron.refuse('PC001', 'keep is not given', 'It says how long the table''s rows are kept.', 'Write for example ''30 days''.');
+  END IF;
+  UPDATE pgcron.retention kept SET keep = set_table_retention.keep WHERE kept.relation = set_table_retention.relation;
+  IF NOT FOUND THEN
+    PERFORM pgcron.refuse('PC010', format('%L is no table with a retention', left(set_table_retention.relation, 200)), 'Those are occurrence, history, attempt and log.',
+                          'SELECT relation, keep FROM pgcron.retention lists them.');
+  END IF;
+END $$;
+
+COMMENT ON FUNCTION pgcron.set_table_retention(relation text, keep interval) IS 'How long occurrence (the ledger), history, attempt or log is kept: whole partitions are dropped after it.';
+
 CREATE FUNCTION pgcron.settle_backfill(backfill bigint) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -4937,6 +5033,18 @@ BEGIN
      AND NOT EXISTS (SELECT FROM jsonb_each(naps) pair WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE);
 END $$;
 
+CREATE FUNCTION pgcron.spent_partitions() RETURNS SETOF text
+    LANGUAGE sql
+    AS $$
+  DELETE FROM pgcron.retention_sweep s WHERE to_regclass(format('pgcron.%I', s.partition)) IS NULL AND s.until < now() - (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history');
+  UPDATE pgcron.retention_sweep s SET tries = s.tries + 1, tried_at = now(), bytes = pg_relation_size(to_regclass(format('pgcron.%I', s.partition)))
+   WHERE s.partition = ANY(ARRAY(
+     SELECT e.partition FROM pgcron.retention_sweep e
+      WHERE e.ended_at IS NOT NULL AND e.gone > 0 AND e.gone >= e.remaining AND e.remaining <= 100000 AND e.tries < 24 AND coalesce(e.tried_at < now() - interval '50 minutes', true)
+        AND pg_relation_size(to_regclass(format('pgcron.%I', e.partition))) BETWEEN 1048576 AND 1073741824
+      ORDER BY e.until FOR UPDATE SKIP LOCKED))
+  RETURNING s.partition $$;
+
 CREATE FUNCTION pgcron.spread_or_cron_line_is_fine(line text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$
@@ -5057,6 +5165,78 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.stop_backfill(backfill bigint, reason text, actor text) IS 'Ends a backfill: makes no more runs, cancels those that wait, leaves those that run. Returns how many were cancelled.';
+
+CREATE FUNCTION pgcron.sweep_history(pages integer DEFAULT 64, OUT partition text, OUT removed integer, OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) RETURNS SETOF record
+    LANGUAGE plpgsql
+    SET "TimeZone" TO 'UTC'
+    SET "DateStyle" TO 'ISO'
+    AS $_$
+#variable_conflict use_column
+DECLARE
+  unswept record;
+  day regclass;
+  is_begun boolean;
+  held pgcron.retention_sweep;
+  seen int;
+  over int;
+  going bigint[];
+  letters bigint[];
+  first_at timestamptz;
+  all_pages bigint;
+BEGIN
+  FOR unswept IN SELECT u.partition, u.until FROM pgcron.unswept_partitions() u LOOP
+    IF NOT EXISTS (SELECT FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition) THEN      -- what is there would be waited for
+      INSERT INTO pgcron.retention_sweep (partition, until, rules, began_at) VALUES (unswept.partition, unswept.until, '', now()) ON CONFLICT DO NOTHING;
+    END IF;
+    SELECT s.* INTO held FROM pgcron.retention_sweep s WHERE s.partition = unswept.partition FOR UPDATE SKIP LOCKED;
+    CONTINUE WHEN held.partition IS NULL;      -- somebody else is at it
+    -- As it is now that it is locked: another one may have ended it a moment ago.
+    SELECT u.is_begun, to_regclass(format('pgcron.%I', u.partition)) INTO is_begun, day FROM pgcron.unswept_partitions() u WHERE u.partition = held.partition;
+    EXIT WHEN day IS NOT NULL;
+  END LOOP;
+  IF day IS NULL THEN RETURN; END IF;
+  IF is_begun IS NOT TRUE THEN
+    held.rules := pgcron.retention_word(); held.began_at := now(); held.file := pg_relation_filenode(day);
+    held.page := 0; held.spared := 0; held.remaining := 0;
+  END IF;
+  EXECUTE format($sweep$
+    WITH page AS MATERIALIZED (
+      SELECT h.ctid AS place, h.id, h.queue, h.outcome, h.origin, h.schedule_id, h.scheduled_for, h.parent_run,
+             CASE WHEN h.attempt > 1 OR h.snoozes > 0 THEN h.created_at ELSE coalesce(h.claimed_at, h.created_at) END AS first_at
+        FROM ONLY %1$s h WHERE h.ctid >= $1 AND h.ctid < $2),
+    kind AS MATERIALIZED (
+      SELECT k.queue, k.outcome FROM (SELECT DISTINCT p.queue, p.outcome FROM page p) k WHERE $4 <= $3 - pgcron.history_keep(k.queue, k.outcome)),
+    due AS MATERIALIZED (SELECT p.* FROM page p JOIN kind k ON k.queue = p.queue AND k.outcome = p.outcome),
+    kept AS MATERIALIZED (
+      SELECT k.id FROM (SELECT DISTINCT d.schedule_id FROM due d WHERE d.schedule_id IS NOT NULL) d JOIN pgcron.schedule s ON s.id = d.schedule_id CROSS JOIN LATERAL pgcron.runs_to_keep(s.id) k(id)),
+    uncounted AS MATERIALIZED (SELECT b.run_id FROM pgcron.backfill_run b WHERE b.outcome IS NULL),
+    going AS MATERIALIZED (
+      SELECT d.*, d.outcome IN ('dead', 'lost') AND EXISTS (SELECT FROM pgcron.dead_letter l WHERE l.run_id = d.id AND l.requeued_as IS NULL) AS is_letter FROM due d
+       WHERE d.schedule_id IS NULL
+          OR (d.parent_run IS NULL AND coalesce(d.scheduled_for <= now() - interval '1 day', true) AND d.id NOT IN (SELECT k.id FROM kept k WHERE k.id IS NOT NULL)
+              AND (d.origin <> 'backfill' OR d.id NOT IN (SELECT u.run_id FROM uncounted u)))),
+    removed AS (DELETE FROM ONLY %1$s h WHERE h.ctid = ANY(ARRAY(SELECT g.place FROM going g)) RETURNING h.id)
+    SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM due), coalesce(array_agg(g.id) FILTER (WHERE NOT g.is_letter), '{}'), coalesce(array_agg(g.id) FILTER (WHERE g.is_letter), '{}'),
+           min(g.first_at) FROM going g JOIN removed r ON r.id = g.id $sweep$, day)
+    INTO seen, over, going, letters, first_at
+    USING format('(%s,0)', held.page)::tid, format('(%s,0)', held.page + greatest(sweep_history.pages, 1))::tid, held.began_at, held.until;
+  IF going <> '{}' THEN
+    -- By their time, so that no partition is looked into that can't have them; lines have the time of a node's clock.
+    EXECUTE 'DELETE FROM pgcron.attempt a WHERE a.run_id = ANY($1) AND a.ended_at >= $2 AND a.ended_at < $3' USING going, first_at, held.until + interval '1 hour';
+    EXECUTE 'DELETE FROM pgcron.log l WHERE l.run_id = ANY($1) AND l.at >= $2 AND l.at < $3' USING going, first_at - interval '1 hour', held.until + interval '1 hour';
+  END IF;
+  all_pages := pg_relation_size(day) / current_setting('block_size')::int;
+  partition := held.partition;
+  removed := cardinality(going) + cardinality(letters);
+  is_over := held.page + greatest(sweep_history.pages, 1) >= all_pages;
+  UPDATE pgcron.retention_sweep s SET rules = held.rules, began_at = held.began_at, file = held.file, page = held.page + greatest(sweep_history.pages, 1), ended_at = CASE WHEN is_over THEN now() END,
+         removed = s.removed + sweep_history.removed, gone = s.gone + sweep_history.removed, spared = held.spared + over - sweep_history.removed, remaining = held.remaining + seen - sweep_history.removed,
+         tries = CASE WHEN is_begun THEN s.tries ELSE 0 END
+   WHERE s.partition = held.partition RETURNING s.removed, s.remaining INTO removed_in_all, remaining;
+  RETURN NEXT;
+END $_$;
+
+COMMENT ON FUNCTION pgcron.sweep_history(pages integer, OUT partition text, OUT removed integer, OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) IS 'Removes ended runs that a rule of retention keeps no longer, from so many pages of one day; no row: nothing is due. Safe to call from many sessions.';
 
 CREATE FUNCTION pgcron.take_calendars(spec text) RETURNS jsonb
     LANGUAGE plpgsql SECURITY DEFINER
@@ -5243,6 +5423,23 @@ CREATE FUNCTION pgcron.unique_key_is_fine(unique_key text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
   SELECT unique_key IS NOT NULL AND length(unique_key) BETWEEN 1 AND 500 AND btrim(unique_key) <> '' $$;
+
+CREATE FUNCTION pgcron.unswept_partitions() RETURNS TABLE(partition text, until timestamp with time zone, is_begun boolean)
+    LANGUAGE sql STABLE
+    SET "TimeZone" TO 'UTC'
+    SET "DateStyle" TO 'ISO'
+    AS $$
+  SELECT day.name, day.until, s.ended_at IS NULL AND s.rules = word.rules AND s.file = pg_relation_filenode(day.oid)
+    FROM (SELECT c.oid, c.relname::text AS name, (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'TO \\(''([^'']+)''\\)'))[1]::timestamptz AS until
+            FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+           WHERE i.inhparent = 'pgcron.history'::regclass AND c.relname <> 'history_before' AND NOT i.inhdetachpending) day
+   CROSS JOIN (SELECT pgcron.retention_word() AS rules) word
+    LEFT JOIN pgcron.retention_sweep s ON s.partition = day.name
+   WHERE EXISTS (SELECT FROM pgcron.retention_rule r WHERE day.until <= now() - r.keep)
+     AND (s.partition IS NULL OR s.rules <> word.rules OR s.ended_at IS NULL
+          OR EXISTS (SELECT FROM pgcron.retention_rule r WHERE day.until <= now() - r.keep AND day.until > s.began_at - r.keep)
+          OR (s.spared > 0 AND now() - day.until >= 2 * (s.began_at - day.until)))
+   ORDER BY day.until $$;
 
 CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamp with time zone) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -6139,6 +6336,44 @@ CREATE TABLE pgcron.retention (
 
 COMMENT ON TABLE pgcron.retention IS 'How long each partitioned table is kept. Change keep by plain SQL; a changed period holds for new partitions.';
 
+CREATE TABLE pgcron.retention_rule (
+    queue text,
+    outcome text,
+    keep interval NOT NULL,
+    set_by text DEFAULT SESSION_USER NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_retention_rule_keeps_a_day CHECK (((keep >= '1 day'::interval) OR pgcron.refuse('PC001'::text, format('retention of %s is too short'::text, keep), 'Of each run a day is kept: nodes look back so far for what would be missing.'::text, 'Keep at least ''1 day''.'::text))),
+    CONSTRAINT a_retention_rule_names_a_queue CHECK (((queue IS NULL) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Leave it out for every queue.'::text))),
+    CONSTRAINT a_retention_rule_names_an_outcome CHECK (((outcome IS NULL) OR (outcome = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'lost'::text, 'upstream_failed'::text])) OR pgcron.refuse('PC001'::text, format('outcome %L is not known'::text, "left"(outcome, 200)), 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.'::text, 'Leave it out for every outcome.'::text)))
+);
+
+COMMENT ON TABLE pgcron.retention_rule IS 'How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, if not as long as history. The most specific rule counts: queue and outcome, queue, outcome, neither.';
+
+CREATE TABLE pgcron.retention_sweep (
+    partition text NOT NULL,
+    until timestamp with time zone NOT NULL,
+    rules text NOT NULL,
+    began_at timestamp with time zone NOT NULL,
+    file oid,
+    page bigint DEFAULT 0 NOT NULL,
+    ended_at timestamp with time zone,
+    removed bigint DEFAULT 0 NOT NULL,
+    spared bigint DEFAULT 0 NOT NULL,
+    remaining bigint DEFAULT 0 NOT NULL,
+    gone bigint DEFAULT 0 NOT NULL,
+    bytes bigint,
+    tries integer DEFAULT 0 NOT NULL,
+    tried_at timestamp with time zone
+);
+
+COMMENT ON TABLE pgcron.retention_sweep IS 'How far the runs of a day of history have been looked at by the rules of retention, and whether its space was given back.';
+
+COMMENT ON COLUMN pgcron.retention_sweep.rules IS 'The rules that it follows: changed ones begin it again, and so does a file that is not the one of which page says how far.';
+
+COMMENT ON COLUMN pgcron.retention_sweep.spared IS 'Runs that were due and stay for what is still to be known of their schedule; they are looked at again when the day is twice as old.';
+
+COMMENT ON COLUMN pgcron.retention_sweep.gone IS 'Removed since the file was last rewritten; nothing when its space was given back.';
+
 ALTER TABLE pgcron.run ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME pgcron.run_id_seq
     START WITH 1
@@ -6524,6 +6759,9 @@ ALTER TABLE ONLY pgcron.reason
 ALTER TABLE ONLY pgcron.retention
     ADD CONSTRAINT retention_pkey PRIMARY KEY (relation);
 
+ALTER TABLE ONLY pgcron.retention_sweep
+    ADD CONSTRAINT retention_sweep_pkey PRIMARY KEY (partition);
+
 ALTER TABLE ONLY pgcron.run
     ADD CONSTRAINT run_pkey PRIMARY KEY (id);
 
@@ -6607,6 +6845,8 @@ CREATE INDEX offer_handler ON pgcron.offer USING btree (handler);
 
 CREATE INDEX overrun_schedule ON pgcron.overrun USING btree (schedule_id);
 
+CREATE UNIQUE INDEX retention_rule_once ON pgcron.retention_rule USING btree (COALESCE(queue, ''::text), COALESCE(outcome, ''::text));
+
 CREATE INDEX run_claim ON pgcron.run USING btree (queue, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (delivery = 'at_least_once'::text));
 
 CREATE INDEX run_claim_key ON pgcron.run USING btree (queue, lane, priority, due_at, id) WHERE ((state = 'ready'::text) AND (hold IS NULL) AND (lane IS NOT NULL));
@@ -6656,6 +6896,8 @@ CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 CREATE INDEX zone_change_under_way ON pgcron.zone_change USING btree (zone) WHERE (done_at IS NULL);
 
 CREATE TRIGGER backfills_stop_with_their_schedule BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.backfills_stop_with_their_schedule();
+
+CREATE TRIGGER judge_retention_rule BEFORE INSERT OR UPDATE ON pgcron.retention_rule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_retention_rule();
 
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
 

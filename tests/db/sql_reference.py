@@ -36,6 +36,7 @@ OF_THE_ENGINE: Final = frozenset(
         "reap_runs",
         "refuse",
         "resume_overdue",
+        "sweep_history",
     }
 )
 _SECTION: Final = re.compile(

@@ -129,7 +129,7 @@ def test_each_sqlstate_that_sql_raises_is_one_of_the_page() -> None:
 def test_the_examples_for_psql_run(
     number: int, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    assert len(SQL) == 3
+    assert len(SQL) == 4
     binaries = find_binaries()
     script = tmp_path / "example.sql"
     script.write_text(SQL[number])

@@ -9,8 +9,10 @@ from pgcron_ha.db.link import Busy, Link
 from pgcron_ha.engine.janitor import Janitor
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.telemetry.events import Event, RepairWasNeeded, RunOverruns
+from pgcron_ha.telemetry.retention_events import HistoryThinned
 from tests.db import control
 from tests.db.control import Connection, Row
+from tests.db.retention import ended, kept, make_days
 from tests.db.test_overruns import started
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
@@ -122,6 +124,47 @@ async def test_a_reader_of_an_old_partition_is_not_waited_for_for_ever(
         await janitor.run_once()
 
     assert link.is_open
+
+
+async def test_what_a_rule_keeps_no_longer_is_removed_and_its_room_given_back(
+    janitor: Janitor, connection: Connection, events: list[Event]
+) -> None:
+    await make_days(connection, 6)
+    await ended(connection, 5, 6000, queue="mail")
+    stays = await ended(connection, 5, 100, queue="etl")
+    day = await connection.fetchval("SELECT max(tableoid::regclass::text) FROM pgcron.history")
+    size = "SELECT pg_total_relation_size($1::text::regclass)"
+    before = await connection.fetchval(size, day)
+    await connection.execute("SELECT pgcron.set_retention('1 day', 'mail')")
+
+    while await janitor.run_once() is not None:
+        pass
+
+    assert await kept(connection) == stays
+    [told] = [event for event in events if isinstance(event, HistoryThinned)]
+    assert (f"pgcron.{told.partition}", told.removed, told.remaining) == (day, 6000, 100)
+    assert await connection.fetchval(size, day) < before / 5
+    # Nothing is to be done until the hour is over.
+    await connection.execute("SELECT pgcron.set_retention('1 day', 'etl')")
+    assert await janitor.run_once() is None
+    assert await kept(connection) == stays
+
+
+async def test_a_day_that_somebody_reads_is_not_rewritten_and_nobody_waits(
+    janitor: Janitor, connection: Connection
+) -> None:
+    await make_days(connection, 6)
+    await ended(connection, 5, 6000, queue="mail")
+    day = await connection.fetchval("SELECT max(tableoid::regclass::text) FROM pgcron.history")
+    await connection.execute("SELECT pgcron.set_retention('1 day', 'mail')")
+    async with connection.transaction():
+        await connection.execute(f"LOCK TABLE {day} IN ACCESS SHARE MODE")
+
+        while await janitor.run_once() is not None:
+            pass
+
+    assert await kept(connection) == []
+    assert await connection.fetchval("SELECT bool_or(gone > 0) FROM pgcron.retention_sweep") is True
 
 
 async def test_what_overflowed_goes_where_it_belongs(

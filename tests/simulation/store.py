@@ -123,6 +123,15 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements, ZoneStatements)
     def outlived_partitions(self) -> list[Row]:
         return []
 
+    def sweep_history(self, *, pages: int) -> list[Row]:
+        return []
+
+    def spent_partitions(self) -> list[Row]:
+        return []
+
+    def note_given_back(self, *, partition: str) -> list[Row]:
+        return [Row(is_smaller=False)]
+
     def drain_overflow(self, *, at_most: int) -> list[Row]:
         return []
 

@@ -13,6 +13,7 @@ from pgcron_ha.telemetry import (
     backfill_events,
     control_events,
     events,
+    retention_events,
     schema_events,
     zone_events,
 )
@@ -28,7 +29,14 @@ from pgcron_ha.telemetry.log import LOGGER, emit, set_up
 
 KINDS = [
     kind
-    for module in (events, control_events, backfill_events, schema_events, zone_events)
+    for module in (
+        events,
+        control_events,
+        backfill_events,
+        retention_events,
+        schema_events,
+        zone_events,
+    )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 ]

@@ -13,12 +13,15 @@ from pgcron_ha.db import queues as queue_doors
 from pgcron_ha.db.pages import breakers as ask_breakers
 from pgcron_ha.db.pages import overview as ask_overview
 from pgcron_ha.db.pages import queues as ask
+from pgcron_ha.db.pages import retention as ask_retention
 from pgcron_ha.db.pages import schedules as ask_schedules
 from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.retention import scope_words
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.cluster_contexts import (
     Broken,
     HeadRun,
+    Kept,
     Parked,
     QueueRow,
     QueuesView,
@@ -77,10 +80,13 @@ async def show_queues(visit: Visit) -> Response:
     """The list, what is wrong first."""
     visit.query()
     snapshot = await visit.read(
-        ("queues",), lambda connection: read_facts(connection, visit.schema)
+        ("queues",), lambda connection: _read_queues(connection, visit.schema)
     )
-    rows = _rows(visit, snapshot.value, snapshot.now)
-    view = QueuesView(rows=tuple(rows), cluster_pause=_cluster_pause(snapshot.value))
+    facts, kept = snapshot.value
+    rows = _rows(visit, facts, snapshot.now)
+    view = QueuesView(
+        rows=tuple(rows), cluster_pause=_cluster_pause(facts), kept=tuple(map(_kept, kept))
+    )
     return visit.page("queues.html", view, snapshot, title="Queues", section="queues")
 
 
@@ -150,6 +156,11 @@ async def read_facts(connection: Connection, schema: str) -> Facts:
     )
 
 
+async def _read_queues(connection: Connection, schema: str) -> tuple[Facts, list[dict[str, Any]]]:
+    facts = await read_facts(connection, schema)
+    return facts, await ask_retention.retention(connection, schema=schema)
+
+
 async def _read_queue(connection: Connection, schema: str, name: str) -> tuple[Facts, Detail]:
     facts = await read_facts(connection, schema)
     return facts, Detail(
@@ -157,6 +168,14 @@ async def _read_queue(connection: Connection, schema: str, name: str) -> tuple[F
         await ask.head(connection, name, is_due=False, schema=schema),
         await ask.runs(connection, name, schema=schema),
     )
+
+
+def _kept(row: dict[str, Any]) -> Kept:
+    """A row of `pgcron_ha.db.pages.retention`."""
+    note = None if row["set_by"] is None else f"set by {row['set_by']}"
+    if row["in_force"] < row["keep"]:
+        note = f"all of history is kept for {duration(row['in_force'].total_seconds())} only"
+    return Kept(scope_words(row), duration(row["keep"].total_seconds()), note)
 
 
 def _rows(visit: Visit, facts: Facts, now: datetime) -> list[QueueRow]:

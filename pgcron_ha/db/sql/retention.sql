@@ -1,0 +1,40 @@
+-- name: sweep_history
+-- since: pgcron_0002
+-- Ended runs that a rule of retention keeps no longer, from a few pages of one day; no row: nothing is due.
+SELECT partition, removed, removed_in_all, remaining, is_over FROM pgcron.sweep_history(:pages::int);
+
+-- name: spent_partitions
+-- since: pgcron_0002
+-- Days whose file is worth being rewritten, each told to one node.
+SELECT pgcron.spent_partitions() AS partition;
+
+-- name: note_given_back
+-- since: pgcron_0002
+SELECT pgcron.note_given_back(:partition::text) AS is_smaller;
+
+-- name: list_retention
+-- Tables; here are no rules yet.
+SELECT k.relation, NULL AS queue, NULL AS outcome, k.keep, k.keep AS in_force, NULL AS set_by, NULL::timestamptz AS set_at, k.relation AS place, 0 AS rank
+FROM pgcron.retention k ORDER BY k.relation LIMIT :limit::int;
+
+-- name: list_retention
+-- since: pgcron_0002
+-- Tables first, then the rules of ended runs as they go before one another: the first that is about a run counts.
+SELECT k.relation, NULL AS queue, NULL AS outcome, k.keep, k.keep AS in_force, NULL AS set_by, NULL::timestamptz AS set_at, k.relation AS place, 0 AS rank
+FROM pgcron.retention k
+UNION ALL
+SELECT NULL, r.queue, r.outcome, r.keep, least(r.keep, k.keep), r.set_by, r.set_at, concat_ws(' ', r.queue, r.outcome), 1 + (r.queue IS NULL)::int * 2 + (r.outcome IS NULL)::int
+FROM pgcron.retention_rule r CROSS JOIN pgcron.retention k WHERE k.relation = 'history'
+ORDER BY rank, place LIMIT :limit::int;
+
+-- name: set_retention
+-- since: pgcron_0002
+SELECT pgcron.set_retention(justify_hours(make_interval(secs => :keep::float8)), :queue::text, :outcome::text, :actor::text);
+
+-- name: reset_retention
+-- since: pgcron_0002
+SELECT pgcron.reset_retention(:queue::text, :outcome::text);
+
+-- name: set_table_retention
+-- since: pgcron_0002
+SELECT pgcron.set_table_retention(:relation::text, justify_hours(make_interval(secs => :keep::float8)));
