@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.client.verifying import Proof
 from pgcron_ha.config import Settings
+from pgcron_ha.db.storage import release_words
 
 # When the project's last minor release of a major version is due.
 END_OF_LIFE: Final = {
@@ -153,22 +154,8 @@ def check_upkeep(found: Diagnosis) -> Iterator[Finding]:
             "advice",
             f"{holder['kind']} {holder['name']} holds one{lasting}, "
             f"{holder['age']} transactions old",
-            f"Dead rows stay as long; if nobody needs it: {_release(holder)}",
+            f"Dead rows stay as long; if nobody needs it: {release_words(holder)}.",
         )
-
-
-def _release(holder: dict[str, Any]) -> str:
-    name = str(holder["name"])
-    quoted = "'" + name.replace("'", "''") + "'"
-    match holder["kind"]:
-        case "transaction":
-            return f"pg_terminate_backend({name.partition(' ')[0]})."
-        case "prepared transaction":
-            return f"ROLLBACK PREPARED {quoted}."
-        case "replication slot":
-            return f"pg_drop_replication_slot({quoted})."
-        case _:
-            return "end the long query there, or switch its hot_standby_feedback off."
 
 
 def check_storage(found: Diagnosis) -> Iterator[Finding]:

@@ -43,3 +43,18 @@ async def storage(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Storage:
         limit=MOST_HOLDERS,
     )
     return Storage(await tables(connection, schema=schema), holders, sight["sees_all"])
+
+
+def release_words(holder: Row) -> str:
+    """What ends the snapshot of a row of `Storage.holders`."""
+    name = str(holder["name"])
+    quoted = "'" + name.replace("'", "''") + "'"
+    match holder["kind"]:
+        case "transaction":
+            return f"pg_terminate_backend({name.partition(' ')[0]})"
+        case "prepared transaction":
+            return f"ROLLBACK PREPARED {quoted}"
+        case "replication slot":
+            return f"pg_drop_replication_slot({quoted})"
+        case _:
+            return "end the long query there, or switch its hot_standby_feedback off"

@@ -146,6 +146,10 @@
         for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
       });
     }
+    // On a phone the links are wider than the screen: the page's own is in sight.
+    const links = document.querySelector(".top nav");
+    const own = links.querySelector("[aria-current]");
+    if (own) links.scrollLeft += own.getBoundingClientRect().right - links.getBoundingClientRect().right + 40;
     // On a phone the timeline opens where now is, a little to the right of the middle.
     for (const box of document.querySelectorAll(".plot-scroll")) {
       if (box.scrollWidth > box.clientWidth) box.scrollLeft = box.scrollWidth * 0.72 - box.clientWidth * 0.7;

@@ -24,6 +24,8 @@ from pgcron_ha.web.visit import Visit
 
 # Sizes change slowly, and each costs the server some calls of its file system.
 LIFE_SECONDS: Final = 20.0
+# The others are small as a rule, and are folded.
+SHOWN: Final = 12
 _NEAR: Final = 5
 _DAY: Final = timedelta(days=1)
 
@@ -60,6 +62,8 @@ class Holder:
     facts: dict[str, Any]
     is_old: bool
     """Whether `pgcron-ha doctor` advises to look at it."""
+    release: str
+    """What ends it."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class StorageView:
     """``storage.html``; sizes are in bytes, growth in bytes a day."""
 
     rows: tuple[TableRow, ...]
+    small: tuple[TableRow, ...]
+    """Those after the first, folded."""
     total: int
     growth: float
     largest: int
@@ -105,7 +111,8 @@ async def show_storage(visit: Visit) -> Response:
     found, now = snapshot.value, snapshot.now
     rows = tuple(_row(visit, table, now) for table in found.tables)
     view = StorageView(
-        rows=rows,
+        rows=rows[:SHOWN],
+        small=rows[SHOWN:],
         total=sum(table.total for table in found.tables),
         growth=total_growth(found.tables, now),
         largest=_largest(row.size.total for row in rows),
@@ -172,9 +179,8 @@ def _has_dead_rows(part: Part) -> bool:
 
 def _holder(facts: dict[str, Any]) -> Holder:
     seconds = facts["seconds"] or 0.0
-    return Holder(
-        facts, facts["age"] > OLD_SNAPSHOT_TRANSACTIONS or seconds > LONG_TRANSACTION_SECONDS
-    )
+    is_old = facts["age"] > OLD_SNAPSHOT_TRANSACTIONS or seconds > LONG_TRANSACTION_SECONDS
+    return Holder(facts, is_old, ask.release_words(facts))
 
 
 def _largest(totals: Iterable[int]) -> int:
