@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from pgcron_ha.cli import grants
 from pgcron_ha.embedded import find_binaries
 from tests.db import sql_reference
 from tests.db.dump_schema import COMMAND
@@ -125,17 +126,43 @@ def test_each_sqlstate_that_sql_raises_is_one_of_the_page() -> None:
     assert all(f"| `{code}` |" in PAGE for code in raised)
 
 
+@pytest.fixture
+def role_of(database: str) -> Iterator[Callable[[str], str]]:
+    """A role that has the rights of a part, and no other."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        made: list[str] = []
+
+        def make(part: str) -> str:
+            made.append(f"{part}_of_{connection.info.dbname}")
+            connection.execute(f"CREATE ROLE {made[-1]} LOGIN".encode())
+            for statement in grants.statements(part, made[-1], "pgcron"):
+                connection.execute(statement.encode())
+            return made[-1]
+
+        yield make
+        for role in made:
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
 @pytest.mark.parametrize("number", range(len(SQL)))
-def test_the_examples_for_psql_run(
-    number: int, environment: dict[str, str], tmp_path: Path
+def test_the_examples_for_psql_run_as_the_role_that_they_name(
+    number: int,
+    environment: dict[str, str],
+    database: str,
+    role_of: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
-    assert len(SQL) == 4
+    assert len(SQL) == 6
+    named = re.match(r"-- as (?:an? (\w+)|the owner); executed", SQL[number])
+    assert named is not None
+    ask(database, "SELECT pgcron.put_schedule('hourly', '@hourly', 'py:report')")
+    user = {"PGUSER": role_of(named[1])} if named[1] else {}
     binaries = find_binaries()
     script = tmp_path / "example.sql"
     script.write_text(SQL[number])
     answer = subprocess.run(
         [binaries.tool("psql"), *("-X", "-v", "ON_ERROR_STOP=1", "-f", script)],
-        env={**binaries.environment(), **environment},
+        env={**binaries.environment(), **environment, **user},
         capture_output=True,
         text=True,
         timeout=LONGEST_SECONDS,
@@ -143,6 +170,7 @@ def test_the_examples_for_psql_run(
     )
 
     assert (answer.returncode, answer.stderr) == (0, "")
+    assert ("LISTEN" in SQL[number]) == ("Asynchronous notification" in answer.stdout)
 
 
 @pytest.mark.parametrize("name", APPLICATIONS)
