@@ -62,12 +62,13 @@ async def examine(session: Session) -> Examination:
     server = await health.server(connection, schema=schema)
     answered = datetime.now(UTC)
     try:
-        await require_revision(connection, schema)
+        revision = await require_revision(connection, schema)
     except SchemaError as error:
         return Examination((Finding("schema", "problem", error.message, error.hint),))
     diagnosis = Diagnosis(
         settings=session.settings,
         server=server,
+        revision=revision,
         # The server read its clock somewhere between the two.
         clock_difference=(server["now"] - (asked + (answered - asked) / 2)).total_seconds(),
         snapshot_holders=await health.snapshot_holders(connection, schema=schema),

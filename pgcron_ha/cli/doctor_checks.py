@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.client.verifying import Proof
 from pgcron_ha.config import Settings
+from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.db.storage import release_words
 
 # When the project's last minor release of a major version is due.
@@ -44,6 +45,7 @@ class Diagnosis:
 
     settings: Settings
     server: dict[str, Any]
+    revision: str
     clock_difference: float
     snapshot_holders: list[dict[str, Any]]
     without_autovacuum: list[str]
@@ -121,7 +123,7 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
 def check_schema(found: Diagnosis) -> Iterator[Finding]:
     """The revision (judged before) and partitions made ahead."""
     ends, now = found.risks["partitions_end"], found.server["now"]
-    yield Finding("schema", "ok", f"'{found.settings.schema}' is as this version needs it")
+    yield _judged_revision(found.settings.schema, found.revision)
     if ends is None or ends < now + PARTITIONS_AHEAD:
         yield Finding(
             "partitions",
@@ -136,6 +138,20 @@ def check_schema(found: Diagnosis) -> Iterator[Finding]:
             f"history_overflow has {found.risks['overflow']} rows: they found no partition",
             "A node's janitor moves them; look at the logs of the nodes if they stay.",
         )
+
+
+def _judged_revision(schema: str, revision: str) -> Finding:
+    if revision == NEWEST:
+        return Finding("schema", "ok", f"'{schema}' is as this version brings it")
+    told = f"'{schema}' is at revision {revision}; this version brings {NEWEST}"
+    if revision > NEWEST:
+        return Finding("schema", "ok", f"{told}, and works with it")
+    return Finding(
+        "schema",
+        "advice",
+        f"{told} and works with it, but for what is new",
+        "`pgcron-ha migrate` brings it, while nodes of this version and the one before go on.",
+    )
 
 
 def check_upkeep(found: Diagnosis) -> Iterator[Finding]:

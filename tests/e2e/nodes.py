@@ -48,6 +48,7 @@ class NodeProcess:
         environment: dict[str, str],
         log: Path,
         nursery: Nursery | None = None,
+        folder: Path = CHECKOUT,
     ) -> None:
         self.name = name
         self.log = log
@@ -63,7 +64,7 @@ class NodeProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                cwd=CHECKOUT,
+                cwd=folder,
                 env=environment,
                 start_new_session=True,
             )
@@ -135,6 +136,8 @@ class Cluster:
         self.nodes: list[NodeProcess] = []
         self.nursery: Nursery | None = None
         """Where nodes begin from now on; else each begins as an interpreter of its own."""
+        self.package: Path | None = None
+        """A folder with another pgcron_ha than the checkout's, for what begins from now on."""
         self.configuration = folder / "pgcron-ha.toml"
         self.configuration.write_text(
             _CONFIGURATION.format(
@@ -190,21 +193,34 @@ class Cluster:
             }
         )
         log = self.folder / f"{name}.{len(self.nodes)}.log"
-        node = NodeProcess(name, command, environment, log, self.nursery)
+        node = NodeProcess(
+            name, command, environment | self._path(), log, self.nursery, self._place()
+        )
         self.nodes.append(node)
         return node
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """``pgcron-ha`` with these arguments on the cluster's database, to its end."""
+        return self.python("-m", "pgcron_ha", *arguments)
+
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The interpreter with these arguments, to its end."""
         return subprocess.run(
-            [sys.executable, "-m", "pgcron_ha", *arguments],
+            [sys.executable, *arguments],
             capture_output=True,
             text=True,
-            cwd=CHECKOUT,
-            env=os.environ | {"PGCRON_HA_DSN": self.dsn},
+            cwd=self._place(),
+            env=os.environ | {"PGCRON_HA_DSN": self.dsn} | self._path(),
             timeout=_GONE_SECONDS,
             check=False,
         )
+
+    def _place(self) -> Path:
+        """Where processes begin: in the checkout they would import what stands there."""
+        return CHECKOUT if self.package is None else self.folder
+
+    def _path(self) -> dict[str, str]:
+        return {} if self.package is None else {"PYTHONPATH": f"{self.package}:{CHECKOUT}"}
 
     def deaths(self) -> dict[int, float]:
         """When the killed nodes were killed, by process id."""

@@ -1,0 +1,170 @@
+"""Nodes of the version before and of this one, on the schema of either, and while it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import httpx
+
+from pgcron_ha.db.revision import NEWEST
+from pgcron_ha.db.schema import migrate, step_back
+from pgcron_ha.executors.operating_system import boottime
+from tests.e2e.ledger import Connection
+from tests.e2e.nodes import Cluster, NodeProcess
+from tests.upgrade.previous import REVISION, VERSION
+from tests.upgrade.workload import Workload
+from tests.waiting import until, wait_for
+
+JOBS = "tests.upgrade.jobs:app"
+COMMANDS = ("status", "runs list", "schedules show each")
+PAGES = ("/", "/schedules", "/schedules/each", "/runs", "/nodes", "/queues", "/dead", "/metrics")
+LEASE_SECONDS = 3.0
+LOCK_SECONDS = 2.0
+"""What a migration makes others wait at most."""
+
+
+def start(cluster: Cluster, name: str, package: Path | None) -> NodeProcess:
+    """A node of that package, or of the checkout's."""
+    cluster.package = package
+    try:
+        return cluster.start(name, app=JOBS, slots=8)
+    finally:
+        cluster.package = None
+
+
+async def test_either_takes_over_from_the_other_on_the_newest_schema(
+    database: str, connection: Connection, previous: Path, tmp_path: Path
+) -> None:
+    with Cluster(database, tmp_path) as cluster:
+        old, new = start(cluster, "old", previous), start(cluster, "new", None)
+        versions = await connection.fetch("SELECT name, version FROM pgcron.nodes ORDER BY name")
+        assert versions[1]["version"] == VERSION != versions[0]["version"]
+        workload = Workload(cluster, connection)
+        await workload.begin()
+        await workload.everybody_works(old.pid, new.pid)
+        await workload.steer()
+
+        new.kill9()
+        await workload.all_end()
+        again = start(cluster, "new", None)
+        await workload.everybody_works(old.pid, again.pid)
+        old.kill9()
+        await workload.all_end()
+
+        await workload.end()
+        await workload.judge()
+
+
+async def test_this_version_works_with_the_schema_of_the_one_before(
+    older_database: str, older: Connection, previous: Path, tmp_path: Path
+) -> None:
+    with Cluster(older_database, tmp_path) as cluster:
+        old, new = start(cluster, "old", previous), start(cluster, "new", None)
+        web = cluster.serve_web()
+        workload = Workload(cluster, older)
+        await workload.begin()
+        await workload.everybody_works(old.pid, new.pid)
+        await workload.steer()
+
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(asyncio.to_thread(cluster.command, *command.split()))
+                for command in (*COMMANDS, "doctor")
+            ]
+        *answers, doctor = [each.result() for each in asked]
+        assert [answer.stderr for answer in answers if answer.returncode] == []
+        assert f"schema         'pgcron' is at revision {REVISION}" in doctor.stdout
+        serves = re.compile(r"serving (http://\S+)")
+        [address] = wait_for("pages are served", lambda: serves.findall(web.output()))
+        async with httpx.AsyncClient(base_url=address) as client:
+            for page in PAGES:
+                assert (await client.get(page)).status_code == 200, page
+
+        await workload.end()
+        await workload.judge()
+
+
+async def test_a_migration_forth_and_back_under_load_stops_nobody(
+    older_database: str, older: Connection, previous: Path, tmp_path: Path
+) -> None:
+    with Cluster(older_database, tmp_path) as cluster:
+        old, new = start(cluster, "old", previous), start(cluster, "new", None)
+        workload = Workload(cluster, older)
+        await workload.begin()
+        await workload.everybody_works(old.pid, new.pid)
+
+        began, moves = boottime(), []
+        for step in (migrate, step_back):
+            await asyncio.to_thread(lambda step=step: asyncio.run(step(older_database)))
+            moves.append((REVISION, NEWEST) if step is migrate else (NEWEST, REVISION))
+            await until(
+                "the new node follows", lambda: len(new.events("SchemaMoved")) == len(moves)
+            )
+            await workload.everybody_works(old.pid, new.pid, more=20)
+        gap = workload.longest_gap(began)
+
+        await workload.end()
+        await workload.judge()
+        print(f"longest time in which no run began: {gap:.3f} s")
+        assert gap < LOCK_SECONDS
+        assert [(move["before"], move["revision"]) for move in new.events("SchemaMoved")] == moves
+        for node in (old, new):
+            assert not node.has_ended()
+            assert len(node.events("NodeJoined")) == 1, "it kept its lease"
+
+
+async def test_the_version_before_says_that_it_works_with_the_newest_schema(
+    database: str, connection: Connection, previous: Path, tmp_path: Path
+) -> None:
+    with Cluster(database, tmp_path) as cluster:
+        cluster.package = previous
+        for command in ("migrate --check", "migrate"):
+            answer = await asyncio.to_thread(cluster.command, *command.split())
+            assert answer.returncode == 0, answer
+            assert answer.stdout == (
+                f"schema 'pgcron' is at revision {NEWEST}; this program brings {REVISION}, "
+                "and works with it\n"
+            )
+        listed = await asyncio.to_thread(cluster.command, "runs", "list", "--json")
+        assert (listed.returncode, listed.stderr) == (0, "")
+
+        # As a later revision may, which takes away what it uses.
+        await connection.execute(
+            "CREATE OR REPLACE FUNCTION pgcron.oldest_program() RETURNS text LANGUAGE sql IMMUTABLE"
+            f" RETURN '{NEWEST}'::text"
+        )
+        for command in ("migrate --check", "status", "node"):
+            refused = await asyncio.to_thread(cluster.command, *command.split())
+            assert refused.returncode == 1, refused
+            assert "hint: Use a newer version of pgcron_ha." in refused.stderr
+
+
+async def test_each_statement_of_the_version_before_prepares_on_the_newest_schema(
+    database: str, previous: Path, tmp_path: Path
+) -> None:
+    program = """
+import asyncio, json, sys
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.statements import load
+
+async def main():
+    connection, broken = await connect(sys.argv[1]), {}
+    for name, statement in load().items():
+        try:
+            await connection.prepare(statement.sql)
+        except Exception as error:
+            broken[name] = str(error)
+    print(json.dumps([len(load()), broken]))
+
+asyncio.run(main())
+"""
+    with Cluster(database, tmp_path) as cluster:
+        cluster.package = previous
+        answer = await asyncio.to_thread(cluster.python, "-c", program, database)
+    assert answer.returncode == 0, answer.stderr
+    count, broken = json.loads(answer.stdout)
+    assert count > 250
+    assert broken == {}
