@@ -13,7 +13,7 @@ export PYTHON
 BIN := .venv/bin
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 
 demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 seconds
 	@.ci/environment runtime

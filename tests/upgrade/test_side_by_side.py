@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -33,6 +35,16 @@ def start(cluster: Cluster, name: str, package: Path | None) -> NodeProcess:
         return cluster.start(name, app=JOBS, slots=8)
     finally:
         cluster.package = None
+
+
+def has_moved(node: NodeProcess, times: int) -> bool:
+    return len(node.events("SchemaMoved")) == times
+
+
+async def answers(cluster: Cluster, *commands: str) -> list[subprocess.CompletedProcess[str]]:
+    """What `pgcron-ha` says to each of them, at once."""
+    asked = (asyncio.to_thread(cluster.command, *command.split()) for command in commands)
+    return await asyncio.gather(*asked)
 
 
 async def test_either_takes_over_from_the_other_on_the_newest_schema(
@@ -69,13 +81,8 @@ async def test_this_version_works_with_the_schema_of_the_one_before(
         await workload.everybody_works(old.pid, new.pid)
         await workload.steer()
 
-        async with asyncio.TaskGroup() as group:
-            asked = [
-                group.create_task(asyncio.to_thread(cluster.command, *command.split()))
-                for command in (*COMMANDS, "doctor")
-            ]
-        *answers, doctor = [each.result() for each in asked]
-        assert [answer.stderr for answer in answers if answer.returncode] == []
+        *told, doctor = await answers(cluster, *COMMANDS, "doctor")
+        assert [answer.stderr for answer in told if answer.returncode] == []
         assert f"schema         'pgcron' is at revision {REVISION}" in doctor.stdout
         serves = re.compile(r"serving (http://\S+)")
         [address] = wait_for("pages are served", lambda: serves.findall(web.output()))
@@ -96,14 +103,13 @@ async def test_a_migration_forth_and_back_under_load_stops_nobody(
         await workload.begin()
         await workload.everybody_works(old.pid, new.pid)
 
-        began, moves = boottime(), []
-        for step in (migrate, step_back):
-            await asyncio.to_thread(lambda step=step: asyncio.run(step(older_database)))
-            moves.append((REVISION, NEWEST) if step is migrate else (NEWEST, REVISION))
-            await until(
-                "the new node follows", lambda: len(new.events("SchemaMoved")) == len(moves)
-            )
-            await workload.everybody_works(old.pid, new.pid, more=20)
+        began, moves = boottime(), [(REVISION, NEWEST), (NEWEST, REVISION)]
+        await migrate(older_database)
+        await until("the new node follows", partial(has_moved, new, 1))
+        await workload.everybody_works(old.pid, new.pid, more=20)
+        await step_back(older_database)
+        await until("the new node follows", partial(has_moved, new, 2))
+        await workload.everybody_works(old.pid, new.pid, more=20)
         gap = workload.longest_gap(began)
 
         await workload.end()
@@ -121,23 +127,17 @@ async def test_the_version_before_says_that_it_works_with_the_newest_schema(
 ) -> None:
     with Cluster(database, tmp_path) as cluster:
         cluster.package = previous
-        for command in ("migrate --check", "migrate"):
-            answer = await asyncio.to_thread(cluster.command, *command.split())
-            assert answer.returncode == 0, answer
-            assert answer.stdout == (
-                f"schema 'pgcron' is at revision {NEWEST}; this program brings {REVISION}, "
-                "and works with it\n"
-            )
-        listed = await asyncio.to_thread(cluster.command, "runs", "list", "--json")
-        assert (listed.returncode, listed.stderr) == (0, "")
+        told = f"schema 'pgcron' is at revision {NEWEST}; this program brings {REVISION}"
+        for answer in await answers(cluster, "migrate --check", "migrate", "runs list"):
+            assert (answer.returncode, answer.stderr) == (0, "")
+            assert answer.stdout in (f"{told}, and works with it\n", "no runs\n")
 
         # As a later revision may, which takes away what it uses.
         await connection.execute(
             "CREATE OR REPLACE FUNCTION pgcron.oldest_program() RETURNS text LANGUAGE sql IMMUTABLE"
             f" RETURN '{NEWEST}'::text"
         )
-        for command in ("migrate --check", "status", "node"):
-            refused = await asyncio.to_thread(cluster.command, *command.split())
+        for refused in await answers(cluster, "migrate --check", "status", "node"):
             assert refused.returncode == 1, refused
             assert "hint: Use a newer version of pgcron_ha." in refused.stderr
 
