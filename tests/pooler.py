@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Final, Self
@@ -14,6 +15,11 @@ from tests.waiting import wait_for
 
 POOLER_VARIABLE: Final = "PGCRON_HA_TEST_POOLER"
 """Names the program; set by the matrix."""
+
+STATEMENTS_VARIABLE: Final = "PGCRON_HA_TEST_POOLER_STATEMENTS"
+"""How many prepared statements it keeps track of in a session; 0 is none. Old ones know nothing
+else.
+"""
 
 # A unix socket's number beside the server's own in the same folder.
 _PORT: Final = 6432
@@ -36,7 +42,9 @@ auth_file = {users}
 max_client_conn = 500
 default_pool_size = {sessions}
 server_idle_timeout = 5
+{more}
 """
+_FIRST_TRACKING: Final = (1, 21)
 
 
 class Pooler:
@@ -52,6 +60,13 @@ class Pooler:
     def dsn(self, dsn: str) -> str:
         """The DSN of the same database through it."""
         return dsn.replace(f"port={self._server_port}", f"port={_PORT}")
+
+    def can_track(self) -> bool:
+        """Whether it is new enough to keep track of prepared statements."""
+        told = subprocess.run([self._program, "--version"], capture_output=True, text=True)
+        found = re.search(r"PgBouncer (\d+)\.(\d+)", told.stdout)
+        assert found, told
+        return tuple(map(int, found.groups())) >= _FIRST_TRACKING
 
     def close(self) -> None:
         """Ends it."""
@@ -70,10 +85,9 @@ class Pooler:
                 port=_PORT,
                 users=users,
                 sessions=SESSIONS,
+                more=f"max_prepared_statements = {statements()}" if self.can_track() else "",
             )
         )
-        libraries = (self._program.parents[1] / "lib").glob("*-linux-gnu")
-        environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
         with (self._folder / "pooler.log").open("wb") as log:
             self._process = subprocess.Popen(
                 self._command(self._program, settings),
@@ -81,7 +95,6 @@ class Pooler:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env=environment,
                 start_new_session=True,
             )
         wait_for("the pooler answers", self._answers, deadline=_SECONDS)
@@ -101,6 +114,11 @@ class Pooler:
         except psycopg.OperationalError:
             return False
         return True
+
+
+def statements() -> int:
+    """How many prepared statements the environment wants it to keep track of."""
+    return int(os.environ.get(STATEMENTS_VARIABLE) or 0)
 
 
 def straight(dsn: str) -> str:

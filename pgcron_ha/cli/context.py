@@ -12,6 +12,7 @@ import click
 
 from pgcron_ha.config import Settings, SourcedSettings, load_settings, read_sources
 from pgcron_ha.db.passwords import use_command
+from pgcron_ha.db.pooling import assume
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -31,6 +32,8 @@ class CommandContext:
         """
         settings = load_settings(self.read(flags))
         use_command(settings.password_command)
+        if settings.dsn is not None:
+            assume(settings.dsn, settings.pooler)
         return settings
 
     def read(self, flags: Mapping[str, object] | None = None) -> SourcedSettings:

@@ -51,9 +51,9 @@ async def follow(
     """Until the run has ended; how it ended. Raises NotFound, WaitTimedOut."""
     followed = _Followed(session, run_id, with_log)
     await followed.begin()
-    hearing = Hearing(
-        Link(session.settings.required_dsn(), session.schema), followed.connection, session.schema
-    )
+    own = session.settings.listen_dsn
+    link = Link(own or session.settings.required_dsn(), session.schema, title="pgcron_ha waiting")
+    hearing = Hearing(link, followed.connection, session.schema, own is not None)
     waiting = Waiting(followed.ended_among, hearing)
     ended = asyncio.ensure_future(waiting.until_ended(run_id, timeout))
     pause = FIRST_LOOK_SECONDS

@@ -28,6 +28,7 @@ from pgcron_ha.db import doors
 from pgcron_ha.db.callers import Style
 from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.db.link import Link
+from pgcron_ha.db.pooling import assume
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.isolation import read_isolation
@@ -42,13 +43,17 @@ class App:
 
     `dsn` and `schema` say where the door leads. What is left out is the node's that offers the
     App's handlers, elsewhere that of the configuration (``PGCRON_HA_DSN``, ``pgcron-ha.toml``),
-    read once, when it is first needed. Definitions need no database. An App may be used from
-    several event loops; `close` (or ``async with``) closes the connections of the running one.
+    read once, when it is first needed. `listen_dsn` leads past a pooler that passes no
+    notifications, for those who wait for runs. Definitions need no database. An App may be used
+    from several event loops; `close` (or ``async with``) closes the connections of the running one.
     """
 
-    def __init__(self, dsn: str | None = None, schema: str | None = None) -> None:
+    def __init__(
+        self, dsn: str | None = None, schema: str | None = None, listen_dsn: str | None = None
+    ) -> None:
         in_schema("", schema or DEFAULT_SCHEMA)  # a name that is not plain is refused here
         self._dsn = dsn
+        self._listen_dsn = listen_dsn
         self._schema = schema
         self._handlers: dict[str, PythonHandler] = {}
         self._requires: dict[str, tuple[str, ...] | None] = {}
@@ -65,9 +70,10 @@ class App:
             self._schema = load_settings().schema
         return self._schema
 
-    def attach(self, dsn: str, schema: str) -> None:
+    def attach(self, dsn: str, schema: str, listen_dsn: str | None = None) -> None:
         """What a node tells the Apps it offers: its own database, for whatever they left out."""
-        self._dsn = dsn if self._dsn is None else self._dsn
+        if self._dsn is None:
+            self._dsn, self._listen_dsn = dsn, self._listen_dsn or listen_dsn
         self._schema = schema if self._schema is None else self._schema
 
     @property
@@ -326,8 +332,10 @@ class App:
     def _waiting_here(self) -> Waiting:
         loop = asyncio.get_running_loop()
         if loop not in self._waiting:
-            link = Link(self._own_dsn(), self.schema)
-            hearing = Hearing(link, lambda: self._connection(None), self.schema)
+            dsn = self._own_dsn()
+            link = Link(self._listen_dsn or dsn, self.schema, title="pgcron_ha waiting")
+            insists = self._listen_dsn is not None
+            hearing = Hearing(link, lambda: self._connection(None), self.schema, insists)
             self._waiting[loop] = Waiting(self._ended_among, hearing)
         return self._waiting[loop]
 
@@ -385,5 +393,8 @@ class App:
 
     def _own_dsn(self) -> str:
         if self._dsn is None:
-            self._dsn = load_settings().required_dsn()
+            settings = load_settings()
+            self._dsn = settings.required_dsn()
+            self._listen_dsn = self._listen_dsn or settings.listen_dsn
+            assume(self._dsn, settings.pooler)
         return self._dsn

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pgcron_ha.client.run_status import await_ends, probe_ends
 from pgcron_ha.db.link import Link
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.telemetry.events import EndsAreNotHeard
+from pgcron_ha.telemetry.hearing_events import EndsAreNotHeard
 from pgcron_ha.telemetry.log import emit
 
 PROBE_SECONDS: Final = 2.0
@@ -30,10 +30,17 @@ class Hearing:
     """
 
     def __init__(
-        self, link: Link, connection: Callable[[], AbstractAsyncContextManager[Any]], schema: str
+        self,
+        link: Link,
+        connection: Callable[[], AbstractAsyncContextManager[Any]],
+        schema: str,
+        insists: bool = False,
     ) -> None:
-        """`link` is to listen; `connection` gives one to ask with, for a moment."""
+        """`link` is to listen, also through a pooler when it `insists`; `connection` gives one to
+        ask with, for a moment.
+        """
         self._link = link
+        self._insists = insists
         self._connection = connection
         self._schema = schema
         self._task: asyncio.Task[None] | None = None
@@ -76,7 +83,7 @@ class Hearing:
     async def _listen(self) -> float:
         """Until the connection breaks; how long to wait before the next try."""
         self._heard_probe.clear()
-        listens = await self._link.listen(self._hear, "end_channel")
+        listens = await self._link.listen(self._hear, "end_channel", self._insists)
         async with self._connection() as connection:
             await probe_ends(connection, self._schema)
         try:

@@ -52,6 +52,8 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
     return Settings(
         dsn=typed["dsn"],
         password_command=typed["password_command"],
+        listen_dsn=typed["listen_dsn"],
+        pooler=typed["pooler"],
         schema=typed["schema"],
         node=NodeSettings(**_table(typed, "node")),
         log=LogSettings(**_table(typed, "log")),

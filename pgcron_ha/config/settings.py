@@ -86,6 +86,8 @@ class Settings:
     plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
     """Tables of executors that are not ours, by kind and name."""
     password_command: tuple[str, ...] = ()
+    listen_dsn: str | None = field(default=None, repr=False)
+    pooler: str = "auto"
 
     def required_dsn(self) -> str:
         """The DSN; raises `ConfigError` that says where to give one."""
@@ -170,6 +172,20 @@ SETTINGS: tuple[Setting, ...] = (
         Command(),
         [],
         "A program that prints the password of now, for a DSN without one (IAM tokens).",
+    ),
+    Setting(
+        "listen_dsn",
+        _optional_dsn,
+        None,
+        "Where to LISTEN, past a pooler that passes no notifications: the same database's server.",
+        True,
+    ),
+    Setting(
+        "pooler",
+        Choice(("auto", "session", "transaction", "prepared")),
+        "auto",
+        "What stands between the DSN and its server: session for nothing or a session for each"
+        " client, transaction, prepared for one that keeps track of prepared statements.",
     ),
     Setting("schema", _SCHEMA, "pgcron", "The schema the tables and functions stand in."),
     Setting("node.name", _NODE, _host_name, "A label for people; the host's name by default."),

@@ -76,6 +76,14 @@ CONNECTION_ERRORS: Final[tuple[type[BaseException], ...]] = (
     EOFError,
 )
 
+# Raised before a statement of ours began, where a pooler promised more than it keeps: it is not
+# prepared any more, another is, or its plan is of a schema that was.
+LOST_STATEMENTS: Final[tuple[type[BaseException], ...]] = (
+    asyncpg.InvalidSQLStatementNameError,
+    asyncpg.DuplicatePreparedStatementError,
+    asyncpg.InvalidCachedStatementError,
+)
+
 # Raised by a statement that may simply be sent again: every statement of ours is guarded by a token
 # or a compare-and-set.
 RETRYABLE_ERRORS: Final[tuple[type[BaseException], ...]] = (
@@ -86,14 +94,18 @@ RETRYABLE_ERRORS: Final[tuple[type[BaseException], ...]] = (
 )
 
 
-async def connect(dsn: str, *, timeout: float = 10, is_control: bool = True) -> asyncpg.Connection:
+async def connect(
+    dsn: str, *, timeout: float = 10, is_control: bool = True, keeps_statements: bool = False
+) -> asyncpg.Connection:
     """A connection to the database of `dsn`; `timeout` seconds for connecting.
 
     A control connection gets the engine's session settings, unless a pooler stands between. Raises
     DatabaseUnavailable with a hint.
     """
     try:
-        connection, pooled = await connect_plainly(dsn, timeout=timeout)
+        connection, pooled = await connect_plainly(
+            dsn, timeout=timeout, keeps_statements=keeps_statements
+        )
     except PgcronError:
         raise
     except Exception as error:

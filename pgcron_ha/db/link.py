@@ -18,6 +18,7 @@ from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import (
     CONNECTION_ERRORS,
     CONTROL_TRANSACTION,
+    LOST_STATEMENTS,
     READ_ONLY_HINT,
     RETRYABLE_ERRORS,
     STATEMENT_TIMEOUT_MS,
@@ -25,7 +26,7 @@ from pgcron_ha.db.connecting import (
     connect,
     unavailable,
 )
-from pgcron_ha.db.pooling import was_pooled
+from pgcron_ha.db.pooling import distrust_statements, was_pooled
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, SchemaError
 
@@ -35,6 +36,9 @@ Row = asyncpg.Record
 _ANSWER_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 2
 _CONNECT_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 2.0
+_TITLE: Final = "pgcron_ha"
+_LONGEST_NAME: Final = 63
+"""The server cuts a longer application_name off, and says so."""
 
 
 class Unanswered(DatabaseUnavailable):
@@ -64,6 +68,7 @@ class Link:
         joins_by_hash: bool = False,
         greeting: str | None = None,
         revision: str | None = None,
+        title: str = _TITLE,
     ) -> None:
         """`answer_seconds`: a connection that has not answered for so long is taken for dead.
 
@@ -73,9 +78,12 @@ class Link:
         `greeting` names a statement without parameters that goes first on every new connection.
 
         `revision` is the schema's: of statements with variants the fitting ones are sent.
+
+        `title` is how the server calls its session: application_name of pg_stat_activity.
         """
         planning = ("enable_nestloop = off", "enable_mergejoin = off") if joins_by_hash else ()
-        self._settings = "; ".join(f"SET {value}" for value in planning)
+        self._title = "SET application_name = '{}'".format(title[:_LONGEST_NAME].replace("'", "''"))
+        self._settings = "; ".join([self._title, *(f"SET {value}" for value in planning)])
         self._begin = "; ".join(
             [CONTROL_TRANSACTION, *(f"SET LOCAL {value}" for value in planning)]
         )
@@ -145,15 +153,18 @@ class Link:
         async with self._lock:
             return await self._answer(judge(await self._open()))
 
-    async def listen(self, heard: Callable[[str], None], channel: str = "channel") -> bool:
+    async def listen(
+        self, heard: Callable[[str], None], channel: str = "channel", insists: bool = False
+    ) -> bool:
         """Calls `heard` with the payload of every notification on this installation's channel,
         until the connection breaks. `channel` names the statement that gives the channel's name.
 
-        Returns False through a pooler: there LISTEN succeeds, and nothing ever comes.
+        Returns False through a pooler: there LISTEN succeeds, and nothing ever comes. Unless it is
+        one that gives each client a session of its own, which `insists` is to try.
         """
         async with self._lock:
             connection = await self._open()
-            if self.is_pooled:
+            if self.is_pooled and not insists:
                 return False
             name = await self._answer(connection.fetchval(self._statements[channel].sql))
             await self._answer(connection.add_listener(name, lambda *event: heard(str(event[3]))))
@@ -217,19 +228,22 @@ class Link:
                     self.opened += 1
             except CONNECTION_ERRORS as error:
                 raise unavailable(error) from error
+            except LOST_STATEMENTS as error:
+                distrust_statements(self._dsn)
+                raise unavailable(error) from error
             except asyncpg.PostgresError as error:
                 raise explain_answer(error) or error from error
         return self._connection
 
     async def _connect(self) -> asyncpg.Connection:
-        connection = await connect(self._dsn, timeout=_CONNECT_SECONDS)
+        connection = await connect(self._dsn, timeout=_CONNECT_SECONDS, keeps_statements=True)
         try:
             if self.is_pooled:
+                await connection.execute(self._title)
                 if self._greeting is not None:
                     await _in_transaction(connection, self._begin, self._greeting, ())
                 return connection
-            if self._settings:
-                await connection.execute(self._settings)
+            await connection.execute(self._settings)
             if self._greeting is not None:
                 await connection.execute(self._greeting)
         except BaseException:
@@ -256,6 +270,10 @@ class Link:
         except asyncpg.ReadOnlySQLTransactionError as error:
             self.drop()
             raise Unanswered(TAKES_NO_WRITES, str(error), READ_ONLY_HINT) from error
+        except LOST_STATEMENTS as error:
+            distrust_statements(self._dsn)
+            self.drop()
+            raise Busy(str(error), "A pooler between lost what was prepared.") from error
         except CONNECTION_ERRORS as error:
             self.drop()
             raise Unanswered(

@@ -2,12 +2,20 @@
 transaction mode does: found out, and what is done otherwise then.
 
 Nothing that lasts longer than a transaction may be left in a session that others get next, and
-nothing of ours is there when we come again: no prepared statement, no setting, no LISTEN.
+nothing of ours is there when we come again: no setting, no LISTEN, and no prepared statement,
+unless the pooler keeps track of them (pgbouncer from 1.21 on with max_prepared_statements, PgCat):
+it gives each a name of its own, and prepares it wherever it is missing.
+
+A pooler greets its clients with a process id that is none of the server's, whatever its mode; one
+that gives each client a session of its own is known by the setting `pooler` alone. One that is not
+found out is, when a prepared statement is gone: see `distrust_statements`.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Final
+from uuid import uuid4
 
 import asyncpg
 
@@ -17,57 +25,100 @@ from pgcron_ha.db.statements import load
 _ASKED: Final = 100
 """Statements that the driver keeps prepared on a connection to the server itself; its default."""
 
-# What the first answer of this process was, by DSN.
-_known: dict[str, bool] = {}
+
+class Pooling(Enum):
+    """What stands between; the values are those of the setting `pooler`, beside ``auto``."""
+
+    SESSION = "session"
+    """Nothing, or what gives each client a session of its own."""
+
+    TRANSACTION = "transaction"
+    """Sessions are handed around, and nothing in them stays."""
+
+    PREPARED = "prepared"
+    """Sessions are handed around, but each client finds what it has prepared."""
+
+
+# What was told, or the first answer of this process, by DSN.
+_known: dict[str, Pooling] = {}
 
 
 async def connect_plainly(
-    dsn: str, *, timeout: float, password: str | None = None
+    dsn: str, *, timeout: float, password: str | None = None, keeps_statements: bool = False
 ) -> tuple[asyncpg.Connection, bool]:
-    """A connection without any setting, and whether a pooler stands between. Raises what asyncpg
+    """A connection without any setting, and whether sessions are handed around. Raises what asyncpg
     raises.
 
-    Through a pooler it keeps no statement prepared.
+    Through such a pooler it keeps no statement prepared, but with `keeps_statements` where the
+    pooler keeps track of them: for statements of ours that are sent again and again, and whose
+    sender can do without (`distrust_statements`).
     """
-    pooled = _known.get(dsn)
+    known = _known.get(dsn)
     # Hosts are asked which of them is the newest, before anything is known.
-    is_careful = pooled or (pooled is None and len(hosts_of(dsn)) > 1)
+    is_careful = len(hosts_of(dsn)) > 1 if known is None else _is_careful(known, keeps_statements)
     options = cache_options(is_careful)
     if password is not None:
         options["password"] = password
     connection = await open_connection(dsn, timeout=timeout, **options)
-    if pooled is not None:
-        return connection, pooled
-    try:
-        _known[dsn] = pooled = await _stands_between(connection)
-    except BaseException:
-        connection.terminate()
-        raise
-    if pooled == is_careful:
-        return connection, pooled
+    if known is None:
+        try:
+            known = _known.setdefault(dsn, await _find_out(connection))
+        except BaseException:
+            connection.terminate()
+            raise
+    if _is_careful(known, keeps_statements) == is_careful:
+        return connection, known is not Pooling.SESSION
     connection.terminate()
-    return await connect_plainly(dsn, timeout=timeout, password=password)
+    return await connect_plainly(
+        dsn, timeout=timeout, password=password, keeps_statements=keeps_statements
+    )
 
 
 async def is_pooled(dsn: str, *, timeout: float, password: str | None = None) -> bool:
-    """The same, for those who let the driver make their connections."""
+    """Whether sessions are handed around, for those who let the driver make their connections."""
     if dsn not in _known:
         connection, _ = await connect_plainly(dsn, timeout=timeout, password=password)
         await connection.close(timeout=timeout)
-    return _known[dsn]
+    return was_pooled(dsn)
 
 
 def was_pooled(dsn: str) -> bool:
     """What was found out before; False when nobody has connected yet."""
-    return _known.get(dsn, False)
+    return _known.get(dsn, Pooling.SESSION) is not Pooling.SESSION
 
 
-def cache_options(pooled: bool) -> dict[str, Any]:
-    """The driver's options for a connection."""
-    return {"statement_cache_size": 0 if pooled else _ASKED}
+def pooling_of(dsn: str) -> Pooling | None:
+    """The same with what the pooler keeps; None when nobody has connected yet."""
+    return _known.get(dsn)
 
 
-async def _stands_between(connection: asyncpg.Connection) -> bool:
+def assume(dsn: str, pooler: str) -> None:
+    """From now on this process takes somebody's word for it (the setting `pooler`) and does not
+    look; ``auto`` is no word.
+    """
+    if pooler != "auto":
+        _known[dsn] = Pooling(pooler)
+
+
+def distrust_statements(dsn: str) -> None:
+    """A statement that was prepared is gone, or another stands in its place: so sessions are handed
+    around, and nobody keeps track. Connections made from now on keep none.
+    """
+    _known[dsn] = Pooling.TRANSACTION
+
+
+def cache_options(is_careful: bool) -> dict[str, Any]:
+    """The driver's options for a connection: without prepared statements, to be careful."""
+    return {"statement_cache_size": 0 if is_careful else _ASKED}
+
+
+def _is_careful(known: Pooling, keeps_statements: bool) -> bool:
+    if known is Pooling.PREPARED:
+        return not keeps_statements
+    return known is Pooling.TRANSACTION
+
+
+async def _find_out(connection: asyncpg.Connection) -> Pooling:
     """Whether the session that answers is another than the one that was greeted.
 
     In a transaction, during which the session stays the same, by a statement without a name.
@@ -75,5 +126,21 @@ async def _stands_between(connection: asyncpg.Connection) -> bool:
     await connection.execute("BEGIN READ ONLY")
     prepared = await connection.prepare(load()["read_backend"].sql, name="")
     greeted, answering = connection.get_server_pid(), await prepared.fetchval()
+    found = Pooling.SESSION if greeted == answering else await _find_out_statements(connection)
     await connection.execute("ROLLBACK")
-    return bool(greeted != answering)
+    return found
+
+
+async def _find_out_statements(connection: asyncpg.Connection) -> Pooling:
+    """Whether the pooler knows which statements a client has prepared: then the server has this
+    one, but under another name.
+    """
+    name = f"pgcron_{uuid4().hex}"
+    try:
+        prepared = await connection.prepare(load()["read_prepared"].sql, name=name)
+        if not await prepared.fetchval(name):
+            return Pooling.PREPARED
+        await connection.execute(f'DEALLOCATE "{name}"')
+    except asyncpg.PostgresError:
+        pass  # the pooler refuses names, or has lost this one at once
+    return Pooling.TRANSACTION

@@ -10,10 +10,9 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pgcron_ha.config import Settings
-from pgcron_ha.db.link import Link
 from pgcron_ha.db.revision import require_revision
 from pgcron_ha.engine.backfills import Backfills
 from pgcron_ha.engine.breakers import Breakers
@@ -27,6 +26,7 @@ from pgcron_ha.engine.janitor import Janitor
 from pgcron_ha.engine.known_zones import known_zones
 from pgcron_ha.engine.last_resort import LAST_RESORT_SECONDS, end_soon
 from pgcron_ha.engine.lease import LeasePhase
+from pgcron_ha.engine.links import node_link, node_links
 from pgcron_ha.engine.listener import Listener
 from pgcron_ha.engine.materializer import Materializer
 from pgcron_ha.engine.offered import OfferedHandlers
@@ -64,9 +64,10 @@ class Node:
         self.settings = settings
         self._dsn = settings.required_dsn()
         remember_password(self._dsn)
+        remember_password(settings.listen_dsn or self._dsn)
         self._apps = list(apps)
         for app in apps:
-            app.attach(self._dsn, settings.schema)
+            app.attach(self._dsn, settings.schema, settings.listen_dsn)
         self._version = version
         self._stop = asyncio.Event()
         self._is_hurried = False
@@ -112,7 +113,7 @@ class Node:
         return self._runner
 
     async def _check_database(self) -> None:
-        link, schema = self._new_link(), self.settings.schema
+        link, schema = node_link(self.settings, "start"), self.settings.schema
         try:
             self._revision = await link.check(partial(require_revision, schema=schema))
             for app in self._apps:
@@ -120,21 +121,12 @@ class Node:
         finally:
             await link.close()
 
-    def _new_link(self, **options: Any) -> Link:
-        return Link(self._dsn, self.settings.schema, revision=self._revision, **options)
-
     # Building.
 
     async def _build(self, home: Home) -> None:
         node = self.settings.node
         self._loop = asyncio.get_running_loop()
-        self._links = {
-            # Notes a promoted server, which may lack commits acted upon, before the first claim.
-            "claims": self._new_link(greeting="note_timeline"),
-            "endings": self._new_link(joins_by_hash=True),
-            "upkeep": self._new_link(),
-            "listening": self._new_link(),
-        }
+        self._links = node_links(self.settings, self._revision)
         self._runner = Runner(
             node.slots, lambda: self._session.lease.is_held(boottime()), self._collect
         )
@@ -194,6 +186,8 @@ class Node:
                 "callback": partial(callbacks_came, self._executors),
             },
             self._dispatcher.trust_notifications,
+            self._session.beat_now,  # which says it, so that people see it
+            has_own_dsn=self.settings.listen_dsn is not None,
         )
 
     async def _build_executors(self, home: Home) -> Mapping[str, Executor]:
@@ -223,6 +217,7 @@ class Node:
             renewed=self._on_renewed,
             slots_used=lambda: self._runner.executing,
             is_quiet=lambda: self._runner.executing == 0 and self._runner.waiting == 0,
+            is_deaf=lambda: self._listener.is_deaf,
         )
 
     def _post(self, callback: Callable[..., None], *arguments: object) -> None:

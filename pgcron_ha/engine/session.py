@@ -19,6 +19,7 @@ from uuid import UUID, uuid4
 from pgcron_ha.db.link import Link, Unanswered
 from pgcron_ha.db.revision import require_revision
 from pgcron_ha.engine.lease import OVER_AT, Lease, LeasePhase
+from pgcron_ha.engine.links import link_title
 from pgcron_ha.engine.reconcile import Beat
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.operating_system import boottime
@@ -69,6 +70,8 @@ class SessionHooks:
     slots_used: Callable[[], int]
     is_quiet: Callable[[], bool]
     """Whether nothing of the last incarnation runs any more: only then a new one begins."""
+    is_deaf: Callable[[], bool] = lambda: False
+    """Whether no notification reaches the node."""
 
 
 class Session(threading.Thread):
@@ -88,7 +91,8 @@ class Session(threading.Thread):
         """Why this node can't join at all (wrong schema, no rights); None while it can."""
         self._identity = identity
         self._hooks = hooks
-        self._link = Link(dsn, schema, answer_seconds=ttl / 4)
+        title = link_title("session", identity.name)
+        self._link = Link(dsn, schema, answer_seconds=ttl / 4, title=title)
         self._schema = schema
         self._ticked_at = boottime()
         self._phase = LeasePhase.OVER
@@ -96,6 +100,7 @@ class Session(threading.Thread):
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._has_failed = False
+        self._said_deaf = False
         self._leave_because: str | None = None
 
     def may_claim(self) -> bool:
@@ -173,14 +178,13 @@ class Session(threading.Thread):
         await self._link.rows(
             "offer_handlers", incarnation=incarnation, handlers=list(mine.handlers)
         )
-        if self._link.is_pooled:
-            await self._link.rows("say_pooled", incarnation=incarnation)
         buried = []
         if mine.home is not None:
             buried = await self._link.rows(
                 "bury_predecessors", home=mine.home, incarnation=incarnation
             )
         self.incarnation = incarnation
+        self._said_deaf = False
         self._acknowledge(sent)
         emit(NodeJoined(mine.name, str(incarnation), len(mine.handlers), len(buried)))
         self._hooks.joined()
@@ -240,6 +244,13 @@ class Session(threading.Thread):
                 row["revision"],
             )
         )
+        await self._say_deaf()
+
+    async def _say_deaf(self) -> None:
+        is_deaf = self._hooks.is_deaf()
+        if is_deaf != self._said_deaf:
+            await self._link.rows("say_deaf", incarnation=self.incarnation, is_deaf=is_deaf)
+            self._said_deaf = is_deaf
 
     def _engine_stands_still(self) -> bool:
         return boottime() - self._ticked_at > self.lease.ttl / 2

@@ -339,38 +339,6 @@ class ServiceFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class NotificationsAreLost(Event):
-    """The node came through a pooler that hands sessions around: it looks for work instead."""
-
-    level = logging.WARNING
-    service: str
-
-    def sentence(self) -> str:
-        """Says what it costs, and what helps."""
-        return (
-            "the DSN leads through a pooler that hands sessions around (pgbouncer's transaction "
-            "mode): no notification arrives, work is looked for every node.poll_interval; a DSN "
-            "that leads to the server itself lets it begin at once"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class EndsAreNotHeard(Event):
-    """Who waits for runs is not reached by notifications, and looks instead."""
-
-    level = logging.WARNING
-    waited: float
-
-    def sentence(self) -> str:
-        """Says why, and what it costs."""
-        return (
-            f"no notification arrived within {self.waited:g} s (through a pooler in transaction "
-            "mode none does): results are looked for twice a second; a DSN that leads to the "
-            "server itself brings them at once"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class ProfileIsRisky(Event):
     """A SQL profile can't be used, or its role may do more than its statements need."""
 

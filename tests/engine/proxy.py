@@ -28,6 +28,7 @@ class Proxy:
         self._answers_pass = asyncio.Event()
         self._answers_pass.set()
         self._lose: bytes | None = None
+        self._last_port = 0
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -59,8 +60,19 @@ class Proxy:
         for pair in list(self._pairs):
             pair.abort()
 
+    async def refuse(self) -> None:
+        """Break every connection, and take none until `accept`."""
+        self._last_port = self.port
+        self._server.close()
+        self.reset()
+        await self._server.wait_closed()
+
+    async def accept(self) -> None:
+        """Take connections, at the same port as before."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._last_port)
+
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        await self.accept()
         return self
 
     async def __aexit__(self, *_: object) -> None:

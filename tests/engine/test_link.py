@@ -220,3 +220,28 @@ async def _drop_partitions(connection: Connection, table: str) -> None:
         f"pgcron.{table}",
     ):
         await connection.execute(f"DROP TABLE {row['name']}")
+
+
+async def test_a_link_whose_prepared_statements_are_gone_does_without(link: Link) -> None:
+    """As through a pooler that hands sessions around and was not found out."""
+    assert await link.rows("expired_runs", at_most=5) == []
+    was_pooled = link.is_pooled
+    await link.execute("DEALLOCATE ALL")
+
+    with pytest.raises(Busy, match="does not exist"):
+        await link.rows("expired_runs", at_most=5)
+
+    assert await link.rows("expired_runs", at_most=5) == []
+    assert (was_pooled, link.is_pooled) == (False, True)
+    await link.execute("DEALLOCATE ALL")
+    assert await link.rows("expired_runs", at_most=5) == []
+    assert link.opened == 2
+
+
+async def test_a_link_says_whose_it_is(make_link: MakeLink, connection: Connection) -> None:
+    await make_link(title="pgcron_ha claims it's " + 80 * "x").rows("expired_runs", at_most=5)
+
+    found = await connection.fetchval(
+        "SELECT application_name FROM pg_stat_activity WHERE application_name LIKE '%claims%'"
+    )
+    assert found == ("pgcron_ha claims it's " + 80 * "x")[:63]

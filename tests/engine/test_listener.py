@@ -6,21 +6,34 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pgcron_ha.db.link import Link
+from pgcron_ha.engine import listener
 from pgcron_ha.engine.listener import Listener
+from pgcron_ha.telemetry.events import Event
+from pgcron_ha.telemetry.hearing_events import NotificationsAreLost, NotificationsArrive
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.conftest import MakeLink
+from tests.engine.proxy import Proxy
+from tests.servers import ThrowAwayServer
 from tests.waiting import until
 
 
 class Ears:
     """A listener, and what it has told."""
 
-    def __init__(self, listening: Link, probing: Link) -> None:
+    def __init__(self, listening: Link, probing: Link, has_own_dsn: bool = False) -> None:
         self.link = listening
         self.woken = 0
         self.proved: list[bool] = []
-        self.listener = Listener(listening, probing, {"run": self._wake}, self.proved.append)
+        self.changes: list[bool] = []
+        self.listener = Listener(
+            listening,
+            probing,
+            {"run": self._wake},
+            self.proved.append,
+            lambda: self.changes.append(self.listener.is_deaf),
+            has_own_dsn=has_own_dsn,
+        )
 
     def _wake(self) -> None:
         self.woken += 1
@@ -80,3 +93,49 @@ async def test_it_ends_when_it_is_told_to_while_it_connects(
 
     await asyncio.wait_for(listening, 10)
     assert not ears.link.is_open
+
+
+async def test_a_way_of_its_own_that_is_lost_is_told_and_found_again(
+    make_link: MakeLink, link: Link, proxy: Proxy, database: str, events: list[Event]
+) -> None:
+    ears = Ears(make_link(proxy.dsn(database)), link, has_own_dsn=True)
+    listening = asyncio.ensure_future(ears.listener.run())
+    await until("the probe is heard", lambda: ears.proved == [True])
+    assert not ears.listener.is_deaf
+
+    await proxy.refuse()
+    await until("it is told", lambda: ears.changes == [True])
+    assert ears.proved == [True, False]
+    await proxy.accept()
+    ears.listener.retry()
+    await until("it is heard again", lambda: ears.changes == [True, False])
+
+    assert ears.proved[-1]
+    assert [event for event in events if isinstance(event, NotificationsArrive)]
+    [lost] = [event for event in events if isinstance(event, NotificationsAreLost)]
+    assert lost.why == "listen_dsn can't be used (the database can't be reached)"
+    ears.listener.stop()
+    await listening
+
+
+async def test_listening_elsewhere_than_where_it_is_said_is_noticed(
+    make_link: MakeLink,
+    link: Link,
+    server: ThrowAwayServer,
+    template: str,
+    events: list[Event],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "PROBE_SECONDS", 0.3)
+    elsewhere = server.create_database("elsewhere", template)
+    ears = Ears(make_link(elsewhere), link, has_own_dsn=True)
+
+    pause = await ears.listener.run_once()
+
+    assert pause is not None
+    assert pause >= 10
+    assert ears.changes == [True]
+    [lost] = [event for event in events if isinstance(event, NotificationsAreLost)]
+    assert "nothing was heard" in lost.why
+    assert not ears.link.is_open
+    server.drop_database("elsewhere")

@@ -67,6 +67,19 @@ async def test_a_beat_renews_the_lease_and_says_which_runs_are_mine(
     assert workshop.deadlines[-1] == pytest.approx(beat.sent_at + 0.9 * 15)
 
 
+async def test_a_node_that_hears_nothing_says_so_until_it_does(
+    workshop: Workshop, connection: Connection
+) -> None:
+    for is_deaf in (True, False):
+        workshop.is_deaf = is_deaf
+        workshop.session.beat_now()
+
+        async def is_said(expected: bool = is_deaf) -> bool:
+            return (await node_row(connection))["is_pooled"] is expected
+
+        await until("it is said", is_said)
+
+
 async def test_a_beat_says_what_is_to_be_cancelled(
     workshop: Workshop, connection: Connection
 ) -> None:

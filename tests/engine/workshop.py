@@ -39,6 +39,7 @@ class Workshop:
         self.fenced = 0
         self.joined = 0
         self.is_quiet = True
+        self.is_deaf = False
         self.ended: list[Ended] = []
         self._loop = asyncio.get_running_loop()
         identity = Identity(
@@ -94,6 +95,7 @@ class Workshop:
             renewed=self.deadlines.append,
             slots_used=lambda: self.runner.executing,
             is_quiet=lambda: self.is_quiet,
+            is_deaf=lambda: self.is_deaf,
         )
 
     def _post(self, callback: Callable[..., None], *arguments: Any) -> None:

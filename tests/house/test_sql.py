@@ -37,6 +37,7 @@ ALLOWED = (
     ("pgcron_ha/db/connecting.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/connecting.py", "BEGIN ", "a transaction with settings; can't be prepared"),
     ("pgcron_ha/db/pooling.py", "ROLLBACK", "asked before anything is prepared"),
+    ("pgcron_ha/db/link.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/link.py", "COMMIT", "a transaction with settings; can't be prepared"),
     ("pgcron_ha/db/link.py", "ROLLBACK", "a transaction with settings; can't be prepared"),
     ("pgcron_ha/db/clients.py", "SET ", "settings of the session; can't be prepared"),

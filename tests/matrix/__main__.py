@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kept = [every[name] for name in names] or list(every.values())
     if chosen.needs:
         print(".ci/postgresql", *sorted({column.major for column in kept}))
-        print(*{".ci/pgbouncer" for column in kept if column.pooler})
+        for pooler in sorted({column.pooler for column in kept if column.pooler}):
+            print(".ci/pgbouncer", pooler)
         return 0
     if chosen.list:
         print("\n".join(f"{column.name:12} {column.title}" for column in kept))

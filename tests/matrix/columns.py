@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from pgcron_ha.embedded.binaries import BIN_VARIABLE
 from tests.house.checkout import ROOT
-from tests.pooler import POOLER_VARIABLE
+from tests.pooler import POOLER_VARIABLE, STATEMENTS_VARIABLE
 from tests.servers import LOCALE_VARIABLE, SETTINGS_VARIABLE
 
 VERSIONS: Final = (14, 15, 16, 17, 18)
 SERVERS: Final = ROOT / ".cache" / "postgresql"
-POOLER: Final = ROOT / ".cache" / "pgbouncer" / "usr" / "sbin" / "pgbouncer"
+POOLERS: Final = ROOT / ".cache" / "pgbouncer"
 
 # Claims, fences, kills, edits, fires, deaths, limits, privileges; schema, each statement, plans.
 PROTOCOL: Final = (
@@ -116,7 +115,8 @@ class Column:
     major: int
     tests: tuple[str, ...]
     without: tuple[str, ...] = ()
-    pooler: Path | None = None
+    pooler: str | None = None
+    statements: int = 0
     settings: dict[str, str] | None = None
     locale: tuple[str, ...] = ()
 
@@ -124,7 +124,8 @@ class Column:
         """Variables that choose it."""
         return {
             BIN_VARIABLE: str(SERVERS / str(self.major) / "bin"),
-            POOLER_VARIABLE: str(self.pooler or ""),
+            POOLER_VARIABLE: str(POOLERS / self.pooler / "pgbouncer") if self.pooler else "",
+            STATEMENTS_VARIABLE: str(self.statements),
             SETTINGS_VARIABLE: json.dumps(self.settings) if self.settings else "",
             LOCALE_VARIABLE: json.dumps(self.locale),
         }
@@ -142,6 +143,7 @@ def columns() -> list[Column]:
     newest = max(VERSIONS)
     return [
         *versions,
-        Column("pgbouncer", pooler, newest, POOLED, NOT_POOLED, POOLER),
+        Column("pgbouncer", pooler, newest, POOLED, NOT_POOLED, "usual"),
+        Column("prepared", "pgbouncer ≥ 1.21", newest, POOLED, NOT_POOLED, "tracking", 200),
         Column("hostile", "hostile defaults", newest, UNDER_HOSTILE, settings=HOSTILE),
     ]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import asyncpg
 import psycopg
 import pytest
 
@@ -13,20 +14,25 @@ from pgcron_ha.db.clients import ClientPools, connect_client
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.handler_pool import HandlerPool
 from pgcron_ha.db.link import Busy, Link
-from pgcron_ha.db.pooling import is_pooled
+from pgcron_ha.db.pooling import Pooling, is_pooled, pooling_of
 from pgcron_ha.db.read_pool import ReadPool
 from pgcron_ha.db.schema import check, head, migrate
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
-from tests.pooler import SESSIONS, Pooler, straight
+from tests.pooler import SESSIONS, Pooler, statements, straight
 
+# Those of a pooler that keeps track of them are its own: it knows what is there.
 LEFT = """
     SELECT current_setting('statement_timeout'), current_setting('lock_timeout'),
            current_setting('enable_seqscan'), current_setting('default_transaction_read_only'),
            current_setting('idle_in_transaction_session_timeout'),
-           (SELECT count(*) FROM pg_prepared_statements),
+           (SELECT count(*) FROM pg_prepared_statements WHERE name NOT LIKE 'PGBOUNCER%'),
            (SELECT count(*) FROM pg_listening_channels())
+"""
+GENERIC_PLANS = """
+    SELECT coalesce(sum(generic_plans), 0) FROM pg_prepared_statements
+    WHERE statement LIKE '%ORDER BY r.expire_at LIMIT%'
 """
 NOTHING = ("0", "0", "on", "off", "0", 0, 0)
 
@@ -49,6 +55,25 @@ async def links(database: str) -> AsyncIterator[list[Link]]:
 async def test_a_pooler_is_found_out_and_a_server_is_not_taken_for_one(database: str) -> None:
     assert await is_pooled(database, timeout=5)
     assert not await is_pooled(straight(database), timeout=5)
+
+
+async def test_it_is_found_out_whether_it_keeps_track_of_prepared_statements(
+    database: str, pooler: Pooler
+) -> None:
+    await is_pooled(database, timeout=5)
+
+    assert pooling_of(database) is (Pooling.PREPARED if statements() else Pooling.TRANSACTION)
+    assert pooling_of(straight(database)) is None
+
+
+async def test_statements_are_planned_once_where_it_does(links: list[Link], database: str) -> None:
+    for _ in range(20):
+        await asyncio.gather(*(link.rows("expired_runs", at_most=5) for link in links))
+
+    shared = await asyncpg.connect(database, statement_cache_size=0)
+    plans = await shared.fetchval(GENERIC_PLANS)
+    await shared.close()
+    assert (plans > 20) is bool(statements())
 
 
 async def test_links_that_share_sessions_send_what_they_like(

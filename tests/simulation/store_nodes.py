@@ -184,7 +184,10 @@ class NodeStatements(Tables):
             node.is_idle = is_idle
         return []
 
-    def say_pooled(self, *, incarnation: UUID) -> list[Row]:
+    def say_deaf(self, *, incarnation: UUID, is_deaf: bool) -> list[Row]:
+        return []  # nothing but pages looks at it
+
+    def stop_listening(self) -> list[Row]:
         raise AssertionError("there is no pooler here")
 
     def wake_idle_nodes(self) -> list[Row]:

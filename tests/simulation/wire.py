@@ -147,7 +147,7 @@ class Wire:
     async def execute(self, command: str) -> None:
         raise AssertionError(f"the stand-in has no partitions: {command}")
 
-    async def listen(self, heard: Callable[[str], None]) -> bool:
+    async def listen(self, heard: Callable[[str], None], insists: bool = False) -> bool:
         async with self._lock:
             await self._open()
             assert self._heard is None, "each notification would be heard twice"

@@ -2,6 +2,10 @@
 -- Through a pooler it is another than the one that greeted the client.
 SELECT pg_catalog.pg_backend_pid() AS process_id;
 
+-- name: read_prepared
+-- A pooler that keeps track of its clients' prepared statements gives them names of its own.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_prepared_statements p WHERE p.name = :name::text) AS is_there;
+
 -- name: read_server
 SELECT current_setting('server_version') AS version, clock_timestamp() AS now, pg_is_in_recovery() AS is_standby,
        current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean AS has_autovacuum,

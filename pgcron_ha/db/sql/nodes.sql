@@ -65,9 +65,9 @@ FROM renewed;
 -- An idle node is woken by NOTIFY; a busy one looks by itself and spares the enqueuers the notification.
 UPDATE pgcron.node SET is_idle = :is_idle WHERE incarnation = :incarnation AND state <> 'dead' AND is_idle <> :is_idle;
 
--- name: say_pooled
--- Only a node that came through a pooler sends it, once: others, and people, see why it hears nothing.
-UPDATE pgcron.node SET is_pooled = true WHERE incarnation = :incarnation;
+-- name: say_deaf
+-- Only a node that no notification reaches sends it, and when they reach it again: people see why it takes its time.
+UPDATE pgcron.node SET is_pooled = :is_deaf WHERE incarnation = :incarnation;
 
 -- name: wake_idle_nodes
 -- What an INSERT of runs says by itself, for runs that were given back or retried. Idle nodes look; the caller may be one.
@@ -76,6 +76,9 @@ SELECT pg_notify(pgcron.channel(), 'run') WHERE EXISTS (SELECT FROM pgcron.node 
 -- name: probe_listeners
 -- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and nothing ever comes.
 SELECT pg_notify(pgcron.channel(), 'probe');
+
+-- name: stop_listening
+UNLISTEN *;
 
 -- name: declare_dead
 -- Compare-and-set on the beat that the observer has seen for a whole lease: a renewal that gets there first wins.

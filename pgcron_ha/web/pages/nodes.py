@@ -173,9 +173,9 @@ def _listing_view(
     )
 
 
-_POOLED: Final = (
-    "It came through a pooler: no notification reaches it, so it looks for work by and by. A DSN "
-    "that leads to the server itself lets work begin at once."
+_DEAF: Final = (
+    "No notification reaches it (none passes through a pooler in transaction mode), so it looks "
+    "for work by and by. A listen_dsn that leads to the server itself lets work begin at once."
 )
 
 
@@ -202,7 +202,7 @@ def _sentences(facts: dict[str, Any], state: str, left: float) -> str | None:
     said = [
         _sentence(facts, state, left),
         deaf and f"{_capital(deaf_words(deaf))}.",
-        _POOLED if facts["is_pooled"] and facts["state"] != "dead" else None,
+        _DEAF if facts["is_pooled"] and facts["state"] != "dead" else None,
     ]
     return " ".join(filter(None, said)) or None
 

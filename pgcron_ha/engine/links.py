@@ -1,0 +1,39 @@
+"""A node's connections: four here and the session's, which is the whole of what it takes from the
+server, whatever it has to do; handlers' transactions and profiles of SQL have their own.
+
+``pg_stat_activity`` tells them apart: ``pgcron_ha claims NODE``, and so on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgcron_ha.config import Settings
+from pgcron_ha.db.link import Link
+
+
+def link_title(role: str, node: str) -> str:
+    """What the server calls one of them (application_name)."""
+    return f"pgcron_ha {role} {node}"
+
+
+def node_link(settings: Settings, role: str, **options: Any) -> Link:
+    """One to the node's database; `options` are the Link's."""
+    title = link_title(role, settings.node.name)
+    return Link(settings.required_dsn(), settings.schema, title=title, **options)
+
+
+def node_links(settings: Settings, revision: str | None) -> dict[str, Link]:
+    """All of them, by role. `revision` is the schema's."""
+    return {
+        # Notes a promoted server, which may lack commits acted upon, before the first claim.
+        "claims": node_link(settings, "claims", revision=revision, greeting="note_timeline"),
+        "endings": node_link(settings, "endings", revision=revision, joins_by_hash=True),
+        "upkeep": node_link(settings, "upkeep", revision=revision),
+        "listening": Link(
+            settings.listen_dsn or settings.required_dsn(),
+            settings.schema,
+            revision=revision,
+            title=link_title("listening", settings.node.name),
+        ),
+    }
