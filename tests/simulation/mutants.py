@@ -105,7 +105,7 @@ def _release_at_once(
 
 MUTANTS: Final = (
     Mutant("the token is not asked for", Store, "holds", _any_token, seen_at=85),
-    Mutant("death without looking at the beat", Store, "may_declare_dead", _any_beat, seen_at=481),
+    Mutant("death without looking at the beat", Store, "may_declare_dead", _any_beat, seen_at=137),
     Mutant(
         "no compare-and-set of the cursor", Store, "is_undecided", _any_generation, shows_soon=False
     ),
