@@ -3,9 +3,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
 import pytest
 
 from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule_sentence
+from pgcron_ha.web.routes import ROUTES
+from tests.web.conftest import Site
 
 
 def schedule(spec: str, **changes: Any) -> dict[str, Any]:
@@ -67,3 +70,36 @@ def test_a_schedule_is_told_in_english() -> None:
         " skipped; late fires don't run; a run is stopped after 10m."
     )
     assert schedule_sentence(schedule("nonsense")) is None
+
+
+async def test_a_change_of_a_fire_is_taken_back_with_the_right_that_it_needed(
+    site: Site, database: str
+) -> None:
+    needs = {route.name: route.permission for route in ROUTES}
+    assert needs["restore_args"] == needs["edit_fire"] == needs["run_now"]
+    assert needs["restore_fire"] == needs["skip_fire"] == needs["move_fire"]
+    connection = await asyncpg.connect(database)
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('daily', '0 0 * * *', 'py:x')"
+    )
+    page, fire = "/schedules/daily/occurrences", {"instant": "2090-01-01T00:00Z"}
+    await site.post(f"{page}/move", **fire, to="2090-01-01T05:00Z")
+    await site.post(f"{page}/edit", **fire, args='{"day": 1}')
+
+    refused = await site.post(f"{page}/restore", **fire)
+    changed = "SELECT action, due_at, args FROM pgcron.occurrence_override"
+    kept = await connection.fetchrow(changed)
+    done = await site.post(f"{page}/restore-args", **fire)
+    moved = await connection.fetchrow(changed)
+    again = await site.post(f"{page}/restore-args", **fire)
+    restored = await site.post(f"{page}/restore", **fire)
+
+    assert (refused.status_code, done.status_code) == (409, 303)
+    assert "Restore its args first" in refused.text
+    assert kept is not None
+    assert kept["args"] == '{"day": 1}'
+    assert moved is not None
+    assert (moved["action"], moved["args"], moved["due_at"]) == ("move", None, kept["due_at"])
+    assert (again.status_code, restored.status_code) == (404, 303)
+    assert await connection.fetchrow(changed) is None
+    await connection.close()
