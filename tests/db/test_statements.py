@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import re
 
+import psycopg
 import pytest
 
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.revision import NEWEST, REQUIRED
-from pgcron_ha.db.schema import migrate
+from pgcron_ha.db.schema import migrate, step_back
 from pgcron_ha.db.statements import Statement, Statements, every_variant, load, varying
+from pgcron_ha.db.variants import fitting
 from pgcron_ha.errors import ConfigError, SchemaError
 from tests.db.control import Connection
 from tests.house.checkout import ROOT
@@ -102,6 +104,19 @@ def test_of_variants_the_newest_is_sent_that_the_schema_takes() -> None:
         assert refused.value.detail == "What was asked for needs pgcron_0003."
         with pytest.raises(KeyError):
             found["pgcron_0002"]["unheard of"]
+
+
+async def test_who_does_not_know_the_revision_gets_what_the_database_takes(database: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        newest = await fitting(connection, "list_retention", "pgcron")
+        assert newest.since == NEWEST
+        await connection.rollback()
+        await step_back(database)
+
+        assert (await fitting(connection, "list_retention", "pgcron")).since is None
+        with pytest.raises(SchemaError, match=f"at revision {REQUIRED}"):
+            await fitting(connection, "set_retention", "pgcron")
+        assert await fitting("nobody asks it", "enqueue", "pgcron") == load()["enqueue"]
 
 
 def test_nobody_takes_a_statement_by_name_that_depends_on_the_revision() -> None:

@@ -138,6 +138,23 @@ def test_the_shop_goes_back_and_forth_over_our_revisions(
     assert dump(empty_database) == REVIEWED.read_text()
 
 
+def test_the_shop_goes_one_step_of_ours_forth_and_back(
+    alembic: Alembic, sql: Sql, empty_database: str
+) -> None:
+    noted = "SELECT version_num FROM pgcron.alembic_version"
+    alembic("upgrade", "pgcron_0001")
+    assert sql(noted) == [("pgcron_0001",)]
+    before = dump(empty_database)
+    assert ours("migrate", dsn=empty_database).returncode == 0
+    assert sql(noted) == [(NEWEST,)]
+
+    alembic("upgrade", "heads")
+    assert dump(empty_database) == REVIEWED.read_text()
+    alembic("downgrade", "pgcron_ha@pgcron_0001")
+    assert sql(noted) == [("pgcron_0001",)]
+    assert dump(empty_database) == before
+
+
 def test_three_upgrades_at_once_make_one_schema(alembic: Alembic, empty_database: str) -> None:
     alembic("upgrade", "0001")
     with ThreadPoolExecutor(2) as threads:
