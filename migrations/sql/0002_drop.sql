@@ -1,4 +1,10 @@
 -- What 0002 has made. Functions of 0001 that it replaced are put back by the revision itself.
+DROP FUNCTION pgcron.confine_producer(text, text[], text[]), pgcron.free_producer(text), pgcron.cancel_own_run(bigint, text);
+DROP VIEW pgcron.own_runs;
+DROP TRIGGER a_living_key_stays ON pgcron.idempotency;
+DROP FUNCTION pgcron.a_living_key_stays(), pgcron.judge_guest(pgcron.run, name), pgcron.judge_run_of_guest(pgcron.run), pgcron.judge_by_rules(text, text, name), pgcron.judge_claims(bigint, text, name, boolean),
+  pgcron.refuse_producer(name, text, text), pgcron.rule_fits(text, text);
+DROP TABLE pgcron.producer_rule;
 DROP FUNCTION pgcron.oldest_program();
 DROP FUNCTION pgcron.note_given_back(text), pgcron.spent_partitions(), pgcron.sweep_history(int), pgcron.unswept_partitions(), pgcron.retention_word(), pgcron.runs_to_keep(bigint),
   pgcron.set_table_retention(text, interval), pgcron.reset_retention(text, text), pgcron.set_retention(interval, text, text, text), pgcron.history_thinned_until(), pgcron.history_keep(text, text);

@@ -7,10 +7,14 @@ down_revision = "pgcron_0001"
 branch_labels = None
 depends_on = None
 
-SCRIPTS = ("0002_00_programs", "0002_01_retention")
+SCRIPTS = ("0002_00_programs", "0002_01_retention", "0002_02_producers")
 
 # Functions that the scripts replace: the script of 0001 that they come from, and their names.
-REPLACED: dict[str, tuple[str, ...]] = {"0001_26_check_ledger": ("check_ledger",)}
+REPLACED: dict[str, tuple[str, ...]] = {
+    "0001_26_check_ledger": ("check_ledger",),
+    "0001_04_run": ("judge_run",),
+    "0001_18_unique": ("replace_run",),
+}
 
 
 def upgrade() -> None:

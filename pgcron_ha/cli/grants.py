@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -69,6 +69,9 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "ON run TO",
         *_KEYS,
         "GRANT USAGE ON SEQUENCE run_id_seq TO",
+        # Its own runs with args and results, and their end.
+        "GRANT SELECT ON own_runs TO",
+        "GRANT EXECUTE ON FUNCTION cancel_own_run TO",
     ),
     "scheduler": (
         *_READ,
@@ -109,18 +112,31 @@ _MOST_CHARACTERS = 63
 @click.command("grants")
 @click.argument("part", type=click.Choice(PARTS))
 @click.argument("role")
+@click.option("--queue", "queues", multiple=True, help="a producer's: a name, or mail-* (repeat)")
+@click.option("--handler", "handlers", multiple=True, help="a producer's: py:mail, or py:*")
 @pass_settings
-def grants_command(settings: Settings, part: str, role: str) -> None:
+def grants_command(
+    settings: Settings, part: str, role: str, queues: tuple[str, ...], handlers: tuple[str, ...]
+) -> None:
     """Print the SQL that gives ROLE the rights of a part.
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
     own transaction. callbacks: take what called services say. autoscaler: ask how many slots
     are wanted. A role may have several parts. Nodes connect as the role that migrated, which owns
-    the tables and makes their partitions.
+    the tables and makes their partitions. A producer may enqueue anything, unless --queue or
+    --handler says what.
     """
+    if (queues or handlers) and part != "producer":
+        raise InvalidInput(
+            f"--queue and --handler with {part}",
+            "They say what a producer may enqueue.",
+            "Leave them out, or print the part producer.",
+        )
     for statement in statements(part, role, settings.schema):
         click.echo(statement)
+    if queues or handlers:
+        click.echo(confinement(role, queues, handlers, settings.schema))
 
 
 def statements(part: str, role: str, schema: str) -> Iterator[str]:
@@ -136,6 +152,21 @@ def statements(part: str, role: str, schema: str) -> Iterator[str]:
         names = relations.removeprefix(kind).split(", ")
         listed = ", ".join(f"{schema}.{name}" for name in names)
         yield f"{grant}{on}{kind}{listed} TO {receiver};"
+
+
+def confinement(role: str, queues: Sequence[str], handlers: Sequence[str], schema: str) -> str:
+    """The call that lets a producer enqueue these and nothing else; an empty list means all."""
+    lists = (
+        "ARRAY[" + ", ".join(_literal(name) for name in names or ("*",)) + "]"
+        for names in (queues, handlers)
+    )
+    return f"SELECT {schema}.confine_producer({_literal(role)}, {', '.join(lists)});"
+
+
+def _literal(text: str) -> str:
+    # Means the same whatever standard_conforming_strings is.
+    escape = "E" if "\\" in text else ""
+    return escape + "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _quoted(role: str) -> str:

@@ -4,6 +4,16 @@ CREATE SCHEMA pgcron;
 
 COMMENT ON SCHEMA pgcron IS 'pgcron_ha: cron and background jobs';
 
+CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') THEN
+    PERFORM pgcron.refuse('PC013', format('idempotency key %L is in use', left(OLD.key, 200)), 'Until it expires it names the run that it was given with.', 'Call pgcron.enqueue, which returns that run.');
+  END IF;
+  RETURN NEW;
+END $$;
+
 CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
     LANGUAGE sql
     AS $$
@@ -834,6 +844,19 @@ CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
 
 COMMENT ON FUNCTION pgcron.calendars_of(spec text) IS 'The contents of the calendars that a spec needs, by name.';
 
+CREATE FUNCTION pgcron.cancel_own_run(run bigint, reason text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pgcron.runs v WHERE v.id = cancel_own_run.run AND v.created_by = session_user) THEN
+    PERFORM pgcron.refuse('PC010', format('run %s does not exist', run), 'There is no such run, or another role has enqueued it.', 'pgcron.own_runs lists your own.');
+  END IF;
+  RETURN pgcron.cancel_run(run, reason, session_user);
+END $$;
+
+COMMENT ON FUNCTION pgcron.cancel_own_run(run bigint, reason text) IS 'As cancel_run, for who enqueued it and may not touch the runs of others.';
+
 CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
     AS $$
@@ -1355,6 +1378,19 @@ BEGIN
    WHERE b.name = close_breaker.name;
   PERFORM pg_notify(pgcron.channel(), 'breaker');
 END $$;
+
+CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}'::text[], handlers text[] DEFAULT '{*}'::text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles known WHERE known.rolname = role) THEN
+    PERFORM pgcron.refuse('PC010', format('role %L does not exist', left(role, 200)), 'Rules are those of a role of the database server.', 'CREATE ROLE makes one.');
+  END IF;
+  INSERT INTO pgcron.producer_rule (role, queue, handler)
+  SELECT quote_ident(confine_producer.role)::regrole, q, h FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
+END $$;
+
+COMMENT ON FUNCTION pgcron.confine_producer(role text, queues text[], handlers text[]) IS 'A role, and whoever has its rights, may enqueue these handlers into these queues from now on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the schema.';
 
 CREATE FUNCTION pgcron.cordon_node(node text, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS integer
     LANGUAGE plpgsql
@@ -2366,6 +2402,14 @@ CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
 
 COMMENT ON FUNCTION pgcron.forget_lane(lane text) IS 'Removes what set_lane has said.';
 
+CREATE FUNCTION pgcron.free_producer(role text) RETURNS integer
+    LANGUAGE sql
+    AS $$
+  WITH gone AS (DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known WHERE known.rolname = free_producer.role AND p.role = known.oid RETURNING p.role)
+  SELECT count(*)::int FROM gone $$;
+
+COMMENT ON FUNCTION pgcron.free_producer(role text) IS 'Removes all rules of a role; returns how many there were.';
+
 CREATE FUNCTION pgcron.give_back_runs(run_ids bigint[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2665,6 +2709,34 @@ CREATE FUNCTION pgcron.judge_backfill(b pgcron.backfill, instants timestamp with
          g.run_id
     FROM given g LEFT JOIN told t ON t.root = g.run_id $$;
 
+CREATE FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  is_confined boolean;
+  is_allowed boolean;
+BEGIN
+  SELECT count(*) > 0, coalesce(bool_or(pgcron.rule_fits(p.queue, judge_by_rules.queue) AND pgcron.rule_fits(p.handler, judge_by_rules.handler)), false)
+    INTO is_confined, is_allowed FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
+  IF is_confined AND NOT is_allowed THEN PERFORM pgcron.refuse_producer(who, queue, handler); END IF;
+  RETURN is_confined;
+END $$;
+
+CREATE FUNCTION pgcron.judge_claims(id bigint, created_by text, who name, is_confined boolean) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+  IF has_column_privilege(who, 'pgcron.run', 'origin', 'INSERT') THEN RETURN true; END IF;
+  IF created_by NOT IN (who, session_user) AND (is_confined OR NOT has_table_privilege(who, 'pgcron.history', 'SELECT')
+       AND EXISTS (SELECT FROM pg_roles other WHERE other.rolname = judge_claims.created_by AND NOT pg_has_role(session_user, other.oid, 'MEMBER'))) THEN
+    PERFORM pgcron.refuse('PC013', format('role %s may not enqueue in the name of %L', quote_ident(who), left(created_by, 200)),
+      'Who is named in created_by may read the run and its result.', 'Leave created_by (in functions: actor) out.');
+  ELSIF (id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
+    PERFORM pgcron.refuse('PC013', format('id %s was not drawn from pgcron.run_id_seq', id), 'It would be the id of another run one day.', 'Leave the id out, or take nextval(''pgcron.run_id_seq'').');
+  END IF;
+  RETURN true;
+END $$;
+
 CREATE FUNCTION pgcron.judge_definitions(definitions jsonb, source text) RETURNS void
     LANGUAGE plpgsql STABLE
     AS $$
@@ -2724,6 +2796,21 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.judge_failures(failing bigint) IS 'Pauses a schedule that has failed pause_after_failures times in a row; settles the probe of one that is paused so.';
+
+CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  is_confined boolean := pg_relation_size('pgcron.producer_rule') > 0 AND pgcron.judge_by_rules(r.queue, r.handler, who);
+BEGIN
+  IF (r.created_by IN (who, session_user) AND r.id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
+    PERFORM pgcron.judge_claims(r.id, r.created_by, who, is_confined);
+  END IF;
+  RETURN pgcron.judge_run_of_guest(r);
+END $$;
+
+COMMENT ON FUNCTION pgcron.judge_guest(r pgcron.run, who name) IS 'True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises.';
 
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -2831,6 +2918,8 @@ CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
     AS $_$
 DECLARE
   broken text := CASE
+    WHEN NOT pg_catalog.has_table_privilege('pgcron.run'::pg_catalog.regclass, 'TRUNCATE')
+      THEN CASE WHEN pgcron.judge_guest(r, current_user) THEN NULL ELSE 'a_guest_keeps_the_rules' END
     WHEN (r.state IN ('blocked', 'ready', 'running')) IS NOT TRUE THEN 'a_live_run_is_blocked_ready_or_running'
     WHEN ((r.state = 'running') = (r.owner IS NOT NULL) AND (r.owner IS NULL) = (r.token IS NULL) AND (r.owner IS NULL) = (r.fence IS NULL)
           AND (r.owner IS NULL) = (r.claimed_at IS NULL) AND (r.owner IS NOT NULL OR r.started_at IS NULL)) IS NOT TRUE
@@ -2881,6 +2970,62 @@ BEGIN
 END $_$;
 
 COMMENT ON FUNCTION pgcron.judge_run(r pgcron.run) IS 'True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the rule''s name otherwise.';
+
+CREATE FUNCTION pgcron.judge_run_of_guest(r pgcron.run) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+  broken text := CASE
+    WHEN (r.state IN ('blocked', 'ready', 'running')) IS NOT TRUE THEN 'a_live_run_is_blocked_ready_or_running'
+    WHEN ((r.state = 'running') = (r.owner IS NOT NULL) AND (r.owner IS NULL) = (r.token IS NULL) AND (r.owner IS NULL) = (r.fence IS NULL)
+          AND (r.owner IS NULL) = (r.claimed_at IS NULL) AND (r.owner IS NOT NULL OR r.started_at IS NULL)) IS NOT TRUE
+      THEN 'a_running_run_has_owner_token_fence_and_claim_time'
+    WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE THEN 'only_a_running_run_is_asked_to_stop'
+    WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE THEN 'who_is_killed_was_asked_to_stop'
+    WHEN (r.hold IS NULL OR r.hold IN ('unserved', 'circuit', 'overlap', 'previous')) IS NOT TRUE THEN 'a_hold_has_a_known_reason'
+    WHEN (r.hold IS NULL OR r.state = 'ready') IS NOT TRUE THEN 'a_held_run_waits'
+    WHEN (r.attempt >= 0 AND r.attempt <= coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END)
+          OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
+    WHEN (r.delivery <> 'at_most_once' OR (r.attempt <= 1 AND (r.attempt = 0 OR r.state = 'running'))) IS NOT TRUE THEN 'at_most_once_never_comes_back'
+    WHEN (r.delivery <> 'at_most_once' OR coalesce(r.max_attempts, 1) = 1) IS NOT TRUE THEN 'at_most_once_means_one_attempt'
+    WHEN (r.overlap IS NULL OR r.overlap IN ('skip', 'skip many', 'queue', 'replace', 'terminate', 'allow')) IS NOT TRUE THEN 'a_run_overlap_policy_is_known'
+    WHEN (r.overlap IS NULL OR r.schedule_id IS NOT NULL) IS NOT TRUE THEN 'an_overlap_policy_belongs_to_a_schedule'
+    WHEN (r.overlap_slot IS NULL OR (r.overlap IS NOT NULL AND (r.overlap_slot = 1 OR (r.overlap_slot > 1 AND r.overlap <> 'skip')))) IS NOT TRUE
+      THEN 'an_overlap_slot_is_1_or_of_many_and_has_a_policy'
+    WHEN (r.hold IS DISTINCT FROM 'overlap' OR (r.overlap IS NOT NULL AND r.overlap_slot IS NULL)) IS NOT TRUE THEN 'who_waits_for_a_slot_has_none'
+    WHEN (r.state <> 'running' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE THEN 'a_running_run_holds_its_overlap_slot'
+    WHEN (r.overlap_slot IS NULL OR r.state = 'running' OR r.attempt > 0) IS NOT TRUE THEN 'a_waiting_run_holds_a_slot_only_between_attempts'
+    WHEN ((r.lane_slot IS NOT NULL) = (r.state = 'running' AND r.lane IS NOT NULL) AND coalesce(r.lane_slot, 1) >= 1) IS NOT TRUE
+      THEN 'a_running_run_of_a_lane_holds_a_slot_of_it'
+    WHEN ((r.origin IN ('schedule', 'backfill')) = (r.scheduled_for IS NOT NULL) AND (r.scheduled_for IS NULL OR r.schedule_id IS NOT NULL)) IS NOT TRUE
+      THEN 'only_fires_claim_an_occurrence'
+    -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
+    WHEN r.attempt > 0 THEN NULL
+    WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive')) IS NOT TRUE THEN 'a_run_has_a_known_origin'
+    WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
+    WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
+    WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
+    WHEN (jsonb_typeof(r.args) = 'object' AND octet_length(r.args::text) <= 262144) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
+    WHEN (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')) IS NOT TRUE THEN 'a_run_delivery_is_known'
+    WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE THEN 'only_py_and_sql_handlers_share_a_transaction'
+    WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE THEN 'run_attempts_are_1_to_100'
+    WHEN (r.timeout > '0' AND r.timeout <= '30 days') IS NOT TRUE THEN 'a_run_timeout_is_positive'
+    WHEN (r.retry_base > '0' AND r.retry_base <= '1 day') IS NOT TRUE THEN 'a_run_retry_base_is_positive'
+    WHEN (r.retry_cap > '0' AND r.retry_cap <= '30 days') IS NOT TRUE THEN 'a_run_retry_cap_is_positive'
+    WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE THEN 'a_retry_policy_is_readable'
+    WHEN (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)) IS NOT TRUE THEN 'time_limits_are_readable'
+    WHEN (r.weight IS NULL OR r.weight BETWEEN 1 AND 1000) IS NOT TRUE THEN 'a_run_weighs_1_to_1000'
+    WHEN (r.lane IS NULL OR pgcron.lane_is_fine(r.lane) OR (r.weight > 1 AND r.lane = pgcron.lane_of(NULL, r.weight))) IS NOT TRUE THEN 'a_run_names_a_lane'
+    WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0 OR (pgcron.unique_key_is_fine(r.unique_key) AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period'))) IS NOT TRUE
+      THEN 'a_unique_key_is_readable'
+    WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE THEN 'a_run_requires_labels'
+    WHEN (r.lane IS NOT NULL OR coalesce(r.weight, 1) = 1) IS NOT TRUE THEN 'a_heavy_run_waits_in_a_lane'
+  END;
+BEGIN
+  RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
+END $_$;
+
+COMMENT ON FUNCTION pgcron.judge_run_of_guest(r pgcron.run) IS 'As pgcron.judge_run, for whoever is no owner.';
 
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -4052,6 +4197,14 @@ CREATE FUNCTION pgcron.refuse_met(fact text, met bigint, unique_key text, until 
     CASE WHEN until IS NULL THEN 'Of the runs of a handler with one unique key only one may be there at a time.' ELSE format('No other run may have it before %s.', until) END,
     CASE WHEN until IS NULL THEN format('Wait until run %s has ended, or cancel it.', met) ELSE 'Ask again after that.' END) $$;
 
+CREATE FUNCTION pgcron.refuse_producer(who name, queue text, handler text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  SELECT pgcron.refuse('PC013', format('role %s may not enqueue handler %L into queue %L', quote_ident(who), left(handler, 200), left(queue, 200)),
+    'It may enqueue: ' || (SELECT string_agg(allowed.text, '; ') FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
+                             FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1 LIMIT 20) allowed) || '.',
+    format('Use one of them, or let the owner of the schema allow more: pgcron.confine_producer(%L, …).', who)) $$;
+
 CREATE FUNCTION pgcron.refuse_rate(rate integer, per interval) RETURNS boolean
     LANGUAGE sql
     AS $$
@@ -4246,7 +4399,14 @@ CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, ar
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
+DECLARE
+  maker text := (SELECT r.created_by FROM pgcron.run r WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler);
 BEGIN
+  IF maker <> session_user AND NOT has_table_privilege(session_user, 'pgcron.run', 'TRUNCATE')
+     AND EXISTS (SELECT FROM pgcron.producer_rule p WHERE pg_has_role(session_user, p.role, 'MEMBER')) THEN
+    PERFORM pgcron.refuse('PC013', format('run %s with the unique key %L is not of role %s', run, left(replace_run.unique_key, 200), quote_ident(session_user)),
+      'A producer that has rules changes only runs that it has made.', 'Use keys of your own, for example with the service''s name in front; on_conflict ''return'' gives the id.');
+  END IF;
   UPDATE pgcron.run r SET args = replace_run.args, priority = replace_run.priority,
          due_at = CASE WHEN replace_run.due_at IS NOT NULL THEN least(replace_run.due_at, r.created_at + most) ELSE least(r.due_at, latest) END
    WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler AND r.state <> 'running' AND r.attempt = 0;
@@ -4540,6 +4700,11 @@ BEGIN
 EXCEPTION WHEN datetime_field_overflow THEN      -- UNTIL=20261301
   RETURN format('%s=%s', name, value);
 END $_$;
+
+CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1)) ELSE name = pattern END $$;
 
 CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, overlap text DEFAULT NULL::text, fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
@@ -6243,6 +6408,169 @@ CREATE TABLE pgcron.overrun (
 
 COMMENT ON TABLE pgcron.overrun IS 'Runs that execute, or executed a moment ago, for longer than expected; the row of a run that is over is removed within minutes.';
 
+CREATE VIEW pgcron.runs AS
+ SELECT r.id,
+    r.uuid,
+    r.origin,
+    r.schedule,
+    r.schedule_id,
+    r.scheduled_for,
+    r.nominal_for,
+    r.parent_run,
+    r.handler,
+    r.queue,
+    r.priority,
+    r.state,
+    r.hold,
+    r.delivery,
+    r.attempt,
+    COALESCE(r.max_attempts,
+        CASE
+            WHEN (r.delivery = 'at_most_once'::text) THEN 1
+            ELSE 5
+        END) AS max_attempts,
+    r.due_at,
+    r.claimed_at,
+    r.started_at,
+    NULL::timestamp with time zone AS finished_at,
+    n.name AS node,
+    r.owner,
+    r.last_error AS error,
+    r.args,
+    NULL::jsonb AS result,
+    r.created_at,
+    r.created_by,
+    r.cancel_at,
+    r.lane,
+    r.requires,
+    COALESCE(r.weight, 1) AS weight,
+        CASE
+            WHEN (r.state = 'running'::text) THEN ( SELECT o.expected
+               FROM pgcron.overrun o
+              WHERE (o.run_id = r.id))
+            ELSE NULL::interval
+        END AS overrun_after
+   FROM (pgcron.run r
+     LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
+UNION ALL
+ SELECT h.id,
+    h.uuid,
+    h.origin,
+    h.schedule,
+    h.schedule_id,
+    h.scheduled_for,
+    h.nominal_for,
+    h.parent_run,
+    h.handler,
+    h.queue,
+    h.priority,
+    h.outcome AS state,
+    NULL::text AS hold,
+    h.delivery,
+    h.attempt,
+    COALESCE(h.max_attempts,
+        CASE
+            WHEN (h.delivery = 'at_most_once'::text) THEN 1
+            ELSE 5
+        END) AS max_attempts,
+    h.due_at,
+    h.claimed_at,
+    h.started_at,
+    h.finished_at,
+    h.node,
+    h.owner,
+    h.error,
+    h.args,
+    h.result,
+    h.created_at,
+    h.created_by,
+    NULL::timestamp with time zone AS cancel_at,
+    h.lane,
+    h.requires,
+    COALESCE(h.weight, 1) AS weight,
+    NULL::interval AS overrun_after
+   FROM pgcron.history h
+UNION ALL
+ SELECT h.id,
+    h.uuid,
+    h.origin,
+    h.schedule,
+    h.schedule_id,
+    h.scheduled_for,
+    h.nominal_for,
+    h.parent_run,
+    h.handler,
+    h.queue,
+    h.priority,
+    h.outcome AS state,
+    NULL::text AS hold,
+    h.delivery,
+    h.attempt,
+    COALESCE(h.max_attempts,
+        CASE
+            WHEN (h.delivery = 'at_most_once'::text) THEN 1
+            ELSE 5
+        END) AS max_attempts,
+    h.due_at,
+    h.claimed_at,
+    h.started_at,
+    h.finished_at,
+    h.node,
+    h.owner,
+    h.error,
+    h.args,
+    h.result,
+    h.created_at,
+    h.created_by,
+    NULL::timestamp with time zone AS cancel_at,
+    h.lane,
+    h.requires,
+    COALESCE(h.weight, 1) AS weight,
+    NULL::interval AS overrun_after
+   FROM pgcron.history_overflow h;
+
+COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
+
+CREATE VIEW pgcron.own_runs WITH (security_barrier='true') AS
+ SELECT id,
+    uuid,
+    handler,
+    queue,
+    priority,
+    state,
+    hold,
+    delivery,
+    attempt,
+    max_attempts,
+    due_at,
+    started_at,
+    finished_at,
+    error,
+    args,
+    result,
+    lane,
+    requires,
+    weight,
+    parent_run,
+    created_at,
+    created_by
+   FROM pgcron.runs v
+  WHERE (created_by = ANY (ARRAY[(SESSION_USER)::text, (CURRENT_USER)::text]));
+
+COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued, and nobody else''s; best asked by id.';
+
+CREATE TABLE pgcron.producer_rule (
+    role regrole NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    handler text NOT NULL COLLATE pg_catalog."C",
+    set_by text DEFAULT SESSION_USER NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_rule_says_which_handlers CHECK ((((handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$'::text) AND (handler <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a handler nor how some begin'::text, "left"(handler, 200)), 'A rule names one handler, or how handlers begin, with a star at its end.'::text, 'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.'::text))),
+    CONSTRAINT a_rule_says_which_queues CHECK ((((queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'::text) AND (queue <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a queue nor how some begin'::text, "left"(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.'::text, 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.'::text)))
+);
+
+COMMENT ON TABLE pgcron.producer_rule IS 'What roles may enqueue: one that has the rights of a role which stands here may enqueue what one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not asked.';
+
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
     attempt integer NOT NULL,
@@ -6382,129 +6710,6 @@ ALTER TABLE pgcron.run ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE VIEW pgcron.runs AS
- SELECT r.id,
-    r.uuid,
-    r.origin,
-    r.schedule,
-    r.schedule_id,
-    r.scheduled_for,
-    r.nominal_for,
-    r.parent_run,
-    r.handler,
-    r.queue,
-    r.priority,
-    r.state,
-    r.hold,
-    r.delivery,
-    r.attempt,
-    COALESCE(r.max_attempts,
-        CASE
-            WHEN (r.delivery = 'at_most_once'::text) THEN 1
-            ELSE 5
-        END) AS max_attempts,
-    r.due_at,
-    r.claimed_at,
-    r.started_at,
-    NULL::timestamp with time zone AS finished_at,
-    n.name AS node,
-    r.owner,
-    r.last_error AS error,
-    r.args,
-    NULL::jsonb AS result,
-    r.created_at,
-    r.created_by,
-    r.cancel_at,
-    r.lane,
-    r.requires,
-    COALESCE(r.weight, 1) AS weight,
-        CASE
-            WHEN (r.state = 'running'::text) THEN ( SELECT o.expected
-               FROM pgcron.overrun o
-              WHERE (o.run_id = r.id))
-            ELSE NULL::interval
-        END AS overrun_after
-   FROM (pgcron.run r
-     LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
-UNION ALL
- SELECT h.id,
-    h.uuid,
-    h.origin,
-    h.schedule,
-    h.schedule_id,
-    h.scheduled_for,
-    h.nominal_for,
-    h.parent_run,
-    h.handler,
-    h.queue,
-    h.priority,
-    h.outcome AS state,
-    NULL::text AS hold,
-    h.delivery,
-    h.attempt,
-    COALESCE(h.max_attempts,
-        CASE
-            WHEN (h.delivery = 'at_most_once'::text) THEN 1
-            ELSE 5
-        END) AS max_attempts,
-    h.due_at,
-    h.claimed_at,
-    h.started_at,
-    h.finished_at,
-    h.node,
-    h.owner,
-    h.error,
-    h.args,
-    h.result,
-    h.created_at,
-    h.created_by,
-    NULL::timestamp with time zone AS cancel_at,
-    h.lane,
-    h.requires,
-    COALESCE(h.weight, 1) AS weight,
-    NULL::interval AS overrun_after
-   FROM pgcron.history h
-UNION ALL
- SELECT h.id,
-    h.uuid,
-    h.origin,
-    h.schedule,
-    h.schedule_id,
-    h.scheduled_for,
-    h.nominal_for,
-    h.parent_run,
-    h.handler,
-    h.queue,
-    h.priority,
-    h.outcome AS state,
-    NULL::text AS hold,
-    h.delivery,
-    h.attempt,
-    COALESCE(h.max_attempts,
-        CASE
-            WHEN (h.delivery = 'at_most_once'::text) THEN 1
-            ELSE 5
-        END) AS max_attempts,
-    h.due_at,
-    h.claimed_at,
-    h.started_at,
-    h.finished_at,
-    h.node,
-    h.owner,
-    h.error,
-    h.args,
-    h.result,
-    h.created_at,
-    h.created_by,
-    NULL::timestamp with time zone AS cancel_at,
-    h.lane,
-    h.requires,
-    COALESCE(h.weight, 1) AS weight,
-    NULL::interval AS overrun_after
-   FROM pgcron.history_overflow h;
-
-COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome.';
 
 ALTER TABLE pgcron.schedule ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.schedule_id_seq
@@ -6744,6 +6949,9 @@ ALTER TABLE ONLY pgcron.offer
 ALTER TABLE ONLY pgcron.overrun
     ADD CONSTRAINT overrun_pkey PRIMARY KEY (run_id);
 
+ALTER TABLE ONLY pgcron.producer_rule
+    ADD CONSTRAINT producer_rule_pkey PRIMARY KEY (role, queue, handler);
+
 ALTER TABLE ONLY pgcron.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (run_id);
 
@@ -6894,6 +7102,8 @@ CREATE INDEX schedule_with_calendars ON pgcron.schedule USING btree (id) WHERE (
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 
 CREATE INDEX zone_change_under_way ON pgcron.zone_change USING btree (zone) WHERE (done_at IS NULL);
+
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN ((old.expires_at > now())) EXECUTE FUNCTION pgcron.a_living_key_stays();
 
 CREATE TRIGGER backfills_stop_with_their_schedule BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.backfills_stop_with_their_schedule();
 

@@ -1,0 +1,150 @@
+-- What a service may that enqueues: the queues and handlers it was given, in its own name; and what is its own.
+
+CREATE TABLE pgcron.producer_rule (
+  role regrole NOT NULL,
+  queue text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_queues CHECK (queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$' AND queue <> '' OR pgcron.refuse('PC001',
+    format('%L is neither a queue nor how some begin', left(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.', 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.')),
+  handler text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_handlers CHECK (handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$' AND handler <> '' OR pgcron.refuse('PC001',
+    format('%L is neither a handler nor how some begin', left(handler, 200)), 'A rule names one handler, or how handlers begin, with a star at its end.', 'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.')),
+  set_by text NOT NULL DEFAULT session_user,
+  set_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (role, queue, handler)
+);
+COMMENT ON TABLE pgcron.producer_rule IS 'What roles may enqueue: one that has the rights of a role which stands here may enqueue what one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not asked.';
+
+CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1)) ELSE name = pattern END $$;
+
+CREATE FUNCTION pgcron.refuse_producer(who name, queue text, handler text) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT pgcron.refuse('PC013', format('role %s may not enqueue handler %L into queue %L', quote_ident(who), left(handler, 200), left(queue, 200)),
+    'It may enqueue: ' || (SELECT string_agg(allowed.text, '; ') FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
+                             FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1 LIMIT 20) allowed) || '.',
+    format('Use one of them, or let the owner of the schema allow more: pgcron.confine_producer(%L, …).', who)) $$;
+
+-- Whoever has the rights of a role that stands in a rule makes only what a rule of its roles allows.
+CREATE FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  is_confined boolean;
+  is_allowed boolean;
+BEGIN
+  SELECT count(*) > 0, coalesce(bool_or(pgcron.rule_fits(p.queue, judge_by_rules.queue) AND pgcron.rule_fits(p.handler, judge_by_rules.handler)), false)
+    INTO is_confined, is_allowed FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
+  IF is_confined AND NOT is_allowed THEN PERFORM pgcron.refuse_producer(who, queue, handler); END IF;
+  RETURN is_confined;
+END $$;
+
+-- Somebody else's role may not be named in created_by, since a role reads what it is said to have made, and a confined one names nobody but
+-- itself; an id that was not drawn would be another run's one day. An operator makes runs for others.
+CREATE FUNCTION pgcron.judge_claims(id bigint, created_by text, who name, is_confined boolean) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF has_column_privilege(who, 'pgcron.run', 'origin', 'INSERT') THEN RETURN true; END IF;
+  IF created_by NOT IN (who, session_user) AND (is_confined OR NOT has_table_privilege(who, 'pgcron.history', 'SELECT')
+       AND EXISTS (SELECT FROM pg_roles other WHERE other.rolname = judge_claims.created_by AND NOT pg_has_role(session_user, other.oid, 'MEMBER'))) THEN
+    PERFORM pgcron.refuse('PC013', format('role %s may not enqueue in the name of %L', quote_ident(who), left(created_by, 200)),
+      'Who is named in created_by may read the run and its result.', 'Leave created_by (in functions: actor) out.');
+  ELSIF (id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
+    PERFORM pgcron.refuse('PC013', format('id %s was not drawn from pgcron.run_id_seq', id), 'It would be the id of another run one day.', 'Leave the id out, or take nextval(''pgcron.run_id_seq'').');
+  END IF;
+  RETURN true;
+END $$;
+
+-- For each run that somebody makes who is no owner of the table. Everything is judged with the owner's rights and path, the other rules, too:
+-- whoever has a schema of its own could put operators on its path that find everything fine. What need not be looked up is not: while
+-- there are no rules their table has no page.
+CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  is_confined boolean := pg_relation_size('pgcron.producer_rule') > 0 AND pgcron.judge_by_rules(r.queue, r.handler, who);
+BEGIN
+  IF (r.created_by IN (who, session_user) AND r.id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
+    PERFORM pgcron.judge_claims(r.id, r.created_by, who, is_confined);
+  END IF;
+  RETURN pgcron.judge_run_of_guest(r);
+END $$;
+COMMENT ON FUNCTION pgcron.judge_guest(pgcron.run, name) IS 'True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises.';
+
+-- In judge_run it is the first rule, and for an owner one look at the rights it has. The other rules stand in a function of their own once
+-- more: one that is called with two paths in turn is planned anew each time.
+DO $do$
+DECLARE
+  known text := pg_get_functiondef('pgcron.judge_run(pgcron.run)'::regprocedure);
+  head text := 'FUNCTION pgcron.judge_run(';
+  first_rule text := $$WHEN (r.state IN ('blocked', 'ready', 'running')) IS NOT TRUE THEN$$;
+BEGIN
+  IF position(head IN known) = 0 OR position(first_rule IN known) = 0 THEN RAISE EXCEPTION 'pgcron.judge_run is not the one of revision pgcron_0001'; END IF;
+  EXECUTE replace(known, head, 'FUNCTION pgcron.judge_run_of_guest(');
+  EXECUTE replace(known, first_rule, $$WHEN NOT pg_catalog.has_table_privilege('pgcron.run'::pg_catalog.regclass, 'TRUNCATE')
+      THEN CASE WHEN pgcron.judge_guest(r, current_user) THEN NULL ELSE 'a_guest_keeps_the_rules' END
+    $$ || first_rule);
+END $do$;
+COMMENT ON FUNCTION pgcron.judge_run_of_guest(pgcron.run) IS 'As pgcron.judge_run, for whoever is no owner.';
+
+-- As in revision pgcron_0001, but a confined producer changes only what it has made. session_user: here the owner is the current one.
+CREATE OR REPLACE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority int, due_at timestamptz, most interval, latest timestamptz) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  maker text := (SELECT r.created_by FROM pgcron.run r WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler);
+BEGIN
+  IF maker <> session_user AND NOT has_table_privilege(session_user, 'pgcron.run', 'TRUNCATE')
+     AND EXISTS (SELECT FROM pgcron.producer_rule p WHERE pg_has_role(session_user, p.role, 'MEMBER')) THEN
+    PERFORM pgcron.refuse('PC013', format('run %s with the unique key %L is not of role %s', run, left(replace_run.unique_key, 200), quote_ident(session_user)),
+      'A producer that has rules changes only runs that it has made.', 'Use keys of your own, for example with the service''s name in front; on_conflict ''return'' gives the id.');
+  END IF;
+  UPDATE pgcron.run r SET args = replace_run.args, priority = replace_run.priority,
+         due_at = CASE WHEN replace_run.due_at IS NOT NULL THEN least(replace_run.due_at, r.created_at + most) ELSE least(r.due_at, latest) END
+   WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler AND r.state <> 'running' AND r.attempt = 0;
+  RETURN FOUND;
+END $$;
+
+-- A living idempotency key stays what it is: pgcron.enqueue takes over only one that has expired.
+CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') THEN
+    PERFORM pgcron.refuse('PC013', format('idempotency key %L is in use', left(OLD.key, 200)), 'Until it expires it names the run that it was given with.', 'Call pgcron.enqueue, which returns that run.');
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN (OLD.expires_at > now()) EXECUTE FUNCTION pgcron.a_living_key_stays();
+
+-- A barrier: no function or operator of the reader's sees a row before it is known to be its own.
+CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
+SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.hold, v.delivery, v.attempt, v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result,
+       v.lane, v.requires, v.weight, v.parent_run, v.created_at, v.created_by
+  FROM pgcron.runs v WHERE v.created_by IN (session_user, current_user);
+COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued, and nobody else''s; best asked by id.';
+
+CREATE FUNCTION pgcron.cancel_own_run(run bigint, reason text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pgcron.runs v WHERE v.id = cancel_own_run.run AND v.created_by = session_user) THEN
+    PERFORM pgcron.refuse('PC010', format('run %s does not exist', run), 'There is no such run, or another role has enqueued it.', 'pgcron.own_runs lists your own.');
+  END IF;
+  RETURN pgcron.cancel_run(run, reason, session_user);
+END $$;
+COMMENT ON FUNCTION pgcron.cancel_own_run(bigint, text) IS 'As cancel_run, for who enqueued it and may not touch the runs of others.';
+
+CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}', handlers text[] DEFAULT '{*}') RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles known WHERE known.rolname = role) THEN
+    PERFORM pgcron.refuse('PC010', format('role %L does not exist', left(role, 200)), 'Rules are those of a role of the database server.', 'CREATE ROLE makes one.');
+  END IF;
+  INSERT INTO pgcron.producer_rule (role, queue, handler)
+  SELECT quote_ident(confine_producer.role)::regrole, q, h FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
+END $$;
+COMMENT ON FUNCTION pgcron.confine_producer(text, text[], text[]) IS
+  'A role, and whoever has its rights, may enqueue these handlers into these queues from now on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the schema.';
+
+CREATE FUNCTION pgcron.free_producer(role text) RETURNS int
+LANGUAGE sql AS $$
+  WITH gone AS (DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known WHERE known.rolname = free_producer.role AND p.role = known.oid RETURNING p.role)
+  SELECT count(*)::int FROM gone $$;
+COMMENT ON FUNCTION pgcron.free_producer(text) IS 'Removes all rules of a role; returns how many there were.';
+
+REVOKE ALL ON FUNCTION pgcron.judge_by_rules(text, text, name), pgcron.judge_claims(bigint, text, name, boolean), pgcron.refuse_producer(name, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.cancel_own_run(bigint, text), pgcron.confine_producer(text, text[], text[]), pgcron.free_producer(text) FROM PUBLIC;
