@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -39,7 +40,7 @@ from pgcron_ha.db import doors, overview
 from pgcron_ha.db.clients import tried
 from pgcron_ha.db.occurrences import changed_occurrences
 from pgcron_ha.db.pages.schedules import offered
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.errors import PgcronError, UnknownZone
 from pgcron_ha.model.preview import Preview
 from pgcron_ha.model.schedule_spec import calendars_in, spec_of
 
@@ -168,9 +169,12 @@ def put_command(
     left out stay as they are; a new schedule gets their defaults. With --expect-version an edit
     that somebody else made since you read it is not lost; 0 means that it does not exist yet.
     """
-    policies = check_schedule(name, spec, handler, policies_of(options))
+    given = policies_of(options)
+    with suppress(UnknownZone):  # the nodes may know it; all else is told before they are asked
+        check_schedule(name, spec, handler, given)
 
     async def put(session: Session) -> tuple[overview.Row, list[overview.Row], str | None]:
+        policies = check_schedule(name, spec, handler, given)
         async with tried(session.connection, keep=not dry_run):
             await doors.put_schedule(
                 session.connection,
@@ -208,11 +212,9 @@ def put_command(
         print_preview(ahead)
         click.echo(f"schedule '{name}' is not changed: this was a dry run")
         return
-    fires = _next_fires(found, ahead)
-    if fires:
+    when = "has no fire ahead" if found["enabled"] else "is paused"
+    if fires := _next_fires(found, ahead):
         when = f"fires next at {shown(fires[0])}"
-    else:
-        when = "has no fire ahead" if found["enabled"] else "is paused"
     click.echo(f"schedule '{name}' {when}")
 
 

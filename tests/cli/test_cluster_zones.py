@@ -22,11 +22,11 @@ def own_zones() -> Iterator[None]:
 
 @pytest.fixture
 def brought(execute: Execute) -> None:
-    """The nodes have a newer tzdata, in which the zone is five hours ahead of UTC."""
+    """The nodes have a newer tzdata: the zone, and a new one, are five hours ahead of UTC."""
     execute(
-        "INSERT INTO pgcron.timezone (name, rules) VALUES (%s, %s)"
+        "INSERT INTO pgcron.timezone (name, rules) SELECT unnest(%s::text[]), %s"
         " ON CONFLICT (name) DO UPDATE SET rules = EXCLUDED.rules",
-        ZONE,
+        [ZONE, "Mars/Phobos"],
         tzif([(datetime(1970, 1, 1, tzinfo=UTC), 5)]),
     )
     execute("UPDATE pgcron.cluster SET tzdata = '2099b'")
@@ -34,10 +34,12 @@ def brought(execute: Execute) -> None:
 
 @pytest.mark.usefixtures("brought")
 def test_schedules_are_shown_and_put_with_the_zones_of_the_nodes(cli: Cli) -> None:
+    new = cli("schedules", "put", "new", "0 12 * * *", "py:x", "--timezone", "Mars/Phobos")
     put = cli("schedules", "put", "noon", "0 12 * * *", "py:x", "--timezone", ZONE)
     (shown,) = cli("schedules", "show", "noon", "--json").rows
     skipped = cli("schedules", "skip", "noon", "2090-01-01T12:00")
 
+    assert "T07:00:00Z" in new.out
     assert "T07:00:00Z" in put.out
     assert [fire["fire_at"][10:] for fire in shown["preview"]] == ["T07:00:00Z"] * 5
     assert "at 2090-01-01T07:00:00Z is skipped" in skipped.out
