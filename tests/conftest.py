@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from tests.pooler import POOLER_VARIABLE, Pooler, straight
-from tests.servers import SETTINGS_VARIABLE, ThrowAwayServer, remove_leftovers
+from tests.servers import SETTINGS_VARIABLE, USUAL, ThrowAwayServer, remove_leftovers
 
 _numbers = itertools.count(1)
 
@@ -72,7 +72,7 @@ def empty_database(server: ThrowAwayServer) -> Iterator[str]:
 async def connection(database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A superuser's connection to the test's own database; to the server itself, always."""
     connection = await asyncpg.connect(straight(database))
-    if os.environ.get(SETTINGS_VARIABLE):  # an application's transactions are as they usually are
-        await connection.execute("SET default_transaction_isolation = 'read committed'")
+    if os.environ.get(SETTINGS_VARIABLE):  # what an application reads is as it usually is
+        await connection.execute(USUAL)
     yield connection
     await connection.close(timeout=5)

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Literal, LiteralString, Self
+from typing import Final, Literal, LiteralString, Self
 
 import psycopg
 from psycopg import sql
@@ -38,6 +38,12 @@ _SETTINGS = {"max_connections": "200", "timezone": "UTC", "log_timezone": "UTC"}
 
 SETTINGS_VARIABLE = "PGCRON_HA_TEST_SETTINGS"
 """Settings of every server of the tests as a JSON object; for databases with a long life."""
+
+USUAL: Final = (
+    "SET default_transaction_isolation = 'read committed'; SET datestyle = 'ISO';"
+    " SET intervalstyle = 'postgres'; SET statement_timeout = 0"
+)
+"""For a session whose transactions, or the sentences that it gets, are not what a test is about."""
 
 LOCALE_VARIABLE = "PGCRON_HA_TEST_LOCALE"
 """How initdb is told the locale of their databases, as a JSON array; without it, ``--locale=C``."""

@@ -7,13 +7,17 @@ down_revision = "pgcron_0001"
 branch_labels = None
 depends_on = None
 
-SCRIPTS = ("0002_00_programs", "0002_01_retention", "0002_02_producers")
+SCRIPTS = ("0002_00_programs", "0002_01_retention", "0002_02_producers", "0002_03_any_database")
 
 # Functions that the scripts replace: the script of 0001 that they come from, and their names.
 REPLACED: dict[str, tuple[str, ...]] = {
     "0001_26_check_ledger": ("check_ledger",),
     "0001_04_run": ("judge_run",),
     "0001_18_unique": ("replace_run",),
+    "0001_01_validation": ("spec_is_fine",),
+    "0001_02_time_limits": ("time_limits",),
+    "0001_33_calendars": ("calendar_is_fine", "calendars_named"),
+    "0001_08_schedule_triggers": ("judge_schedule",),
 }
 
 

@@ -25,6 +25,8 @@ _CONTROL_VALUES: Final = (
     NO_PATH,
     "timezone = 'UTC'",
     "datestyle = 'ISO'",
+    "intervalstyle = 'postgres'",
+    "extra_float_digits = 1",
     f"statement_timeout = {STATEMENT_TIMEOUT_MS}",
     f"lock_timeout = {LOCK_TIMEOUT_MS}",
     "idle_in_transaction_session_timeout = 10000",

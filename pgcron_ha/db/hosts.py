@@ -23,6 +23,9 @@ _GRACE_SECONDS: Final = 0.05
 
 _MOST_HOSTS: Final = 16
 
+# A standby refuses what a database may have as its default: SERIALIZABLE.
+ASKING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
+
 _newest: dict[int, int] = {}
 """The highest timeline that this process has seen, by the identifier of the database system."""
 
@@ -109,9 +112,12 @@ async def _try(dsn: str, host: Host, timeout: float, options: dict[str, Any]) ->
         dsn, host=host.name, port=host.port, timeout=timeout, **options
     )
     try:
-        row = await connection.fetchrow(load()["read_timeline"].sql, timeout=timeout)
-    except asyncpg.InsufficientPrivilegeError:
-        row = {"timeline": None}
+        await connection.execute(ASKING, timeout=timeout)
+        try:
+            row = await connection.fetchrow(load()["read_timeline"].sql, timeout=timeout)
+        except asyncpg.InsufficientPrivilegeError:
+            row = {"timeline": None}
+        await connection.execute("ROLLBACK", timeout=timeout)
     except BaseException:
         connection.terminate()
         raise

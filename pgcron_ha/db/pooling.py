@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from pgcron_ha.db.hosts import hosts_of, open_connection
+from pgcron_ha.db.hosts import ASKING, hosts_of, open_connection
 from pgcron_ha.db.statements import load
 
 _ASKED: Final = 100
@@ -123,7 +123,7 @@ async def _find_out(connection: asyncpg.Connection) -> Pooling:
 
     In a transaction, during which the session stays the same, by a statement without a name.
     """
-    await connection.execute("BEGIN READ ONLY")
+    await connection.execute(ASKING)
     prepared = await connection.prepare(load()["read_backend"].sql, name="")
     greeted, answering = connection.get_server_pid(), await prepared.fetchval()
     found = Pooling.SESSION if greeted == answering else await _find_out_statements(connection)

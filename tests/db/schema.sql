@@ -76,8 +76,8 @@ CREATE FUNCTION pgcron.calendar_is_fine(content text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
 DECLARE
-  written text;
-  line text;
+  written text COLLATE "C";
+  line text COLLATE "C";
   number int := 0;
   rules int := 0;
   names_days boolean := false;
@@ -343,7 +343,7 @@ CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
 DECLARE
-  line text;
+  line text COLLATE "C";
   kind text;
   kinds text[] := '{}';
 BEGIN
@@ -830,7 +830,7 @@ END $_$;
 CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE ROWS 2
     AS $$
-  SELECT DISTINCT found[1] FROM regexp_matches(spec, E'^[ \\t\\r]*(?:not|only)[ \\t]+in[ \\t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
+  SELECT DISTINCT found[1] FROM regexp_matches(spec COLLATE "C", E'^[ \\t\\r]*(?:not|only)[ \\t]+in[ \\t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
 
 CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -3046,7 +3046,7 @@ BEGIN
   ELSE
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at; NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
-  IF NEW.spec ~* E'\\min\\s' THEN
+  IF NEW.spec COLLATE "C" ~* E'\\min\\s' THEN
     NEW.calendars := pgcron.take_calendars(NEW.spec);
   ELSE
     NEW.calendars := NULL;
@@ -5529,8 +5529,8 @@ END $$;
 CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout interval, due_at timestamp with time zone) RETURNS jsonb
     LANGUAGE sql STABLE
     AS $$
-  SELECT nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after', date_part('epoch', give_up_after), 'give_up_at', due_at + give_up_after,
-                                                     'silence_timeout', date_part('epoch', silence_timeout))), '{}')
+  SELECT nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after', trim_scale(extract(epoch FROM give_up_after)), 'give_up_at', due_at + give_up_after,
+                                                     'silence_timeout', trim_scale(extract(epoch FROM silence_timeout)))), '{}')
    WHERE pgcron.time_limits_fit(give_up_after, silence_timeout) $$;
 
 CREATE FUNCTION pgcron.time_limits_are_fine(limits jsonb) RETURNS boolean

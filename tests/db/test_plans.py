@@ -12,7 +12,7 @@ import pytest
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.statements import load
 from tests.db.control import HANDLER, NO_BOUND, Connection
-from tests.servers import ThrowAwayServer
+from tests.servers import USUAL, ThrowAwayServer
 
 LIVING, DEAD = (f"00000000-0000-0000-0000-00000000000{number}" for number in (1, 2))
 LIMIT = 20
@@ -84,6 +84,7 @@ def full_database(server: ThrowAwayServer, template: str) -> Iterator[str]:
     """A database with 50,000 runs to come and as many that have ended."""
     dsn = server.create_database("full", template)
     with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(USUAL)
         connection.execute(FILL.encode())
         connection.execute("VACUUM ANALYZE")
         connection.execute(BURST.encode())

@@ -67,7 +67,7 @@ NOT_POOLED: Final = ("test_a_killed_statement",)
 
 # What a database with a long life may have come to; it stands for every session of the server.
 HOSTILE: Final = {
-    "search_path": "nowhere",
+    "search_path": "nowhere, public",
     "timezone": "America/Caracas",
     "timezone_abbreviations": "Australia",
     "datestyle": "German",
@@ -82,7 +82,6 @@ HOSTILE: Final = {
     "extra_float_digits": "-15",
     "array_nulls": "off",
     "transform_null_equals": "on",
-    "quote_all_identifiers": "on",
     "plpgsql.extra_errors": "too_many_rows,strict_multi_assignment",
     "plpgsql.variable_conflict": "use_column",
 }
