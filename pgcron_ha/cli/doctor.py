@@ -88,6 +88,7 @@ async def examine(session: Session) -> Examination:
         ),
         broken_indexes=await health.broken_indexes(connection, schema=schema),
         dead_rows=await health.dead_rows(connection, schema=schema),
+        spent_days=await health.spent_days(connection, schema=schema),
         swollen_indexes=await health.swollen_indexes(connection, schema=schema),
         is_pooled=was_pooled(session.settings.required_dsn()),
         wraparound=await health.wraparound(connection, schema=schema),

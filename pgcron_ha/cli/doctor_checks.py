@@ -58,6 +58,7 @@ class Diagnosis:
     broken_indexes: list[dict[str, Any]]
     dead_rows: list[dict[str, Any]]
     swollen_indexes: list[dict[str, Any]]
+    spent_days: list[dict[str, Any]]
     is_pooled: bool
     wraparound: dict[str, Any]
     never_vacuumed: list[dict[str, Any]]
@@ -200,6 +201,15 @@ def check_storage(found: Diagnosis) -> Iterator[Finding]:
             + ("it was never vacuumed" if when is None else f"vacuumed {shown(when)}"),
             "See who holds an old snapshot above; if nobody does, VACUUM it, and give autovacuum"
             " more workers.",
+        )
+    for day in found.spent_days:
+        yield Finding(
+            "retention",
+            "advice",
+            f"{day['name']} has {day['bytes'] // 2**20:,} MiB for"
+            f" {plural(day['remaining'], 'run')} that its rules have left",
+            f"It is dropped {shown(day['dropped_at'])}; VACUUM FULL {day['name']} gives the room"
+            " back now, and keeps who reads runs of that day waiting meanwhile.",
         )
     if not (found.broken_indexes or found.swollen_indexes or found.dead_rows):
         yield Finding("storage", "ok", "indexes are valid and dead rows few")

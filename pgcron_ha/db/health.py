@@ -15,6 +15,7 @@ LONG_TRANSACTION_SECONDS: Final = 300.0
 # Fewer dead rows than this are gone before anybody feels them.
 MANY_DEAD_ROWS: Final = 100_000
 LARGE_INDEX_BYTES: Final = 64 * 1024 * 1024
+LARGE_DAY_BYTES: Final = 64 * 1024 * 1024
 # The widest of our indexes needs about a hundred when it is half empty.
 MOST_BYTES_AN_ENTRY: Final = 400
 # A statement of the engine's holds an advisory lock for milliseconds.
@@ -72,6 +73,17 @@ async def dead_rows(
 ) -> list[Row]:
     """Tables with `least` dead rows that outnumber the living: name, dead, living, vacuumed_at."""
     return await fetch_rows(connection, "list_dead_rows", schema, least=least, limit=limit)
+
+
+async def spent_days(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Days of history of `LARGE_DAY_BYTES` that rules of retention have emptied by half or more,
+    and that nodes leave as they are: name, bytes, remaining runs, dropped_at.
+    """
+    return await fetch_rows(
+        connection, "list_spent_days", schema, least=LARGE_DAY_BYTES, limit=limit
+    )
 
 
 async def swollen_indexes(

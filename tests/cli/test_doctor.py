@@ -85,3 +85,23 @@ def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
         assert answer.code == 1
     execute(gap["hint"].partition(": ")[2])
     assert "log has none from" not in cli("doctor").out
+
+
+def test_the_doctor_names_a_day_that_keeps_its_room(
+    cli: Cli, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "LARGE_DAY_BYTES", 0)
+    execute("""
+        INSERT INTO pgcron.retention_sweep (partition, until, rules, began_at, ended_at, gone,
+                                            remaining, tries)
+        SELECT format('history_%s', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')), now(), '',
+               now(), now(), 10, 9, 24
+        """)
+
+    said = cli("doctor").out
+
+    assert "advice   retention      pgcron.history_" in said
+    assert " has 0 MiB for 9 runs that its rules have left" in said
+    assert "VACUUM FULL pgcron.history_" in said
+    execute("UPDATE pgcron.retention_sweep SET tries = 3")
+    assert "VACUUM FULL" not in cli("doctor").out

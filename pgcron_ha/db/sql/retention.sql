@@ -12,6 +12,19 @@ SELECT pgcron.spent_partitions() AS partition;
 -- since: pgcron_0002
 SELECT pgcron.note_given_back(:partition::text) AS is_smaller;
 
+-- name: list_spent_days
+-- There are no rules yet.
+SELECT NULL::text AS name, NULL::bigint AS bytes, NULL::bigint AS remaining, NULL::timestamptz AS dropped_at WHERE false;
+
+-- name: list_spent_days
+-- since: pgcron_0002
+-- Days of which rules have removed half or more, and whose room nodes do not give back: it would take too long, or somebody is always at it.
+SELECT format('%s.%I', 'pgcron'::regnamespace, s.partition) AS name, size.bytes, s.remaining, s.until + k.keep AS dropped_at
+FROM pgcron.retention_sweep s CROSS JOIN pgcron.retention k CROSS JOIN LATERAL (SELECT pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) AS bytes) size
+WHERE k.relation = 'history' AND s.ended_at IS NOT NULL AND s.gone > 0 AND s.gone >= s.remaining AND size.bytes >= :least::bigint
+  AND (s.tries >= 24 OR s.remaining > 100000 OR size.bytes > 1073741824)
+ORDER BY size.bytes DESC LIMIT :limit::int;
+
 -- name: list_retention
 -- Tables; here are no rules yet.
 SELECT k.relation, NULL AS queue, NULL AS outcome, k.keep, k.keep AS in_force, NULL AS set_by, NULL::timestamptz AS set_at, k.relation AS place, 0 AS rank
