@@ -96,6 +96,13 @@ RETRYABLE_ERRORS: Final[tuple[type[BaseException], ...]] = (
 )
 
 
+_TLS_HINT: Final = (
+    "Check sslmode, sslrootcert, sslcert and sslkey of the DSN, and whom the server's certificate"
+    " names."
+)
+_EXPIRED_HINT: Final = "Have the certificate renewed: the server's, or what sslcert names."
+
+
 async def connect(
     dsn: str, *, timeout: float = 10, is_control: bool = True, keeps_statements: bool = False
 ) -> asyncpg.Connection:
@@ -142,19 +149,24 @@ def unavailable(error: BaseException) -> PgcronError:
     hints: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
         (
             (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),
-            "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf.",
+            "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf, which may ask for"
+            " TLS (sslmode).",
         ),
         (
             (asyncpg.InvalidCatalogNameError,),
             "Create the database, or name another one in the DSN.",
         ),
         ((asyncpg.TooManyConnectionsError,), "Raise max_connections, or close other clients."),
-        (
-            (ssl.SSLError,),
-            "Check sslmode, sslrootcert, sslcert and sslkey of the DSN, and whom the server's"
-            " certificate names.",
-        ),
         ((socket.gaierror,), "Check the host name in the DSN (PGCRON_HA_DSN)."),
+        (
+            (FileNotFoundError,),
+            "Check the folder of the unix socket (host) and the files sslrootcert, sslcert and"
+            " sslkey of the DSN (PGCRON_HA_DSN).",
+        ),
+        (
+            (asyncpg.ConnectionDoesNotExistError,),
+            "The server's log says why it hung up; with TLS it may not accept sslcert of the DSN.",
+        ),
         (
             (ValueError, asyncpg.ClientConfigurationError),
             "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
@@ -165,6 +177,9 @@ def unavailable(error: BaseException) -> PgcronError:
         if isinstance(error, kinds):
             hint = text
             break
+    said = str(error)
+    if isinstance(error, ssl.SSLError) or "certificate" in said or "SSL" in said:
+        hint = _EXPIRED_HINT if "expired" in said else _TLS_HINT
     return DatabaseUnavailable(
         "the database can't be reached", f"{type(error).__name__}: {error}", hint
     )

@@ -159,6 +159,18 @@ def test_a_certificate_that_does_not_fit_is_no_misspelt_dsn() -> None:
     assert "sslrootcert" in (told.hint or "")
 
 
+async def test_tls_where_the_server_has_none_is_told(guarded: ThrowAwayServer) -> None:
+    with pytest.raises(DatabaseUnavailable) as refused:
+        await connect(dsn_of(guarded, "?sslmode=require"))
+    assert "Check sslmode" in (refused.value.hint or "")
+
+
+async def test_a_unix_socket_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailable) as refused:
+        await connect(f"postgresql://app@/postgres?host={tmp_path}")
+    assert "folder of the unix socket" in (refused.value.hint or "")
+
+
 async def test_a_service_file_names_the_server(
     guarded: ThrowAwayServer,
     role: psycopg.Connection,

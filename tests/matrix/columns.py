@@ -147,5 +147,6 @@ def columns() -> list[Column]:
         *versions,
         Column("pgbouncer", pooler, newest, POOLED, NOT_POOLED, "usual"),
         Column("prepared", "pgbouncer ≥ 1.21", newest, POOLED, NOT_POOLED, "tracking", 200),
+        Column("tls", "TLS and client certificates", newest, ("tests/matrix/tls.py",)),
         Column("hostile", "hostile defaults", newest, UNDER_HOSTILE, settings=HOSTILE),
     ]
