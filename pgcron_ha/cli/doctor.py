@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli.doctor_checks import CHECKS, Diagnosis, Finding
+from pgcron_ha.cli.doctor_hearing import check_pooler, listen_past
 from pgcron_ha.cli.doctor_rights import RIGHTS
 from pgcron_ha.cli.output import json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
@@ -97,6 +98,7 @@ async def examine(session: Session) -> Examination:
         privileges_amiss=await health.privileges_amiss(connection, schema=schema),
         role=await health.role(connection, schema=schema),
         lock_holders=await health.lock_holders(connection, schema=schema),
+        heard=await listen_past(session),
     )
-    checks = (*CHECKS, *RIGHTS)
+    checks = (*CHECKS, check_pooler, *RIGHTS)
     return Examination(tuple(finding for check in checks for finding in check(diagnosis)))

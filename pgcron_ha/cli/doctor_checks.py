@@ -66,6 +66,8 @@ class Diagnosis:
     privileges_amiss: list[dict[str, Any]]
     role: dict[str, Any]
     lock_holders: list[dict[str, Any]]
+    heard: float | str | None
+    """By listen_dsn: see `listen_past`."""
 
 
 def check_server(found: Diagnosis) -> Iterator[Finding]:
@@ -223,27 +225,6 @@ def check_connections(found: Diagnosis) -> Iterator[Finding]:
     yield Finding("connections", level, f"{used} of {most} used", hint)
 
 
-def check_pooler(found: Diagnosis) -> Iterator[Finding]:
-    """What a pooler that hands sessions around takes away."""
-    if not found.is_pooled:
-        return
-    yield Finding(
-        "pooler",
-        "advice",
-        "the DSN leads through a pooler that hands sessions around",
-        "Nodes work through it but hear no notification: they look every node.poll_interval. "
-        "Give them a DSN that leads to the server itself.",
-    )
-    if found.server["default_isolation"] != "read committed":
-        yield Finding(
-            "pooler",
-            "problem",
-            f"default_transaction_isolation is '{found.server['default_isolation']}'",
-            "Through a pooler no session can change it, and edits need 'read committed': set it "
-            "for the role with ALTER ROLE … SET, or use a DSN that leads to the server itself.",
-        )
-
-
 def check_clock(found: Diagnosis) -> Iterator[Finding]:
     """Nodes use the database's clock alone; a difference confuses only people."""
     difference = found.clock_difference
@@ -352,7 +333,6 @@ CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_upkeep,
     check_storage,
     check_connections,
-    check_pooler,
     check_clock,
     check_zones,
     check_lease,

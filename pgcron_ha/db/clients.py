@@ -38,7 +38,8 @@ _SETTINGS: Final = (
 async def connect_client(dsn: str) -> Connection:
     """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
     connection = await connect(dsn, timeout=_CONNECT_SECONDS, is_control=False)
-    await connection.execute(_POOLED_SETTINGS if was_pooled(dsn) else _SETTINGS)
+    settings = _POOLED_SETTINGS if was_pooled(dsn) else _SETTINGS
+    await connection.execute(settings.replace("pgcron_ha client", "pgcron_ha command"))
     return connection
 
 

@@ -6,6 +6,13 @@ nothing of ours is there when we come again: no setting, no LISTEN, and no prepa
 unless the pooler keeps track of them (pgbouncer from 1.21 on with max_prepared_statements, PgCat):
 it gives each a name of its own, and prepares it wherever it is missing.
 
+What the pooler is set to does not matter much: startup parameters that it refuses are not sent, and
+a reset between transactions (``DISCARD ALL`` with server_reset_query_always) costs its time and the
+plans alone; sessions that come and go (server_lifetime) are not noticed. When all are taken for
+longer than query_wait_timeout the pooler hangs up, and the link connects anew; nothing happened.
+What other poolers say of themselves fits (PgCat, Odyssey and RDS Proxy also greet with an id of
+their own; the first two rename prepared statements); the tests have pgbouncer 1.18 and 1.24 only.
+
 A pooler greets its clients with a process id that is none of the server's, whatever its mode; one
 that gives each client a session of its own is known by the setting `pooler` alone. One that is not
 found out is, when a prepared statement is gone: see `distrust_statements`.

@@ -138,6 +138,8 @@ class Cluster:
         """Where nodes begin from now on; else each begins as an interpreter of its own."""
         self.package: Path | None = None
         """A folder with another pgcron_ha than the checkout's, for what begins from now on."""
+        self.variables: dict[str, str] = {}
+        """Of nodes and commands from now on, beside those of every process."""
         self.configuration = folder / "pgcron-ha.toml"
         self.configuration.write_text(
             _CONFIGURATION.format(
@@ -191,6 +193,7 @@ class Cluster:
                 "PGCRON_HA_LOG_FORMAT": "json",
                 VARIABLE: str(self.evidence.path),
             }
+            | self.variables
         )
         log = self.folder / f"{name}.{len(self.nodes)}.log"
         node = NodeProcess(
@@ -210,7 +213,7 @@ class Cluster:
             capture_output=True,
             text=True,
             cwd=self._place(),
-            env=os.environ | {"PGCRON_HA_DSN": self.dsn} | self._path(),
+            env=os.environ | {"PGCRON_HA_DSN": self.dsn} | self.variables | self._path(),
             timeout=_GONE_SECONDS,
             check=False,
         )

@@ -20,7 +20,10 @@ from pgcron_ha.db.schema import check, head, migrate
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
+from tests.engine.proxy import Proxy
 from tests.pooler import SESSIONS, Pooler, statements, straight
+from tests.servers import ThrowAwayServer
+from tests.waiting import until
 
 # Those of a pooler that keeps track of them are its own: it knows what is there.
 LEFT = """
@@ -34,6 +37,7 @@ GENERIC_PLANS = """
     SELECT coalesce(sum(generic_plans), 0) FROM pg_prepared_statements
     WHERE statement LIKE '%ORDER BY r.expire_at LIMIT%'
 """
+IS_IDLE = "SELECT is_idle FROM pgcron.node"
 NOTHING = ("0", "0", "on", "off", "0", 0, 0)
 
 
@@ -154,9 +158,41 @@ async def test_a_node_works_and_says_what_it_lacks(
     assert {row["outcome"] for row in rows} == {"succeeded"}
     [told] = node.events("NotificationsAreLost")
     assert "transaction mode" in told["message"]
-    assert await connection.fetchval("SELECT is_pooled FROM pgcron.nodes")
+    await until("people see it", lambda: connection.fetchval("SELECT is_pooled FROM pgcron.nodes"))
     answer = await asyncio.to_thread(cluster.command, "doctor")
     assert "pooler" in answer.stdout
+
+
+async def test_a_node_that_listens_past_it_begins_at_once_and_works_on_when_that_is_lost(
+    cluster: Cluster, connection: Connection, server: ThrowAwayServer, database: str
+) -> None:
+    async with Proxy(server.folder / f".s.PGSQL.{server.port}") as past:
+        cluster.variables["PGCRON_HA_LISTEN_DSN"] = past.dsn(database)
+        node = await asyncio.to_thread(cluster.start, "past", poll_interval="3s")
+        await until("it is idle", lambda: connection.fetchval(IS_IDLE))
+        waits = []
+        for _ in range(5):
+            [row] = await ended(connection, *await enqueue(connection, "py:work"))
+            waits.append((row["started_at"] - row["created_at"]).total_seconds())
+            await until("it is idle", lambda: connection.fetchval(IS_IDLE))
+        print("from the enqueue to the start:", [f"{wait * 1000:.0f} ms" for wait in waits])
+        assert max(waits) < 1
+        assert not await connection.fetchval("SELECT is_pooled FROM pgcron.node")
+        answer = await asyncio.to_thread(cluster.command, "doctor")
+        assert "they arrive by listen_dsn" in answer.stdout
+
+        await past.refuse()
+        await until("it says so", lambda: connection.fetchval("SELECT is_pooled FROM pgcron.node"))
+        await ended(connection, *await enqueue(connection, "py:work"))
+        answer = await asyncio.to_thread(cluster.command, "doctor")
+        assert "they do not arrive by listen_dsn: the database can't be reached" in answer.stdout
+
+        await past.accept()
+        await until(
+            "it hears again", lambda: connection.fetchval("SELECT NOT is_pooled FROM pgcron.node")
+        )
+        assert len(node.events("NotificationsAreLost")) == 1
+        assert len(node.events("NotificationsArrive")) == 1
 
 
 async def test_an_isolation_that_no_session_can_change_is_a_problem(

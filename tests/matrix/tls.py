@@ -1,9 +1,9 @@
 """Ways into a server that speaks TLS and asks for client certificates. Run by the matrix, since the
 embedded server speaks none.
 
-The folder `certificates` has (until 2126, by ``openssl req`` and ``openssl x509``): two authorities;
-of the first, the server's for the name localhost, one that has expired, and a client's for the role
-`app`; of the other, one for the same role. Each ``.pem`` is a key with its certificate.
+The folder `certificates` has (until 2126, by ``openssl req`` and ``openssl x509``) two authorities.
+Of the first are the server's for the name localhost, one that has expired, and a client's for the
+role `app`; of the other is one for the same role. Each ``.pem`` is a key with its certificate.
 """
 
 from __future__ import annotations
