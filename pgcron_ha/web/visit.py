@@ -169,9 +169,9 @@ class Visit:
         """
         async with self.services.writers.connection(self.services.dsn) as connection:
             with answers():
-                if self.services.look is None:  # else the node beside the pages sees to it
-                    await use_cluster_zones(connection, self.schema)
                 async with connection.transaction():
+                    if self.services.look is None:  # else the node beside the pages sees to it
+                        await use_cluster_zones(connection, self.schema)
                     done = await verb(connection)
             self.services.reader.expire()
             return done
