@@ -67,7 +67,7 @@ def create_app(
         texts=Texts(),
         metrics=metrics,
         pulse=Pulse(monotonic, metrics),
-        sizes=TableSizes(reader),
+        sizes=TableSizes(reader, is_beside_node=look is not None),
         look=look,
     )
     if look is not None:

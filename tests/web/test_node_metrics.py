@@ -148,6 +148,7 @@ async def test_the_metrics_keep_prometheus_s_rules(client: httpx.AsyncClient) ->
             *("queue", "handler", "outcome", "decision", "result", "state", "stat", "reason"),
             *("node", "op", "verdict", "source", "link", "service", "metric", "le", "version"),
             *("route", "method", "status", "query", "sqlstate_class", "breaker"),
+            *("table",),
         }, name
 
 
