@@ -17,6 +17,7 @@ import asyncpg
 
 from pgcron_ha.db import statements
 from pgcron_ha.db.link import Link
+from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.engine import dispatcher, intake, lease, node, reconcile, session
 from pgcron_ha.executors import supervisor_client
 from pgcron_ha.executors.operating_system import boottime
@@ -48,10 +49,12 @@ class Mutant:
 
     def change_node(self) -> None:
         """In the node's process, before the node is made."""
-        # As a link asks for them: what is asked for in another way is loaded a second time.
-        loaded = Link("postgresql://", statements.DEFAULT_SCHEMA)._statements
-        for statement in self.statements(loaded):
-            loaded[statement.name] = statement
+        # As links ask for them, before and after they know the schema's revision: what is asked for
+        # in another way is loaded a second time.
+        for revision in (None, NEWEST):
+            link = Link("postgresql://", statements.DEFAULT_SCHEMA, revision=revision)
+            for statement in self.statements(link._statements):
+                link._statements[statement.name] = statement
         if self.in_node is not None:
             self.in_node()
 

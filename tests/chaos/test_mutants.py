@@ -16,13 +16,14 @@ from tests.e2e.nodes import CHECKOUT
 _EACH_IN_A_PROCESS = """
 import os
 from pgcron_ha.db.link import Link
+from pgcron_ha.db.revision import NEWEST
 from tests.chaos.mutants import MUTANTS
-before = {name: one.sql for name, one in Link("", "pgcron")._statements.items()}
+before = {name: one.sql for name, one in Link("", "pgcron", revision=NEWEST)._statements.items()}
 for mutant in MUTANTS:
     child = os.fork()
     if child == 0:
         mutant.change_node()
-        sent = Link("", "pgcron")._statements
+        sent = Link("", "pgcron", revision=NEWEST)._statements
         changed = {name for name, sql in before.items() if sent[name].sql != sql}
         os._exit(changed != set(mutant.texts))
     if os.waitpid(child, 0)[1]:

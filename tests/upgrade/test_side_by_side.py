@@ -41,6 +41,11 @@ def has_moved(node: NodeProcess, times: int) -> bool:
     return len(node.events("SchemaMoved")) == times
 
 
+def troubles(*nodes: NodeProcess) -> list[object]:
+    """What their services stumbled over."""
+    return [event for node in nodes for event in node.events("ServiceFailed")]
+
+
 async def answers(cluster: Cluster, *commands: str) -> list[subprocess.CompletedProcess[str]]:
     """What `pgcron-ha` says to each of them, at once."""
     asked = (asyncio.to_thread(cluster.command, *command.split()) for command in commands)
@@ -68,6 +73,7 @@ async def test_either_takes_over_from_the_other_on_the_newest_schema(
 
         await workload.end()
         await workload.judge()
+        assert troubles(old, new, again) == []
 
 
 async def test_this_version_works_with_the_schema_of_the_one_before(
@@ -92,6 +98,7 @@ async def test_this_version_works_with_the_schema_of_the_one_before(
 
         await workload.end()
         await workload.judge()
+        assert troubles(old, new) == []
 
 
 async def test_a_migration_forth_and_back_under_load_stops_nobody(
@@ -116,6 +123,7 @@ async def test_a_migration_forth_and_back_under_load_stops_nobody(
         await workload.judge()
         print(f"longest time in which no run began: {gap:.3f} s")
         assert gap < LOCK_SECONDS
+        assert troubles(old, new) == []
         assert [(move["before"], move["revision"]) for move in new.events("SchemaMoved")] == moves
         for node in (old, new):
             assert not node.has_ended()
