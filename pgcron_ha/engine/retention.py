@@ -28,15 +28,16 @@ class Sweep:
         self._is_under_way = False
 
     def begin(self) -> None:
-        """There may be something to remove, if the schema is new enough to have rules."""
-        self._is_under_way = self._link.has("sweep_history")
+        """There may be something to remove."""
+        self._is_under_way = True
 
     async def run_once(self) -> float | None:
         """Removes for a while. Returns the seconds to the next pass; None: nothing is to be done.
 
         Raises DatabaseUnavailable, or what the database refuses.
         """
-        if not self._is_under_way:
+        if not (self._is_under_way and self._link.has("sweep_history")):
+            self._is_under_way = False  # the newest step of the schema may have been taken back
             return None
         began = monotonic()
         try:
