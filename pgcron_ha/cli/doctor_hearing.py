@@ -16,7 +16,8 @@ from pgcron_ha.errors import PgcronError
 HEARD_SECONDS: Final = 2.0
 _LOOKING: Final = (
     "Nodes work through it but hear no notification: they look every node.poll_interval. Give them "
-    "a listen_dsn that leads to the server itself."
+    "a listen_dsn that leads to the server itself. If it gives each client a session of its own, "
+    'set pooler = "session".'
 )
 
 

@@ -14,6 +14,7 @@ import pytest
 from pgcron_ha.cli.context import CommandContext
 from pgcron_ha.db.connecting import connect, unavailable
 from pgcron_ha.db.passwords import command_in_use, use_command
+from pgcron_ha.db.pooling import connect_plainly
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.servers import ThrowAwayServer
 
@@ -184,3 +185,22 @@ async def test_a_service_file_names_the_server(
     monkeypatch.setenv("PGSERVICEFILE", str(services))
 
     assert await user_of("postgresql://?service=shop") == "app"
+
+
+async def test_what_the_setting_says_of_a_pooler_is_believed(
+    database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PGCRON_HA_DSN", database)
+    kept = []
+    for word in ("transaction", "session", "auto"):
+        monkeypatch.setenv("PGCRON_HA_POOLER", word)
+        CommandContext().load()
+        connection, is_pooled = await connect_plainly(database, timeout=5)
+        for _ in range(2):
+            found = await connection.fetchval("SELECT count(*) FROM pg_prepared_statements")
+        await connection.close()
+        kept.append((is_pooled, found))
+
+    # The last one takes what is known.
+    assert kept == [(True, 0), (False, 1), (False, 1)]
