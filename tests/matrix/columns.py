@@ -52,18 +52,27 @@ PROTOCOL: Final = (
 # over a connection of its own go to the server itself, as do profiles of SQL, which are refused.
 POOLED: Final = (
     "tests/matrix/pooled.py",
+    "tests/engine/test_breakers.py",
     "tests/engine/test_completer.py",
     "tests/engine/test_dispatcher.py",
+    "tests/engine/test_janitor.py",
     "tests/engine/test_limited_claims.py",
     "tests/engine/test_link.py",
     "tests/engine/test_materializer.py",
     "tests/engine/test_reaper.py",
     "tests/engine/test_recorder.py",
     "tests/engine/test_session.py",
+    "tests/engine/test_transactional.py",
     "tests/e2e/test_e2e_edits.py",
     "tests/e2e/test_e2e_kills.py",
 )
-NOT_POOLED: Final = ("test_a_killed_statement",)
+NOT_POOLED: Final = (
+    "test_a_killed_statement",
+    # What sessions are to whom that has them alone.
+    "test_a_link_whose_prepared_statements_are_gone_does_without",
+    "test_no_more_connections_than_allowed_are_used",
+    "test_nothing_of_a_session_reaches_the_next_run",
+)
 
 # What a database with a long life may have come to; it stands for every session of the server.
 HOSTILE: Final = {
