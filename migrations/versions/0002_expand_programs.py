@@ -7,7 +7,13 @@ down_revision = "pgcron_0001"
 branch_labels = None
 depends_on = None
 
-SCRIPTS = ("0002_00_programs", "0002_01_retention", "0002_02_producers", "0002_03_any_database")
+SCRIPTS = (
+    "0002_00_programs",
+    "0002_01_retention",
+    "0002_02_producers",
+    "0002_03_any_database",
+    "0002_04_calendar_bounds",
+)
 
 # Functions that the scripts replace: the script of 0001 that they come from, and their names.
 REPLACED: dict[str, tuple[str, ...]] = {

@@ -30,6 +30,8 @@ _MEANINGS: Final[tuple[tuple[str, type[PgcronError], str], ...]] = (
     ("42883", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
     ("42703", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
     ("25P02", Conflict, "Roll the transaction back: a statement before this one has failed."),
+    # The server has ended transaction and connection; nothing of it has happened.
+    ("25P04", DatabaseUnavailable, "It took longer than transaction_timeout; try again."),
     ("40", Conflict, "Run the transaction again."),
     ("55P03", Conflict, "Somebody holds a lock on it; try again."),
     ("57014", Conflict, "It took longer than statement_timeout; try again."),

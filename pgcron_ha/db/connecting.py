@@ -14,6 +14,10 @@ from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 OLDEST_SERVER: Final = 140000
 STATEMENT_TIMEOUT_MS: Final = 5_000
 LOCK_TIMEOUT_MS: Final = 2_000
+# Of the engine's transactions, each of which is one statement; servers older than 17 have no such
+# bound. It is shorter than a lease, and whatever the database sets for everybody does not count.
+TRANSACTION_TIMEOUT_MS: Final = 10_000
+_BOUNDS_TRANSACTIONS: Final = 17
 # So that a dead client's row locks go away soon, and its statement with them.
 KEEPALIVES: Final = (
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
@@ -141,7 +145,18 @@ async def prepare_connection(
             "Upgrade the server, or point the DSN at another one.",
         )
     if is_control:
-        await connection.execute(POOLED_SETTINGS if pooled else _CONTROL_SETTINGS)
+        await connection.execute(
+            POOLED_SETTINGS if pooled else _CONTROL_SETTINGS + bound_of_transactions(connection)
+        )
+
+
+def bound_of_transactions(connection: Any, word: str = "SET") -> str:
+    """What bounds the transactions of a session as a whole, where its server can; to be appended
+    to other settings. `word` is ``SET`` or ``SET LOCAL``.
+    """
+    if connection.get_server_version().major < _BOUNDS_TRANSACTIONS:
+        return ""
+    return f"; {word} transaction_timeout = {TRANSACTION_TIMEOUT_MS}"
 
 
 def unavailable(error: BaseException) -> PgcronError:

@@ -23,6 +23,7 @@ from pgcron_ha.db.connecting import (
     RETRYABLE_ERRORS,
     STATEMENT_TIMEOUT_MS,
     TAKES_NO_WRITES,
+    bound_of_transactions,
     connect,
     unavailable,
 )
@@ -296,7 +297,7 @@ async def _in_transaction(
     connection: asyncpg.Connection, begin: str, command: str, arguments: Sequence[Any]
 ) -> list[Row]:
     """One statement with settings that end with its transaction."""
-    await connection.execute(begin)
+    await connection.execute(begin + bound_of_transactions(connection, "SET LOCAL"))
     try:
         rows: list[Row] = await connection.fetch(command, *arguments)
     except asyncpg.PostgresError:

@@ -39,6 +39,8 @@ BATCH: Final = 200
 
 FIRES_PER_SCHEDULE: Final = 1000
 """Fires that one schedule gets in one statement; the rest in the next pass."""
+# A century; PostgreSQL's intervals reach further than anybody's instants.
+LONGEST_WINDOW: Final = 36_525 * 86_400.0
 
 FIRES_PER_BATCH: Final = 5000
 
@@ -170,7 +172,7 @@ def decide(row: Row | dict[str, Any], horizon: float) -> tuple[Plan, str]:
         now,
         now + timedelta(seconds=horizon),
         row["catchup"],
-        timedelta(seconds=row["catchup_window"]),
+        timedelta(seconds=min(row["catchup_window"], LONGEST_WINDOW)),
         LATE_AFTER,
         most,
         delay_of(row),

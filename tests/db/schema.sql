@@ -2945,6 +2945,9 @@ DECLARE
       THEN 'only_fires_claim_an_occurrence'
     -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
     WHEN r.attempt > 0 THEN NULL
+    WHEN (NOT isfinite(r.due_at) OR (r.due_at >= to_timestamp(-2208988800) AND r.due_at < to_timestamp(253370764800))) IS NOT TRUE
+         OR (r.expire_at IS NOT NULL AND isfinite(r.expire_at) AND (r.expire_at < to_timestamp(-2208988800) OR r.expire_at >= to_timestamp(253370764800)))
+      THEN pgcron.refuse_instants(r.due_at, r.expire_at)
     WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive')) IS NOT TRUE THEN 'a_run_has_a_known_origin'
     WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
     WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
@@ -3001,6 +3004,9 @@ DECLARE
       THEN 'only_fires_claim_an_occurrence'
     -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
     WHEN r.attempt > 0 THEN NULL
+    WHEN (NOT isfinite(r.due_at) OR (r.due_at >= to_timestamp(-2208988800) AND r.due_at < to_timestamp(253370764800))) IS NOT TRUE
+         OR (r.expire_at IS NOT NULL AND isfinite(r.expire_at) AND (r.expire_at < to_timestamp(-2208988800) OR r.expire_at >= to_timestamp(253370764800)))
+      THEN pgcron.refuse_instants(r.due_at, r.expire_at)
     WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive')) IS NOT TRUE THEN 'a_run_has_a_known_origin'
     WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
     WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
@@ -4182,6 +4188,15 @@ BEGIN
     PERFORM pgcron.refuse('PC001', format('a schedule has no column %L that can be edited', left(unknown, 100)), 'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a name.',
                           'Correct its spelling, or leave it out.');
   END IF;
+END $$;
+
+CREATE FUNCTION pgcron.refuse_instants(due_at timestamp with time zone, expire_at timestamp with time zone) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pgcron.refuse('PC001', format('due_at %s or expire_at %s is outside of the calendar', due_at, coalesce(expire_at::text, 'NULL')),
+    'A run is due, and expires, in the years 1900 to 9998, or at infinity.', 'Leave due_at out for now.');
+  RETURN NULL;
 END $$;
 
 CREATE FUNCTION pgcron.refuse_labels(labels jsonb) RETURNS boolean
@@ -6871,8 +6886,14 @@ COMMENT ON COLUMN pgcron.zone_change.postponed IS 'Schedules that somebody was e
 
 COMMENT ON COLUMN pgcron.zone_change.remade IS 'How many schedules had fires ahead decided by the old rules: those were made again.';
 
+ALTER TABLE pgcron.schedule
+    ADD CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (((catchup_window <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is longer than a century'::text, catchup_window), 'It says how old a missed fire may be to be run late: at most 36525 days.'::text, 'Write for example ''30 days''.'::text))) NOT VALID;
+
 ALTER TABLE pgcron.run
     ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
+
+ALTER TABLE pgcron.schedule
+    ADD CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (((start_deadline IS NULL) OR (start_deadline <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is longer than a century'::text, start_deadline), 'A run that has not started this long after its fire time expires: at most 36525 days.'::text, 'Leave it out to wait for ever.'::text))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);

@@ -68,6 +68,7 @@ LOOKS = "SELECT args FROM pgcron.run"
 CANCELS = "SELECT pgcron.cancel_run(1)"
 PAUSES = "SELECT pgcron.pause_queue('default')"
 CALENDAR = "SELECT pgcron.put_calendar('days', 'sat')"
+LIMITS = "SELECT pgcron.set_queue('q', 3), pgcron.set_lane('l', 2)"
 BACKFILLS = "SELECT pgcron.backfill('s', now() - interval '1 day')"
 SKIPS = "SELECT pgcron.skip_occurrence('s', now() + interval '1 day')"
 ASSERTS = "SELECT pgcron.assert_token(1, gen_random_uuid())"
@@ -78,12 +79,23 @@ LOCKS_ALL = "LOCK TABLE pgcron.run IN SHARE MODE"
 DELETES = "DELETE FROM pgcron.schedule WHERE name = 'nobody'"
 EVERYTHING = {
     *(ENQUEUES, DEFINES, LOOKS, CANCELS, PAUSES, CALENDAR, BACKFILLS, SKIPS, ASSERTS, ANSWERS),
-    *(DEMAND, DELETES, LOCKS, LOCKS_ALL),
+    *(DEMAND, DELETES, LOCKS, LOCKS_ALL, LIMITS),
 }
 MAY = {
     "producer": {ENQUEUES},
     "scheduler": {DEFINES, LOOKS, CALENDAR, SKIPS, DEMAND, DELETES},
-    "operator": {ENQUEUES, LOOKS, CANCELS, PAUSES, BACKFILLS, SKIPS, DEMAND, LOCKS, LOCKS_ALL},
+    "operator": {
+        ENQUEUES,
+        LOOKS,
+        CANCELS,
+        PAUSES,
+        BACKFILLS,
+        SKIPS,
+        DEMAND,
+        LOCKS,
+        LOCKS_ALL,
+        LIMITS,
+    },
     "viewer": {LOOKS, DEMAND},
     "service": {ASSERTS},
     "callbacks": {ANSWERS},

@@ -35,8 +35,16 @@ RUN = [
     ("retry_cap = '0'", "PC001"),
     ("delivery = 'at_most_once'; max_attempts = 2", "PC001"),
 ]
+INSTANTS = [
+    ("due_at = '4000-01-01 BC'", "PC001"),
+    ("due_at = '200000-01-01'", "PC001"),
+    ("due_at = '1899-12-31Z'", "PC001"),
+    ("expire_at = '9999-01-01Z'", "PC001"),
+]
 SCHEDULE = [
     *RUN,
+    ("catchup_window = '290000 years'", "PC001"),
+    ("start_deadline = '102 years'", "PC001"),
     ("spec = '61 * * * *'", "PC002"),
     ("spec = ''", "PC002"),
     ("spec = '0 0 30 2 *'", "PC002"),
@@ -93,7 +101,7 @@ def as_insert(table: str, good: str, bad: str) -> str:
     return f"INSERT INTO pgcron.{table} ({', '.join(given)}) VALUES ({', '.join(given.values())})"
 
 
-@pytest.mark.parametrize(("bad", "sqlstate"), RUN)
+@pytest.mark.parametrize(("bad", "sqlstate"), RUN + INSTANTS)
 async def test_a_bad_run_is_refused_and_explained(
     connection: Connection, bad: str, sqlstate: str
 ) -> None:

@@ -37,6 +37,7 @@ PROTOCOL: Final = (
     "tests/db/test_schema.py",
     "tests/db/test_statements.py",
     "tests/db/test_stopping.py",
+    "tests/db/test_transaction_bound.py",
     "tests/engine/test_completer.py",
     "tests/engine/test_dispatcher.py",
     "tests/engine/test_link.py",

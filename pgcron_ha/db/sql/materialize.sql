@@ -74,7 +74,7 @@ fresh AS (
                           overlap, lane, requires, weight, hold, due_at, expire_at, time_limits, created_by)
   SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid, 'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
          coalesce(o.args, s.args), s.delivery, s.max_attempts, s.timeout, s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(s.overlap, s.max_running), pgcron.lane_of(s.lane, s.weight), s.requires, nullif(s.weight, 1), CASE WHEN s.depends_on_previous THEN 'previous' END,
-         greatest(due.at, now()), least(due.at + s.start_deadline, greatest(due.at, now()) + s.give_up_after),
+         greatest(due.at, now()), least(due.at + CASE WHEN s.start_deadline <= '36525 days' THEN s.start_deadline END, greatest(due.at, now()) + s.give_up_after),
          CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, greatest(due.at, now())) END,
          'schedule'
   FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id

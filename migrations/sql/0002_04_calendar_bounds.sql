@@ -1,0 +1,33 @@
+-- Instants that no clock and no program of ours can read, and intervals that lead to them, are refused where they are written: one such row
+-- would be read by every node.
+
+CREATE FUNCTION pgcron.refuse_instants(due_at timestamptz, expire_at timestamptz) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  PERFORM pgcron.refuse('PC001', format('due_at %s or expire_at %s is outside of the calendar', due_at, coalesce(expire_at::text, 'NULL')),
+    'A run is due, and expires, in the years 1900 to 9998, or at infinity.', 'Leave due_at out for now.');
+  RETURN NULL;
+END $$;
+
+DO $do$
+DECLARE
+  judge text;
+  known text;
+  next_rule text := $$WHEN (r.origin IN ('schedule', 'backfill', 'manual'$$;
+BEGIN
+  FOREACH judge IN ARRAY ARRAY['pgcron.judge_run(pgcron.run)', 'pgcron.judge_run_of_guest(pgcron.run)'] LOOP
+    known := pg_get_functiondef(judge::regprocedure);
+    IF position(next_rule IN known) = 0 THEN RAISE EXCEPTION '% is not the one of revision pgcron_0001', judge; END IF;
+    -- Numbers, which are constant in each zone: the first days of 1900 and 9999.
+    EXECUTE replace(known, next_rule, $$WHEN (NOT isfinite(r.due_at) OR (r.due_at >= to_timestamp(-2208988800) AND r.due_at < to_timestamp(253370764800))) IS NOT TRUE
+         OR (r.expire_at IS NOT NULL AND isfinite(r.expire_at) AND (r.expire_at < to_timestamp(-2208988800) OR r.expire_at >= to_timestamp(253370764800)))
+      THEN pgcron.refuse_instants(r.due_at, r.expire_at)
+    $$ || next_rule);
+  END LOOP;
+END $do$;
+
+-- Not valid: what stands there already is looked at when it is edited next, and nodes take it for a century meanwhile.
+ALTER TABLE pgcron.schedule ADD CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (catchup_window <= '36525 days' OR pgcron.refuse('PC001',
+  format('catch-up window %s is longer than a century', catchup_window), 'It says how old a missed fire may be to be run late: at most 36525 days.', 'Write for example ''30 days''.')) NOT VALID;
+ALTER TABLE pgcron.schedule ADD CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (start_deadline IS NULL OR start_deadline <= '36525 days' OR pgcron.refuse('PC001',
+  format('start deadline %s is longer than a century', start_deadline), 'A run that has not started this long after its fire time expires: at most 36525 days.', 'Leave it out to wait for ever.')) NOT VALID;
