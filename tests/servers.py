@@ -150,6 +150,7 @@ class ThrowAwayServer:
     def execute(self, statement: LiteralString | sql.Composed, database: str = "postgres") -> None:
         """Execute one statement in a connection of its own, outside a transaction."""
         with psycopg.connect(self.dsn(database), autocommit=True) as connection:
+            connection.execute(USUAL)
             connection.execute(statement)
 
     def create_database(self, name: str, template: str | None = None) -> str:

@@ -29,6 +29,7 @@ _POOLED_SETTINGS: Final = (
 # An edit of a schedule needs READ COMMITTED to be whole at once.
 _SETTINGS: Final = (
     f"{_POOLED_SETTINGS}; SET {NO_PATH}; SET intervalstyle = 'postgres'; "
+    "SET quote_all_identifiers = off; "
     "SET default_transaction_isolation = 'read committed'; "
     "SET statement_timeout = 30000; SET lock_timeout = 10000; "
     "SET idle_in_transaction_session_timeout = 60000; SET idle_session_timeout = 0"

@@ -31,6 +31,7 @@ _CONTROL_VALUES: Final = (
     "datestyle = 'ISO'",
     "intervalstyle = 'postgres'",
     "extra_float_digits = 1",
+    "quote_all_identifiers = off",
     f"statement_timeout = {STATEMENT_TIMEOUT_MS}",
     f"lock_timeout = {LOCK_TIMEOUT_MS}",
     "idle_in_transaction_session_timeout = 10000",

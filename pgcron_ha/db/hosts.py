@@ -24,7 +24,7 @@ _GRACE_SECONDS: Final = 0.05
 _MOST_HOSTS: Final = 16
 
 # A standby refuses what a database may have as its default: SERIALIZABLE.
-ASKING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
+ASKING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _newest: dict[int, int] = {}
 """The highest timeline that this process has seen, by the identifier of the database system."""

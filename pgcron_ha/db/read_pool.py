@@ -41,6 +41,7 @@ _BEGIN: Final = "; ".join(
         f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}",
         "SET LOCAL idle_in_transaction_session_timeout = 10000",
         "SET LOCAL intervalstyle = 'postgres'",
+        "SET LOCAL quote_all_identifiers = off",
         "SET LOCAL plan_cache_mode = force_generic_plan",
         "SET LOCAL enable_seqscan = off",
         "SET LOCAL max_parallel_workers_per_gather = 0",

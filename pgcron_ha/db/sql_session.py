@@ -33,7 +33,7 @@ _UNREACHABLE: Final[tuple[type[BaseException], ...]] = (
     PgcronError,
 )
 # A server that works for a client that is gone notices it.
-_SETTINGS: Final = "SET client_connection_check_interval = '1s'"
+_SETTINGS: Final = "SET client_connection_check_interval = '1s'; SET array_nulls = on"
 
 
 class SqlError(PgcronError):

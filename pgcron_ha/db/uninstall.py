@@ -18,9 +18,9 @@ from pgcron_ha.errors import Conflict
 MIGRATION_KEY: Final = 0x706763726F6E
 
 _MADE: Final = re.compile(
-    r"^\s*CREATE (?:OR REPLACE )?(?:UNLOGGED )?"
+    r"^\s*(?:CREATE (?:OR REPLACE )?(?:UNLOGGED )?"
     r"(?:TABLE|VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE|DOMAIN|AGGREGATE)\s+(?:IF NOT EXISTS\s+)?"
-    r"pgcron\.(\w+)",
+    r"|COMMENT ON FUNCTION )pgcron\.(\w+)",  # one that is made from another has its comment alone
     re.MULTILINE,
 )
 

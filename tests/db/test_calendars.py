@@ -18,6 +18,7 @@ from pgcron_ha.errors import InvalidCalendar, InvalidSpec
 from pgcron_ha.model.calendars import read_calendar
 from pgcron_ha.model.spec import check_spec
 from tests.db.control import Connect, Connection, Row, call, put_schedule, waits_for_lock
+from tests.servers import USUAL
 
 WEEKEND = "sat,sun"
 HOURLY = "0 * * * *\nnot in closed"
@@ -293,6 +294,7 @@ Judge = Callable[[str], bool]
 def judge(database: str) -> Iterator[Judge]:
     """What SQL says of a calendar."""
     with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(USUAL)
 
         def judged(content: str) -> bool:
             try:
@@ -333,6 +335,7 @@ def test_sql_and_python_judge_the_lines_of_specs_alike(database: str, line: str)
         is_fine = False
 
     with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(USUAL)
         if is_fine:
             connection.execute("SELECT pgcron.spec_is_fine(%s)", (text,))
         else:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.db.control import Connect, Connection
-from tests.servers import ThrowAwayServer
+from tests.servers import USUAL, ThrowAwayServer
 from tests.waiting import until
 
 CASTS = {
@@ -83,6 +83,7 @@ def asker(server: ThrowAwayServer, template: str) -> Iterator[psycopg.Connection
     """A connection to a database in which two keys are known: one lives, one has expired."""
     dsn = server.create_database("askers", template)
     with psycopg.connect(dsn) as connection:
+        connection.execute(USUAL)
         connection.execute("SELECT pgcron.enqueue('py:old', idempotency_key => 'living')")
         connection.execute("SELECT pgcron.enqueue('py:old', idempotency_key => 'ended')")
         connection.execute(

@@ -67,6 +67,7 @@ async def test_nothing_of_ours_is_looked_up_on_the_path_of_a_session(
         await session.fetchval("SELECT now()")
     await session.close()
 
+    await give(dba, quote_all_identifiers="on", array_nulls="off", bytea_output="escape")
     await migrate(empty_database)
     assert await check(empty_database) == (head(), head())
     node = cluster.start("a")
@@ -76,7 +77,9 @@ async def test_nothing_of_ours_is_looked_up_on_the_path_of_a_session(
     succeeds(cluster, "doctor")
     await until("both work", lambda: dba.fetchval(_SUCCEEDED, 4))
     web = cluster.serve_web()
-    [url] = await until("it serves", lambda: re.findall(r"serving (\S+)", web.output()))
+    [url] = await until(
+        "it serves", lambda: re.findall(r"serving (\S+)", web.output()), deadline=60
+    )
     async with httpx.AsyncClient(base_url=url, timeout=20) as client:
         for page in ("/", "/runs", "/schedules", "/schedules/tick", "/nodes", "/queues", "/dead"):
             assert (await client.get(page)).status_code == 200, page

@@ -20,9 +20,10 @@ def test_every_supported_version_is_in_the_matrix_and_locked() -> None:
 
 @pytest.mark.parametrize("tests", TESTS)
 def test_the_tests_of_the_matrix_are_there(tests: str) -> None:
-    assert (ROOT / tests).is_file()
+    assert (ROOT / tests).exists()
 
 
 @pytest.mark.parametrize("name", [*NOT_HERE, *NOT_POOLED])
 def test_what_the_matrix_leaves_out_is_there(name: str) -> None:
-    assert [test for test in TESTS if f"def {name}" in Path(ROOT, test).read_text()]
+    files = [test for test in TESTS if test.endswith(".py")]
+    assert [test for test in files if f"def {name}" in Path(ROOT, test).read_text()]

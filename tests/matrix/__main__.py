@@ -34,14 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"no environment is called {unknown[0]!r}; --list names them", file=sys.stderr)
         return 2
-    kept = [every[name] for name in names] or list(every.values())
+    usual = [column for column in every.values() if not column.is_long]
+    kept = [every[name] for name in names] or usual
     if chosen.needs:
-        print(".ci/postgresql", *sorted({column.major for column in kept}))
+        print(".ci/postgresql", *sorted({column.wheel for column in kept if column.wheel}))
+        if any(column.locale for column in kept):
+            print(".ci/postgresql-icu")
         for pooler in sorted({column.pooler for column in kept if column.pooler}):
             print(".ci/pgbouncer", pooler)
         return 0
     if chosen.list:
-        print("\n".join(f"{column.name:12} {column.title}" for column in kept))
+        print("\n".join(f"{each.name:14} {each.title}" for each in every.values()))
         return 0
     return 0 if run_all(kept, chosen.pytest) else 1
 

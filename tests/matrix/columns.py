@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from pgcron_ha.embedded.binaries import BIN_VARIABLE
@@ -109,6 +110,31 @@ UNDER_HOSTILE: Final = (
     "tests/e2e/test_e2e_kills.py",
 )
 
+# Everything that has a database of its own but chaos, which plays by the hour.
+WHOLE: Final = tuple(
+    f"tests/{part}"
+    for part in (
+        *("db", "engine", "client", "shop", "plugin", "executors", "cli", "web", "e2e"),
+        *("telemetry", "embedded"),
+    )
+)
+
+# A Turkish i, numbers compared as numbers, punctuation and case that do not count: names are
+# ordered otherwise than by their bytes, letters have another other case.
+ICU: Final = ("--locale-provider=icu", "--icu-locale=tr-u-ka-shifted-kn-ks-level1")
+ICU_MAJOR: Final = 15
+_DEBIANS: Final = Path("usr/lib/postgresql/15/bin")
+UNDER_ICU: Final = (
+    *PROTOCOL,
+    "tests/db/test_calendars.py",
+    "tests/db/test_letters.py",
+    "tests/db/test_two_doors.py",
+    "tests/engine/test_materializer.py",
+    "tests/web/test_pages.py",
+    "tests/web/test_queues_page.py",
+    "tests/web/test_runs.py",
+)
+
 # Said of one version only, or as fast on each: the reviewed schema is written by the newest, and
 # two promises of time stand on the whole suite's.
 NOT_HERE: Final = (
@@ -131,11 +157,17 @@ class Column:
     statements: int = 0
     settings: dict[str, str] | None = None
     locale: tuple[str, ...] = ()
+    is_long: bool = False
+
+    @property
+    def wheel(self) -> int | None:
+        """Whose server it is, of those that wheels bring; None: Debian's."""
+        return None if self.locale else self.major
 
     def environment(self) -> dict[str, str]:
         """Variables that choose it."""
         return {
-            BIN_VARIABLE: str(SERVERS / str(self.major) / "bin"),
+            BIN_VARIABLE: str(_debian() if self.locale else SERVERS / str(self.major) / "bin"),
             POOLER_VARIABLE: str(POOLERS / self.pooler / "pgbouncer") if self.pooler else "",
             STATEMENTS_VARIABLE: str(self.statements),
             SETTINGS_VARIABLE: json.dumps(self.settings) if self.settings else "",
@@ -159,4 +191,15 @@ def columns() -> list[Column]:
         Column("prepared", "pgbouncer ≥ 1.21", newest, POOLED, NOT_POOLED, "tracking", 200),
         Column("tls", "TLS and client certificates", newest, ("tests/matrix/tls.py",)),
         Column("hostile", "hostile defaults", newest, UNDER_HOSTILE, settings=HOSTILE),
+        Column("icu", "ICU, Turkish", ICU_MAJOR, UNDER_ICU, locale=ICU),
+        Column(
+            *("hostile-whole", "hostile defaults, whole suite", newest, WHOLE),
+            settings=HOSTILE,
+            is_long=True,
+        ),
     ]
+
+
+def _debian() -> Path:
+    installed = Path("/") / _DEBIANS
+    return installed if installed.exists() else ROOT / ".cache" / "postgresql-icu" / _DEBIANS

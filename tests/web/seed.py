@@ -15,6 +15,8 @@ from uuid import UUID
 
 import asyncpg
 
+from tests.servers import USUAL
+
 # What a page must show without being harmed by it.
 HOSTILE_NAME = "x\"'><script>alert(1)</script> /../é"
 RIGHT_TO_LEFT_NAME = "דוח/لیلة \u202egnp.exe"
@@ -119,6 +121,7 @@ NODES = (("berlin-1", "alive", 16, 3), ("berlin-2", "alive", 16, 2), ("paris-1",
 async def seed(dsn: str) -> None:
     """Fills an empty, migrated database."""
     connection = await asyncpg.connect(dsn)
+    await connection.execute(USUAL)
     try:
         async with connection.transaction():
             await _Seeder(connection, await connection.fetchval("SELECT now()")).fill()
