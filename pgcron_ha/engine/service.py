@@ -8,7 +8,7 @@ import asyncio
 import random
 from typing import ClassVar, Final
 
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.errors import PgcronError, Refused
 from pgcron_ha.telemetry.events import ServiceFailed
 from pgcron_ha.telemetry.log import emit
 
@@ -64,7 +64,7 @@ class Service:
             except PgcronError as error:
                 failures += 1
                 wait = backoff(failures)
-                emit(ServiceFailed(self.name, error.message, wait))
+                emit(ServiceFailed(self.name, told(error), wait))
                 await self._pause(
                     wait
                 )  # a wake-up does not cut a back-off short, or a dead database would be hammered
@@ -93,6 +93,13 @@ class Service:
             if left <= 0:
                 break
             await asyncio.sleep(min(left, _LOOK_SECONDS))
+
+
+def told(error: PgcronError) -> str:
+    """What failed; of a right that a node lacks, also where it comes from."""
+    if not isinstance(error, Refused):
+        return error.message
+    return f"{error.message}; a node has the rights of the role that migrated, or it is GRANTed one"
 
 
 def backoff(failures: int) -> float:
