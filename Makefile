@@ -23,7 +23,7 @@ test: ## all tests, against real PostgreSQL servers, processes and a browser; fa
 	@.ci/environment dev
 	@.ci/browser
 	@.ci/model-checker
-	@$(BIN)/python -m pytest -p tests.house.no_skips -n auto --maxprocesses 4 $(ARGS)
+	@$(BIN)/python -m pytest -p tests.house.no_skips -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 $(ARGS)
 
 test-matrix: ## the protocol's tests on PostgreSQL 14 to 18, through pgbouncer, with hostile defaults, under ICU; ONLY=14,hostile chooses, hostile-whole runs most of the suite
 	@.ci/environment dev

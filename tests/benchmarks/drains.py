@@ -8,9 +8,11 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import asyncpg
 
 from tests.benchmarks import machine, stage
 from tests.benchmarks.figures import Result
@@ -18,6 +20,16 @@ from tests.benchmarks.node_process import NodeProcess
 from tests.benchmarks.place import Place, difference
 
 _ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a drain leaves in the table of runs: rows that nobody sees any more, and its size with
+    its indexes.
+    """
+
+    dead_rows: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,7 @@ class Drain:
     peak_memory: int
     first_tenth: float | None
     last_tenth: float | None
+    left: Left | None = None
 
     @property
     def rate(self) -> float:
@@ -80,12 +93,14 @@ async def drain_with_node(
     queues: Sequence[str] = ("default",),
     change: str | None = None,
     settings: Mapping[str, str] | None = None,
+    counts_left: bool = False,
 ) -> Drain:
     """The runs wait behind a pause until the node has joined.
 
     `held`: a transaction holds the xmin horizon meanwhile. `keeps_rows`: other rows of the tables
     stay; else they are emptied. `lane`: that of run ``number``, in SQL. The node takes from
-    `queues`. `change` makes other runs of them before, `settings` another node.
+    `queues`. `change` makes other runs of them before, `settings` another node. `counts_left`: the
+    server's count of dead rows is waited for, up to ten seconds.
     """
     await stage.fill_runs(place.observer, runs, keeps_rows=keeps_rows, lane=lane)
     if change is not None:
@@ -98,6 +113,7 @@ async def drain_with_node(
         node = stack.enter_context(NodeProcess(place.dsn, chosen))
         incarnation = await stage.joined(place.observer, node)
         claims = await place.observer.fetchval("SELECT last_value FROM pgcron.fence")
+        deleted = (await _of_runs(place))["n_tup_del"]
         worker, server = machine.cpu_seconds(node.pid), place.server_cpu()
         await stage.release_runs(place.observer)
         await stage.until("all are claimed", lambda: _are_claimed(place, claims + runs - 1))
@@ -106,9 +122,10 @@ async def drain_with_node(
         server_cpu = difference(server, place.server_cpu())
         memory = machine.peak_memory_bytes(node.pid)
         ended_at = await _ended_at(place, incarnation)
+        left = await _left(place, deleted + runs) if counts_left else None
     if len(ended_at) != runs:
         raise RuntimeError(f"{len(ended_at)} of {runs} runs succeeded")
-    return _drain(ended_at, worker_cpu, server_cpu, memory)
+    return replace(_drain(ended_at, worker_cpu, server_cpu, memory), left=left)
 
 
 def add_costs(
@@ -159,6 +176,23 @@ SELECT EXISTS (SELECT FROM pgcron.run WHERE owner = $1::uuid AND state = 'runnin
 
 async def _have_ended(place: Place, incarnation: str) -> bool:
     return not await place.observer.fetchval(_UNDER_WAY, incarnation)
+
+
+async def _of_runs(place: Place) -> asyncpg.Record:
+    (row,) = await place.observer.fetch(
+        "SELECT n_tup_del, n_dead_tup, pg_total_relation_size(relid) AS size"
+        " FROM pg_stat_user_tables WHERE relid = 'pgcron.run'::regclass"
+    )
+    return row
+
+
+async def _left(place: Place, deleted: int) -> Left:
+    async def are_counted() -> bool:
+        return bool((await _of_runs(place))["n_tup_del"] >= deleted)
+
+    await stage.until("the server has counted the rows that were deleted", are_counted)
+    found = await _of_runs(place)
+    return Left(found["n_dead_tup"], found["size"])
 
 
 async def _ended_at(place: Place, incarnation: str) -> list[float]:

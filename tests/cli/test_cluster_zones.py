@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
-from pgcron_ha.model.zone_data import package_version, use_rules
+from pgcron_ha.model.zone_data import package_version
 from tests.cli.conftest import Cli, Execute
 from tests.engine.zone_packages import ZONE, tzif
 
 NOON = ("0 12 * * *", "--tz", ZONE, "--from", "2090-01-01", "--count", "1")
-
-
-@pytest.fixture(autouse=True)
-def own_zones() -> Iterator[None]:
-    yield
-    use_rules(package_version(), {})
 
 
 @pytest.fixture

@@ -134,9 +134,13 @@ async def test_more_than_one_call_takes_is_refused_before_anything_is_sent() -> 
 async def test_an_instant_at_the_edge_of_time_arrives_as_it_is(
     database: str, connection: Reader
 ) -> None:
-    edges = [datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=FAR_EAST)]
+    edges = [datetime(1900, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, 23, tzinfo=FAR_EAST)]
+    beyond = [datetime(1899, 12, 31, tzinfo=UTC), datetime(9999, 1, 1, 12, tzinfo=FAR_EAST)]
     async with App(database) as app:
         await app.enqueue_many({"handler": "report", "due_at": edge} for edge in edges)
+        for instant in beyond:
+            with pytest.raises(InvalidInput):
+                await app.enqueue_many([{"handler": "report", "due_at": instant}])
 
     rows = await connection.fetch("SELECT due_at FROM pgcron.run ORDER BY id")
     assert [row["due_at"] for row in rows] == edges
