@@ -93,14 +93,12 @@ async def drain_with_node(
     queues: Sequence[str] = ("default",),
     change: str | None = None,
     settings: Mapping[str, str] | None = None,
-    counts_left: bool = False,
 ) -> Drain:
     """The runs wait behind a pause until the node has joined.
 
     `held`: a transaction holds the xmin horizon meanwhile. `keeps_rows`: other rows of the tables
     stay; else they are emptied. `lane`: that of run ``number``, in SQL. The node takes from
-    `queues`. `change` makes other runs of them before, `settings` another node. `counts_left`: the
-    server's count of dead rows is waited for, up to ten seconds.
+    `queues`. `change` makes other runs of them before, `settings` another node.
     """
     await stage.fill_runs(place.observer, runs, keeps_rows=keeps_rows, lane=lane)
     if change is not None:
@@ -110,19 +108,19 @@ async def drain_with_node(
         if held:
             await stack.enter_async_context(stage.held_horizon(place.dsn))
         chosen = {"NODE_QUEUES": ",".join(queues), **(settings or {})}
-        node = stack.enter_context(NodeProcess(place.dsn, chosen))
-        incarnation = await stage.joined(place.observer, node)
-        claims = await place.observer.fetchval("SELECT last_value FROM pgcron.fence")
-        deleted = (await _of_runs(place))["n_tup_del"]
-        worker, server = machine.cpu_seconds(node.pid), place.server_cpu()
-        await stage.release_runs(place.observer)
-        await stage.until("all are claimed", lambda: _are_claimed(place, claims + runs - 1))
-        await stage.until("all have ended", lambda: _have_ended(place, incarnation))
-        worker_cpu = machine.cpu_seconds(node.pid) - worker
-        server_cpu = difference(server, place.server_cpu())
-        memory = machine.peak_memory_bytes(node.pid)
+        with NodeProcess(place.dsn, chosen) as node:
+            incarnation = await stage.joined(place.observer, node)
+            claims = await place.observer.fetchval("SELECT last_value FROM pgcron.fence")
+            deleted = (await _of_runs(place))["n_tup_del"]
+            worker, server = machine.cpu_seconds(node.pid), place.server_cpu()
+            await stage.release_runs(place.observer)
+            await stage.until("all are claimed", lambda: _are_claimed(place, claims + runs - 1))
+            await stage.until("all have ended", lambda: _have_ended(place, incarnation))
+            worker_cpu = machine.cpu_seconds(node.pid) - worker
+            server_cpu = difference(server, place.server_cpu())
+            memory = machine.peak_memory_bytes(node.pid)
         ended_at = await _ended_at(place, incarnation)
-        left = await _left(place, deleted + runs) if counts_left else None
+        left = await _left(place, deleted + runs)
     if len(ended_at) != runs:
         raise RuntimeError(f"{len(ended_at)} of {runs} runs succeeded")
     return replace(_drain(ended_at, worker_cpu, server_cpu, memory), left=left)
@@ -187,6 +185,8 @@ async def _of_runs(place: Place) -> asyncpg.Record:
 
 
 async def _left(place: Place, deleted: int) -> Left:
+    """After the node has gone: its sessions say what they have done when they end."""
+
     async def are_counted() -> bool:
         return bool((await _of_runs(place))["n_tup_del"] >= deleted)
 

@@ -30,8 +30,8 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
     bare: list[Drain] = []
     async with ground.place() as place:
         for _ in range(sizes.held_rounds):
-            free.append(await drain_with_node(place, runs, counts_left=True))
-            held.append(await drain_with_node(place, runs, held=True, counts_left=True))
+            free.append(await drain_with_node(place, runs))
+            held.append(await drain_with_node(place, runs, held=True))
             bare.append(await drain_with_bare_loop(place, runs, held=True))
     decay = median(each.decay for each in held), median(each.decay for each in free)
     result.add("last tenth ÷ first tenth", decay[0], "×", decay[1], "≥ 0.8, aim at 0.95")
