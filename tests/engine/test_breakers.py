@@ -104,7 +104,7 @@ async def test_while_it_is_open_a_hundred_runs_wait_and_after_one_probe_all_go(
     connection: Connection,
     events: list[Event],
 ) -> None:
-    fragile = Fragile(failures=3, open_for="3s")
+    fragile = Fragile(failures=3, open_for="8s")
     async with nodes(settings, fragile):
         await open_it(connection, events, 3)
         await enqueue(connection, 100, handler=HANDLER)
