@@ -13,10 +13,8 @@ from tests.benchmarks.figures import Result, percentile, table
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OF_RUNS = "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,delivery,hourly,first_run"
-_OF_SCHEDULES = (
-    "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip,crash"
-)
-_OF_POLICIES = "each_minute,edit,outage"
+_OF_SCHEDULES = "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip"
+_OF_POLICIES = "each_minute,edit,outage,crash"
 _OF_FEATURES = "features,limits"
 _OF_PAGES = "pages,retention"
 
