@@ -12,10 +12,19 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from pgcron_ha.model.zone_data import package_version, use_rules, version_in_force
 from tests.pooler import POOLER_VARIABLE, Pooler, straight
 from tests.servers import SETTINGS_VARIABLE, USUAL, ThrowAwayServer, remove_leftovers
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def own_zones() -> Iterator[None]:
+    """The process computes with the time zones of a test's database; the next test has another."""
+    yield
+    if version_in_force() != package_version():
+        use_rules(package_version(), {})
 
 
 @pytest.fixture(scope="session")

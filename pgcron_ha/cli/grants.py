@@ -9,6 +9,7 @@ import click
 
 from pgcron_ha.cli.context import pass_settings
 from pgcron_ha.config import Settings
+from pgcron_ha.db.literals import literal
 from pgcron_ha.db.statements import in_schema
 from pgcron_ha.errors import InvalidInput
 
@@ -159,16 +160,10 @@ def statements(part: str, role: str, schema: str) -> Iterator[str]:
 def confinement(role: str, queues: Sequence[str], handlers: Sequence[str], schema: str) -> str:
     """The call that lets a producer enqueue these and nothing else; an empty list means all."""
     lists = (
-        "ARRAY[" + ", ".join(_literal(name) for name in names or ("*",)) + "]"
+        "ARRAY[" + ", ".join(literal(name) for name in names or ("*",)) + "]"
         for names in (queues, handlers)
     )
-    return f"SELECT {schema}.confine_producer({_literal(role)}, {', '.join(lists)});"
-
-
-def _literal(text: str) -> str:
-    # Means the same whatever standard_conforming_strings is.
-    escape = "E" if "\\" in text else ""
-    return escape + "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    return f"SELECT {schema}.confine_producer({literal(role)}, {', '.join(lists)});"
 
 
 def _quoted(role: str) -> str:

@@ -11,7 +11,14 @@ from weakref import WeakKeyDictionary
 
 import asyncpg
 
-from pgcron_ha.db.connecting import NO_PATH, connect, prepare_connection, unavailable
+from pgcron_ha.db.connecting import (
+    NO_PATH,
+    POOLED_SETTINGS,
+    connect,
+    prepare_connection,
+    session_name,
+    unavailable,
+)
 from pgcron_ha.db.hosts import CONNECT
 from pgcron_ha.db.pooling import cache_options, is_pooled, was_pooled
 from pgcron_ha.errors import PgcronError
@@ -22,13 +29,9 @@ Connection: TypeAlias = asyncpg.Connection
 MOST_CONNECTIONS: Final = 4
 _CONNECT_SECONDS: Final = 10
 _CLOSE_SECONDS: Final = 5
-# What a pooler keeps for each client; the rest would be left to the next one.
-_POOLED_SETTINGS: Final = (
-    "SET application_name = 'pgcron_ha client'; SET timezone = 'UTC'; SET datestyle = 'ISO'"
-)
 # An edit of a schedule needs READ COMMITTED to be whole at once.
 _SETTINGS: Final = (
-    f"{_POOLED_SETTINGS}; SET {NO_PATH}; SET intervalstyle = 'postgres'; "
+    f"{POOLED_SETTINGS}; SET {NO_PATH}; SET intervalstyle = 'postgres'; "
     "SET quote_all_identifiers = off; "
     "SET default_transaction_isolation = 'read committed'; "
     "SET statement_timeout = 30000; SET lock_timeout = 10000; "
@@ -39,8 +42,7 @@ _SETTINGS: Final = (
 async def connect_client(dsn: str) -> Connection:
     """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
     connection = await connect(dsn, timeout=_CONNECT_SECONDS, is_control=False)
-    settings = _POOLED_SETTINGS if was_pooled(dsn) else _SETTINGS
-    await connection.execute(settings.replace("pgcron_ha client", "pgcron_ha command"))
+    await connection.execute(_settings("pgcron_ha command", was_pooled(dsn)))
     return connection
 
 
@@ -106,7 +108,7 @@ class ClientPools:
                 connect=CONNECT,
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
-                init=partial(_prepare, _POOLED_SETTINGS if pooled else _SETTINGS),
+                init=partial(_prepare, _settings("pgcron_ha client", pooled)),
                 reset=_keep,
                 **cache_options(pooled),
             )
@@ -117,6 +119,10 @@ class ClientPools:
                 del self._pools[loop]
                 raise unavailable(error) from error
         return found
+
+
+def _settings(title: str, pooled: bool) -> str:
+    return f"{session_name(title)}; {POOLED_SETTINGS if pooled else _SETTINGS}"
 
 
 async def _prepare(settings: str, connection: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from pgcron_ha.db.literals import literal
 from pgcron_ha.db.pooling import connect_plainly
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 
@@ -18,6 +19,7 @@ LOCK_TIMEOUT_MS: Final = 2_000
 # bound. It is shorter than a lease, and whatever the database sets for everybody does not count.
 TRANSACTION_TIMEOUT_MS: Final = 10_000
 _BOUNDS_TRANSACTIONS: Final = 17
+_LONGEST_NAME: Final = 63
 # So that a dead client's row locks go away soon, and its statement with them.
 KEEPALIVES: Final = (
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
@@ -106,6 +108,13 @@ _TLS_HINT: Final = (
     " names."
 )
 _EXPIRED_HINT: Final = "Have the certificate renewed: the server's, or what sslcert names."
+
+
+def session_name(title: str) -> str:
+    """What makes the server call a session so: application_name of pg_stat_activity. It would cut
+    a longer one off, and say so.
+    """
+    return f"SET application_name = {literal(title[:_LONGEST_NAME])}"
 
 
 async def connect(

@@ -25,6 +25,7 @@ from pgcron_ha.db.connecting import (
     TAKES_NO_WRITES,
     bound_of_transactions,
     connect,
+    session_name,
     unavailable,
 )
 from pgcron_ha.db.pooling import distrust_statements, was_pooled
@@ -38,8 +39,6 @@ _ANSWER_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 2
 _CONNECT_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 2.0
 _TITLE: Final = "pgcron_ha"
-_LONGEST_NAME: Final = 63
-"""The server cuts a longer application_name off, and says so."""
 
 
 class Unanswered(DatabaseUnavailable):
@@ -83,7 +82,7 @@ class Link:
         `title` is how the server calls its session: application_name of pg_stat_activity.
         """
         planning = ("enable_nestloop = off", "enable_mergejoin = off") if joins_by_hash else ()
-        self._title = "SET application_name = '{}'".format(title[:_LONGEST_NAME].replace("'", "''"))
+        self._title = session_name(title)
         self._settings = "; ".join([self._title, *(f"SET {value}" for value in planning)])
         self._begin = "; ".join(
             [CONTROL_TRANSACTION, *(f"SET LOCAL {value}" for value in planning)]

@@ -13,7 +13,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import asyncpg
 
 from pgcron_ha.db.answers import answers
-from pgcron_ha.db.connecting import NO_PATH, prepare_connection, unavailable
+from pgcron_ha.db.connecting import (
+    NO_PATH,
+    POOLED_SETTINGS,
+    prepare_connection,
+    session_name,
+    unavailable,
+)
 from pgcron_ha.db.hosts import CONNECT
 from pgcron_ha.db.pooling import cache_options, is_pooled, was_pooled
 from pgcron_ha.db.revision import require_revision
@@ -48,10 +54,7 @@ _BEGIN: Final = "; ".join(
         "SET LOCAL jit = off",
     )
 )
-# What a pooler keeps for each client; the rest would be left to the next one.
-_POOLED_SETTINGS: Final = (
-    "SET application_name = 'pgcron_ha web'; SET timezone = 'UTC'; SET datestyle = 'ISO'"
-)
+_POOLED_SETTINGS: Final = f"{session_name('pgcron_ha web')}; {POOLED_SETTINGS}"
 _SETTINGS: Final = (
     f"{_POOLED_SETTINGS}; SET default_transaction_read_only = on; SET idle_session_timeout = 0"
 )

@@ -9,7 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 from pgcron_ha.db.asking import row as _row
-from pgcron_ha.db.overview import DEFAULT_LIMIT, Row, fetch_rows
+from pgcron_ha.db.overview import DEFAULT_LIMIT
+from pgcron_ha.db.pages.fetching import Row, fetch
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 
 
@@ -19,7 +20,7 @@ async def retention(
     """Tables (`relation`) first, then rules (`queue`, `outcome`; None: every), the most specific
     first: `keep` is what was set, `in_force` is shorter where history as a whole is.
     """
-    return await fetch_rows(connection, "list_retention", schema, limit=limit)
+    return await fetch(connection, "list_retention", schema, limit=limit)
 
 
 def scope_words(row: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from pgcron_ha.db.literals import literal
 from pgcron_ha.db.pages.fetching import Row, fetch
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.model.storage import TableSize, tables_of
@@ -48,7 +49,7 @@ async def storage(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Storage:
 def release_words(holder: Row) -> str:
     """What ends the snapshot of a row of `Storage.holders`."""
     name = str(holder["name"])
-    quoted = "'" + name.replace("'", "''") + "'"
+    quoted = literal(name)
     match holder["kind"]:
         case "transaction":
             return f"pg_terminate_backend({name.partition(' ')[0]})"

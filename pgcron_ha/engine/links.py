@@ -17,10 +17,12 @@ def link_title(role: str, node: str) -> str:
     return f"pgcron_ha {role} {node}"
 
 
-def node_link(settings: Settings, role: str, **options: Any) -> Link:
-    """One to the node's database; `options` are the Link's."""
+def node_link(settings: Settings, role: str, dsn: str | None = None, **options: Any) -> Link:
+    """One to the node's database, by `dsn` if it leads there another way; `options` are the
+    Link's.
+    """
     title = link_title(role, settings.node.name)
-    return Link(settings.required_dsn(), settings.schema, title=title, **options)
+    return Link(dsn or settings.required_dsn(), settings.schema, title=title, **options)
 
 
 def node_links(settings: Settings, revision: str | None) -> dict[str, Link]:
@@ -30,10 +32,5 @@ def node_links(settings: Settings, revision: str | None) -> dict[str, Link]:
         "claims": node_link(settings, "claims", revision=revision, greeting="note_timeline"),
         "endings": node_link(settings, "endings", revision=revision, joins_by_hash=True),
         "upkeep": node_link(settings, "upkeep", revision=revision),
-        "listening": Link(
-            settings.listen_dsn or settings.required_dsn(),
-            settings.schema,
-            revision=revision,
-            title=link_title("listening", settings.node.name),
-        ),
+        "listening": node_link(settings, "listening", settings.listen_dsn, revision=revision),
     }

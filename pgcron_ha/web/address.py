@@ -13,6 +13,7 @@ MOST_FIELDS: Final = 80
 MOST_VALUE: Final = 1_000
 # In every address: the viewer's zone, what was just done, and how often to look again.
 FRAME_FIELDS: Final = ("tz", "done", "refresh")
+_NEAR: Final = 5
 
 
 class WrongAddress(InvalidInput):
@@ -138,6 +139,11 @@ def _fields(
             )
         found[name] = value
     return found
+
+
+def near_names(name: str, known: Sequence[str]) -> list[str]:
+    """Those that may have been meant, the nearest first; else the first of the known ones."""
+    return difflib.get_close_matches(name, known, n=_NEAR, cutoff=0.4) or list(known[:_NEAR])
 
 
 def _near(given: str, known: Sequence[str]) -> list[str]:

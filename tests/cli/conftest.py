@@ -13,7 +13,6 @@ import psycopg
 import pytest
 
 from pgcron_ha.cli.main import main
-from pgcron_ha.model.zone_data import package_version, use_rules, version_in_force
 from tests.servers import USUAL
 
 
@@ -33,14 +32,6 @@ class Answer:
 
 Cli = Callable[..., Answer]
 Execute = Callable[..., list[tuple[Any, ...]]]
-
-
-@pytest.fixture(autouse=True)
-def own_zones() -> Iterator[None]:
-    """A command computes with the zones of its database; the next test's has others."""
-    yield
-    if version_in_force() != package_version():
-        use_rules(package_version(), {})
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import asyncpg
 import pytest
 
 from pgcron_ha.client.verifying import prove
-from pgcron_ha.model.zone_data import package_version, use_rules
 from tests.db.control import Connection, cursor_of, database_now, put_schedule
 from tests.engine.test_materializer import fires, set_back
 from tests.engine.zone_packages import ZONE, install, materialize, start
@@ -31,13 +29,6 @@ def daily(instant: datetime, offset: int) -> str:
 async def now(connection: Connection) -> datetime:
     """To the minute, so that walls are those of cron."""
     return (await database_now(connection)).replace(second=0, microsecond=0)
-
-
-@pytest.fixture(autouse=True)
-async def own_zones() -> AsyncIterator[None]:
-    """What a proof takes from the cluster is given back."""
-    yield
-    use_rules(package_version(), {})
 
 
 async def generations(connection: Connection) -> dict[str, int]:

@@ -34,15 +34,13 @@ _STATEMENT = re.compile(
 
 # file, how the text begins, why it is no named statement.
 ALLOWED = (
-    ("pgcron_ha/db/connecting.py", "SET ", "a setting of the session; can't be prepared"),
+    ("pgcron_ha/db/connecting.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/connecting.py", "BEGIN ", "a transaction with settings; can't be prepared"),
     ("pgcron_ha/db/hosts.py", "BEGIN ", "asked before anything is prepared"),
     ("pgcron_ha/db/hosts.py", "ROLLBACK", "asked before anything is prepared"),
     ("pgcron_ha/db/pooling.py", "ROLLBACK", "asked before anything is prepared"),
-    ("pgcron_ha/db/link.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/link.py", "COMMIT", "a transaction with settings; can't be prepared"),
     ("pgcron_ha/db/link.py", "ROLLBACK", "a transaction with settings; can't be prepared"),
-    ("pgcron_ha/db/clients.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/handler_pool.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/sql_session.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/transactions.py", "SET ", "a setting of the session; can't be prepared"),

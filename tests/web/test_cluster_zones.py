@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import asyncpg
-import pytest
 
-from pgcron_ha.model.zone_data import package_version, use_rules, version_in_force
+from pgcron_ha.model.zone_data import package_version, version_in_force
 from tests.engine.zone_packages import ZONE, tzif
 from tests.web.conftest import Site
 
 VERSION = "2099b"
-
-
-@pytest.fixture(autouse=True)
-def own_zones() -> Iterator[None]:
-    yield
-    use_rules(package_version(), {})
 
 
 async def bring(dsn: str, hours: int) -> None:

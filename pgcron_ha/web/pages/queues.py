@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -13,11 +12,11 @@ from pgcron_ha.db import queues as queue_doors
 from pgcron_ha.db.pages import breakers as ask_breakers
 from pgcron_ha.db.pages import overview as ask_overview
 from pgcron_ha.db.pages import queues as ask
-from pgcron_ha.db.pages import retention as ask_retention
 from pgcron_ha.db.pages import schedules as ask_schedules
 from pgcron_ha.db.read_pool import Connection
-from pgcron_ha.db.retention import scope_words
+from pgcron_ha.db.retention import retention, scope_words
 from pgcron_ha.errors import NotFound
+from pgcron_ha.web.address import near_names
 from pgcron_ha.web.cluster_contexts import (
     Broken,
     HeadRun,
@@ -34,7 +33,7 @@ from pgcron_ha.web.visit import Visit
 
 # The oldest due run of a served queue waits longer than this: work comes faster than it goes.
 LAG_SECONDS: Final = 60.0
-_NEAR: Final = 5
+_MOST_KEPT: Final = 100
 # The gravest first; the rest by name.
 _GRAVITY: Final = {"fail": 0, "late": 1}
 
@@ -100,7 +99,7 @@ async def show_queue(visit: Visit) -> Response:
     facts, detail = snapshot.value
     rows = {row.name: row for row in _rows(visit, facts, snapshot.now)}
     if name not in rows:
-        near = get_close_matches(name[:100], rows, n=_NEAR, cutoff=0.4) or sorted(rows)[:_NEAR]
+        near = near_names(name[:100], sorted(rows))
         raise NoSuchQueue(name, [(other, visit.link("queue", name=other)) for other in near])
     row = rows[name]
     paused = _cluster_pause(facts)
@@ -158,7 +157,7 @@ async def read_facts(connection: Connection, schema: str) -> Facts:
 
 async def _read_queues(connection: Connection, schema: str) -> tuple[Facts, list[dict[str, Any]]]:
     facts = await read_facts(connection, schema)
-    return facts, await ask_retention.retention(connection, schema=schema)
+    return facts, await retention(connection, limit=_MOST_KEPT, schema=schema)
 
 
 async def _read_queue(connection: Connection, schema: str, name: str) -> tuple[Facts, Detail]:
@@ -171,7 +170,7 @@ async def _read_queue(connection: Connection, schema: str, name: str) -> tuple[F
 
 
 def _kept(row: dict[str, Any]) -> Kept:
-    """A row of `pgcron_ha.db.pages.retention`."""
+    """A row of `pgcron_ha.db.retention.retention`."""
     note = None if row["set_by"] is None else f"set by {row['set_by']}"
     if row["in_force"] < row["keep"]:
         note = f"all of history is kept for {duration(row['in_force'].total_seconds())} only"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from pgcron_ha.db.pages import runs as ask
 from pgcron_ha.db.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
-from pgcron_ha.web.address import WrongAddress, choice
+from pgcron_ha.web.address import WrongAddress, choice, near_names
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import number, plain, were_expected
 from pgcron_ha.web.moments import Moment, parse_moment, resolve
@@ -34,7 +33,6 @@ _NAMED: Final[tuple[str, ...]] = ("schedule", "handler", "queue", "node")
 _FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "since", "until")
 # Suggestions change rarely, and all lists show the same.
 _CHOICES_LIFE_SECONDS: Final = 10.0
-_NEAR: Final = 5
 _POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~|([0-9]{1,19})\.)([0-9]{1,19})")
 _ISO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -184,7 +182,7 @@ def _require_known(
         if listing.page.is_stopped:
             continue  # it may be further back
         rest = {key: value for key, value in given.items() if key != what}
-        near = difflib.get_close_matches(name[:200], known, _NEAR, cutoff=0.4) or known[:_NEAR]
+        near = near_names(name[:200], known)
         raise NothingOfThatName(
             what, name, [(other, visit.link("runs", {**rest, what: other})) for other in near]
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -19,6 +18,7 @@ from pgcron_ha.db.health import (
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
 from pgcron_ha.model.storage import LOOKED_BACK, Part, TableSize, total_growth
+from pgcron_ha.web.address import near_names
 from pgcron_ha.web.reading import Snapshot
 from pgcron_ha.web.visit import Visit
 
@@ -26,7 +26,6 @@ from pgcron_ha.web.visit import Visit
 LIFE_SECONDS: Final = 20.0
 # The others are small as a rule, and are folded.
 SHOWN: Final = 12
-_NEAR: Final = 5
 _DAY: Final = timedelta(days=1)
 
 
@@ -131,7 +130,7 @@ async def show_table(visit: Visit) -> Response:
         return drawn
     tables = {table.name: table for table in snapshot.value.tables}
     if name not in tables:
-        near = get_close_matches(name[:100], tables, n=_NEAR, cutoff=0.4) or sorted(tables)[:_NEAR]
+        near = near_names(name[:100], sorted(tables))
         raise NoSuchTable(
             name, [(other, visit.link("storage_table", name=other)) for other in near]
         )
