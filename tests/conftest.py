@@ -14,7 +14,8 @@ import pytest
 
 from pgcron_ha.model.zone_data import package_version, use_rules, version_in_force
 from tests.pooler import POOLER_VARIABLE, Pooler, straight
-from tests.servers import SETTINGS_VARIABLE, USUAL, ThrowAwayServer, remove_leftovers
+from tests.servers import SETTINGS_VARIABLE, ThrowAwayServer, remove_leftovers
+from tests.sessions import USUAL
 
 _numbers = itertools.count(1)
 

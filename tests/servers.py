@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Final, Literal, LiteralString, Self
+from typing import Literal, LiteralString, Self
 
 import psycopg
 from psycopg import sql
@@ -25,6 +25,7 @@ from pgcron_ha.embedded.directory import DataDirectory
 from pgcron_ha.embedded.identity import Identity, identity_for, user_namespaces_work
 from pgcron_ha.embedded.locks import FileLock
 from pgcron_ha.embedded.postmaster import find_postmaster
+from tests.sessions import USUAL
 from tests.waiting import wait_for
 
 USER, PASSWORD = "postgres", "throw-away"
@@ -38,12 +39,6 @@ _SETTINGS = {"max_connections": "200", "timezone": "UTC", "log_timezone": "UTC"}
 
 SETTINGS_VARIABLE = "PGCRON_HA_TEST_SETTINGS"
 """Settings of every server of the tests as a JSON object; for databases with a long life."""
-
-USUAL: Final = (
-    "SET default_transaction_isolation = 'read committed'; SET datestyle = 'ISO';"
-    " SET intervalstyle = 'postgres'; SET statement_timeout = 0"
-)
-"""For a session whose transactions, or the sentences that it gets, are not what a test is about."""
 
 LOCALE_VARIABLE = "PGCRON_HA_TEST_LOCALE"
 """How initdb is told the locale of their databases, as a JSON array; without it, ``--locale=C``."""

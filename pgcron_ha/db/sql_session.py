@@ -32,8 +32,12 @@ _UNREACHABLE: Final[tuple[type[BaseException], ...]] = (
     asyncpg.PostgresError,
     PgcronError,
 )
-# A server that works for a client that is gone notices it.
-_SETTINGS: Final = "SET client_connection_check_interval = '1s'; SET array_nulls = on"
+# A server that works for a client that is gone notices it; values of types that JSON has not are
+# written in one way, whatever the database's defaults: programs read them.
+_SETTINGS: Final = (
+    "SET client_connection_check_interval = '1s'; SET array_nulls = on;"
+    " SET datestyle = 'ISO'; SET intervalstyle = 'postgres'; SET bytea_output = 'hex'"
+)
 
 
 class SqlError(PgcronError):

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from pgcron_ha.cli.main import main
-from tests.servers import USUAL
+from tests.sessions import USUAL
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ def execute(database: str) -> Execute:
     def call(statement: str, *values: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(database) as connection:
             connection.execute(USUAL)
+            connection.commit()
             cursor = connection.execute(statement.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
 

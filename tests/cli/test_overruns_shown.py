@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-import asyncpg
-
 from tests.cli.conftest import Cli, Execute
 from tests.db.control import call
 from tests.db.test_overruns import started
+from tests.sessions import own_session
 
 
 async def begin(dsn: str) -> int:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     try:
         _, run = await started(connection, 40)
         await call(connection, "notice_overruns", at_most=10)

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Cli, Execute, dsn_of
+from tests.sessions import USUAL
 
 Producer = psycopg.Connection[Any]
 COPY = "COPY pgcron.run (handler, args, queue, priority) FROM STDIN"
@@ -19,6 +20,8 @@ COPY = "COPY pgcron.run (handler, args, queue, priority) FROM STDIN"
 def producer(cli: Cli, execute: Execute, database: str, role: str) -> Iterator[Producer]:
     execute(cli("grants", "producer", role).out)
     with psycopg.connect(dsn_of(role, database)) as connection:
+        connection.execute(USUAL)
+        connection.commit()
         yield connection
 
 

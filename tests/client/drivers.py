@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -23,6 +24,9 @@ class Caller:
 
 
 Open = Callable[[str], AbstractAsyncContextManager[Caller]]
+
+# psycopg itself reads a timestamp with a zone in this style only.
+READABLE = "-c datestyle=ISO"
 
 
 @asynccontextmanager
@@ -48,7 +52,9 @@ async def asyncpg_pool_connection(dsn: str) -> AsyncIterator[Caller]:
 
 @asynccontextmanager
 async def psycopg_connection(dsn: str) -> AsyncIterator[Caller]:
-    async with await psycopg.AsyncConnection.connect(dsn, row_factory=dict_row) as connection:
+    async with await psycopg.AsyncConnection.connect(
+        dsn, row_factory=dict_row, options=READABLE
+    ) as connection:
         yield Caller(connection, connection.commit, connection.rollback)
 
 
@@ -82,7 +88,9 @@ KINDS: dict[str, Open] = {
 
 @asynccontextmanager
 async def _engine(driver: str, dsn: str) -> AsyncIterator[alchemy.AsyncEngine]:
-    creator: Any = asyncpg.connect if driver == "asyncpg" else psycopg.AsyncConnection.connect
+    creator: Any = asyncpg.connect
+    if driver == "psycopg":
+        creator = partial(psycopg.AsyncConnection.connect, options=READABLE)
     engine = alchemy.create_async_engine(
         f"postgresql+{driver}://", async_creator=lambda: creator(dsn)
     )

@@ -16,6 +16,7 @@ from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.errors import Conflict, InvalidInput, PgcronError
 from tests.client.own_cursors import KINDS, Open
+from tests.sessions import USUAL
 
 Value: TypeAlias = Callable[..., Any]
 every_cursor = pytest.mark.parametrize("open_cursor", KINDS.values(), ids=KINDS.keys())
@@ -25,6 +26,7 @@ every_cursor = pytest.mark.parametrize("open_cursor", KINDS.values(), ids=KINDS.
 def value(database: str) -> Iterator[Callable[..., Any]]:
     """The one value of a query that others' transactions have committed for."""
     with psycopg.connect(database, autocommit=True) as reader:
+        reader.execute(USUAL)
 
         def ask(query: str, *parameters: Any) -> Any:
             row = reader.execute(query.encode(), parameters).fetchone()
@@ -51,7 +53,9 @@ EVERYTHING: dict[str, Any] = {
     "weight": 2,
 }
 ROW = (
-    "SELECT to_jsonb(r) - '{id,uuid,created_at,group_keys}'::text[] FROM pgcron.run r WHERE id = %s"
+    "SELECT to_jsonb(r) - '{id,uuid,created_at,group_keys,time_limits}'::text[],"
+    " r.time_limits - 'give_up_at', pgcron.give_up_at(r.time_limits) FROM pgcron.run r"
+    " WHERE id = %s"
 )
 
 

@@ -15,6 +15,7 @@ import psycopg
 from pgcron_ha import errors
 from pgcron_ha.cli.grants import statements
 from tests.house.checkout import ROOT
+from tests.sessions import USUAL
 
 PAGE: Final = ROOT / "migrations" / "SQL.md"
 
@@ -69,6 +70,7 @@ _COLUMNS: Final = b"""
 def page(dsn: str) -> str:
     """The page as it should be, for the migrated database at `dsn`."""
     with psycopg.connect(dsn) as connection:
+        connection.execute(USUAL)
         return _SECTION.sub(
             lambda found: found[1] + "\n".join(_lines(found[2], connection)) + found[3],
             PAGE.read_text(encoding="utf-8"),

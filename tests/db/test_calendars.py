@@ -18,7 +18,7 @@ from pgcron_ha.errors import InvalidCalendar, InvalidSpec
 from pgcron_ha.model.calendars import read_calendar
 from pgcron_ha.model.spec import check_spec
 from tests.db.control import Connect, Connection, Row, call, put_schedule, waits_for_lock
-from tests.servers import USUAL
+from tests.sessions import USUAL
 
 WEEKEND = "sat,sun"
 HOURLY = "0 * * * *\nnot in closed"

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.db.control import Connect, Connection
-from tests.servers import USUAL, ThrowAwayServer
+from tests.servers import ThrowAwayServer
+from tests.sessions import USUAL
 from tests.waiting import until
 
 CASTS = {

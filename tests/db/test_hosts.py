@@ -13,6 +13,7 @@ from pgcron_ha.db.handler_pool import HandlerPool
 from pgcron_ha.db.hosts import Host, hosts_of, open_connection
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.servers import PASSWORD, USER, ThrowAwayServer
+from tests.sessions import USUAL
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,7 @@ async def test_a_primary_is_found_behind_its_standby_and_a_standby_when_it_is_wa
     assert await port_of(at(standby, primary)) == primary.port
     wanted = at(primary, standby, more="?target_session_attrs=standby")
     connection = await open_connection(wanted)
+    await connection.execute(USUAL)
     assert await connection.fetchval("SELECT inet_server_port()") == standby.port
     await connection.close()
 

@@ -12,7 +12,8 @@ import pytest
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.statements import load
 from tests.db.control import HANDLER, NO_BOUND, Connection
-from tests.servers import USUAL, ThrowAwayServer
+from tests.servers import ThrowAwayServer
+from tests.sessions import USUAL
 
 LIVING, DEAD = (f"00000000-0000-0000-0000-00000000000{number}" for number in (1, 2))
 LIMIT = 20

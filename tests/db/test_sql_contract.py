@@ -51,6 +51,8 @@ def blocks(language: str) -> list[str]:
 
 PYTHON = {block.partition("\n")[0].removeprefix("# "): block for block in blocks("python")}
 SQL = blocks("sql")
+# A session that waits must see what others commit; under another default it is told so.
+READ_COMMITTED = r"-c default_transaction_isolation=read\ committed"
 # Not every machine has Node, or may install it: `make examples` does.
 APPLICATIONS = [*(["node"] if "PGCRON_HA_TEST_NODE" in os.environ else []), *PYTHON]
 Run = Callable[[str], "subprocess.CompletedProcess[str]"]
@@ -162,7 +164,7 @@ def test_the_examples_for_psql_run_as_the_role_that_they_name(
     script.write_text(SQL[number])
     answer = subprocess.run(
         [binaries.tool("psql"), *("-X", "-v", "ON_ERROR_STOP=1", "-f", script)],
-        env={**binaries.environment(), **environment, **user},
+        env={**binaries.environment(), **environment, **user, "PGOPTIONS": READ_COMMITTED},
         capture_output=True,
         text=True,
         timeout=LONGEST_SECONDS,

@@ -6,13 +6,13 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from pgcron_ha.client.verifying import prove
 from tests.db.control import Connection, cursor_of, database_now, put_schedule
 from tests.engine.test_materializer import fires, set_back
 from tests.engine.zone_packages import ZONE, install, materialize, start
+from tests.sessions import own_session
 from tests.waiting import until
 
 HOUR = timedelta(hours=1)
@@ -212,7 +212,7 @@ async def test_a_schedule_that_somebody_edits_holds_up_no_other(
     edited = await put_schedule(connection, "edited", spec=daily(fire, 1), timezone=ZONE)
     other = await put_schedule(connection, "other", spec=daily(fire, 1), timezone=ZONE)
     await materialize(database, old)
-    editor: Connection = await asyncpg.connect(database)
+    editor: Connection = await own_session(database)
     try:
         editing = editor.transaction()
         await editing.start()

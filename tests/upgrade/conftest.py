@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from pgcron_ha.db.schema import migrate
 from tests.e2e.ledger import Connection
 from tests.servers import ThrowAwayServer
+from tests.sessions import own_session
 from tests.upgrade.previous import REVISION, unpack
 
 _numbers = itertools.count(1)
@@ -40,6 +40,6 @@ def older_database(server: ThrowAwayServer) -> Iterator[str]:
 @pytest.fixture
 async def older(older_database: str) -> AsyncIterator[Connection]:
     """A connection to it."""
-    connection = await asyncpg.connect(older_database)
+    connection = await own_session(older_database)
     yield connection
     await connection.close(timeout=5)

@@ -7,10 +7,9 @@ import itertools
 from collections import Counter
 from datetime import timedelta
 
-import asyncpg
-
 from tests.e2e.ledger import Connection, ended, enqueue, unaccounted
 from tests.e2e.nodes import Cluster
+from tests.sessions import own_session
 from tests.waiting import until
 
 PAUSE_SECONDS = 0.03
@@ -39,7 +38,7 @@ class Workload:
         self._task = asyncio.create_task(self._produce())
 
     async def _produce(self) -> None:
-        producer = await asyncpg.connect(self._cluster.dsn)
+        producer = await own_session(self._cluster.dsn)
         for number in itertools.count():
             if self._is_over:
                 break

@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import asyncpg
 import httpx
 import pytest
 
@@ -19,6 +18,7 @@ from pgcron_ha.config import Address
 from pgcron_ha.web.app import create_app
 from pgcron_ha.web.serving import WebServer
 from tests.servers import ThrowAwayServer
+from tests.sessions import own_session
 from tests.web.seed import seed
 
 _numbers = itertools.count(1)
@@ -84,7 +84,7 @@ async def full_database(server: ThrowAwayServer, seeded_template: str) -> AsyncI
     """The DSN of a believable cluster of this test's own; its nodes have their leases."""
     name = f"full_{os.getpid()}_{next(_numbers)}"
     dsn = server.create_database(name, seeded_template)
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     await connection.execute(
         "UPDATE pgcron.node SET lease_until = now() + interval '1 hour' WHERE state <> 'dead'"
     )

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.servers import USUAL
+from tests.sessions import own_session
 
 # What a page must show without being harmed by it.
 HOSTILE_NAME = "x\"'><script>alert(1)</script> /../é"
@@ -120,8 +120,7 @@ NODES = (("berlin-1", "alive", 16, 3), ("berlin-2", "alive", 16, 2), ("paris-1",
 
 async def seed(dsn: str) -> None:
     """Fills an empty, migrated database."""
-    connection = await asyncpg.connect(dsn)
-    await connection.execute(USUAL)
+    connection = await own_session(dsn)
     try:
         async with connection.transaction():
             await _Seeder(connection, await connection.fetchval("SELECT now()")).fill()

@@ -7,6 +7,7 @@ import re
 import asyncpg
 import pytest
 
+from tests.sessions import own_session
 from tests.web.conftest import Serve, Site
 
 CAUSES = 25
@@ -16,7 +17,7 @@ ROW = '<td data-label="Why"'
 
 @pytest.fixture
 async def connection(database: str) -> asyncpg.Connection[asyncpg.Record]:
-    return await asyncpg.connect(database)
+    return await own_session(database)
 
 
 async def test_more_causes_than_fit_are_a_link_away(
@@ -52,7 +53,7 @@ async def test_an_unknown_number_of_causes_is_refused_with_the_known_one(site: S
 async def test_nothing_needs_attention_but_an_open_dead_letter_is_named(
     full_database: str, serve: Serve
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute("DELETE FROM pgcron.run")
     await connection.execute("DELETE FROM pgcron.queue")
     await connection.execute("DELETE FROM pgcron.node WHERE state = 'dead'")
@@ -135,7 +136,7 @@ async def test_a_long_past_is_shown_whole(full_site: Site) -> None:
 async def test_a_silent_node_and_a_cluster_without_nodes_say_since_when(
     full_database: str, serve: Serve
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute(
         """UPDATE pgcron.node SET lease_until = now() - interval '7 minutes'
            WHERE state <> 'dead'"""

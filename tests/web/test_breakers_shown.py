@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 WHY = "5 failures in 1 m, last: no route to &lt;host&gt;"
@@ -15,7 +15,7 @@ WHY = "5 failures in 1 m, last: no route to &lt;host&gt;"
 @pytest.fixture
 async def run(database: str) -> AsyncIterator[int]:
     """A run that waits for an open breaker; beside it one that a fallback took."""
-    connection = await asyncpg.connect(database)
+    connection = await own_session(database)
     await connection.execute("""
         SELECT pgcron.put_schedule('job', '@daily', 'py:spare');
         SELECT pgcron.set_breaker('http:billing');
@@ -52,7 +52,7 @@ async def test_a_run_that_a_fallback_took_says_what_it_was_asked_for(site: Site,
 async def test_reset_closes_it_and_keeps_who_did_it(site: Site, run: int, database: str) -> None:
     answer = await site.post("/breakers/http:billing/reset")
     page = await site.get(answer.headers["location"])
-    connection = await asyncpg.connect(database)
+    connection = await own_session(database)
     row = await connection.fetchrow("SELECT state, reset_by FROM pgcron.breaker")
     await connection.close()
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import asyncpg
-
 from pgcron_ha.model.zone_data import package_version, version_in_force
 from tests.engine.zone_packages import ZONE, tzif
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 VERSION = "2099b"
@@ -15,7 +14,7 @@ VERSION = "2099b"
 
 async def bring(dsn: str, hours: int) -> None:
     """The nodes have a newer tzdata, in which the zone is so many hours ahead of UTC."""
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     await connection.execute(
         "INSERT INTO pgcron.timezone (name, rules) VALUES ($1, $2)"
         " ON CONFLICT (name) DO UPDATE SET rules = EXCLUDED.rules",
@@ -49,7 +48,7 @@ async def test_a_verb_reads_local_times_as_the_nodes_do(site: Site, database: st
     done = await site.post("/schedules/noon/occurrences/skip", instant="2090-01-01T12:00")
 
     assert done.status_code == 303
-    connection = await asyncpg.connect(database)
+    connection = await own_session(database)
     fire = await connection.fetchval("SELECT fire_at FROM pgcron.occurrence_override")
     await connection.close()
     assert fire == datetime(2090, 1, 1, 7, tzinfo=UTC)

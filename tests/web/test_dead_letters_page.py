@@ -6,12 +6,13 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 
+from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import HOSTILE_NAME
 
 
 async def fetch(dsn: str, statement: str, *values: object) -> list[asyncpg.Record]:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     try:
         return await connection.fetch(statement, *values)
     finally:

@@ -3,11 +3,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule_sentence
 from pgcron_ha.web.routes import ROUTES
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 
@@ -78,7 +78,7 @@ async def test_a_change_of_a_fire_is_taken_back_with_the_right_that_it_needed(
     needs = {route.name: route.permission for route in ROUTES}
     assert needs["restore_args"] == needs["edit_fire"] == needs["run_now"]
     assert needs["restore_fire"] == needs["skip_fire"] == needs["move_fire"]
-    connection = await asyncpg.connect(database)
+    connection = await own_session(database)
     await connection.execute(
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('daily', '0 0 * * *', 'py:x')"
     )

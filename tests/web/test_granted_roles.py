@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-import asyncpg
 import pytest
 
 from pgcron_ha.cli.grants import statements
+from tests.sessions import own_session
 from tests.web.conftest import Serve, Site
 
 ROLE = "looks_only"
@@ -38,7 +38,7 @@ PAGES = (
 
 @pytest.fixture
 async def seen(full_database: str, serve: Serve) -> AsyncIterator[Site]:
-    owner = await asyncpg.connect(full_database)
+    owner = await own_session(full_database)
     await owner.execute(f"CREATE ROLE {ROLE} LOGIN")
     for statement in statements("viewer", ROLE, "pgcron"):
         await owner.execute(statement)

@@ -11,6 +11,7 @@ import pytest
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.pages.wall_time import instants
+from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME
 
@@ -23,7 +24,7 @@ def ledger_of(name: str, query: str = "") -> str:
 
 
 async def fetch(dsn: str, statement: str, *values: object) -> list[asyncpg.Record]:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     try:
         return await connection.fetch(statement, *values)
     finally:
@@ -32,7 +33,7 @@ async def fetch(dsn: str, statement: str, *values: object) -> list[asyncpg.Recor
 
 async def make_old(dsn: str) -> None:
     """Schedules that exist since 2019, which their triggers would not let anybody write."""
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     await connection.execute(
         "SET session_replication_role = replica;"
         " UPDATE pgcron.schedule SET created_at = '2019-01-01 00:00Z'"

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import asyncpg
 import pytest
 
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -29,7 +30,7 @@ HANDLER = "py:etl.orders"
 
 @pytest.fixture
 async def sql(full_database: str) -> AsyncIterator[Connection]:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     yield connection
     await connection.close()
 

@@ -12,12 +12,12 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-import asyncpg
 import pytest
 
 from tests.benchmarks import page_rows
 from tests.benchmarks.page_addresses import addresses
 from tests.servers import ThrowAwayServer
+from tests.sessions import own_session
 from tests.web.conftest import Serve
 from tests.web.test_page_plans import rows_read
 
@@ -57,7 +57,7 @@ async def old_cluster(server: ThrowAwayServer, template: str) -> AsyncIterator[s
     """The DSN of a cluster that has worked for a month; the server tells how it plans for it."""
     name = f"month_{os.getpid()}"
     dsn = server.create_database(name, template)
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     await page_rows.fill(connection, ROWS, SCHEDULES, WAITING)
     for setting in (
         "session_preload_libraries = 'auto_explain'",
@@ -75,7 +75,7 @@ async def old_cluster(server: ThrowAwayServer, template: str) -> AsyncIterator[s
 async def test_no_page_of_a_long_history_reads_more_than_its_bounds(
     server: ThrowAwayServer, old_cluster: str, serve: Serve
 ) -> None:
-    connection = await asyncpg.connect(old_cluster)
+    connection = await own_session(old_cluster)
     paths = await addresses(connection)
     await connection.close()
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import re
 
-import asyncpg
 import pytest
 
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 
 async def execute(dsn: str, statement: str, *values: object) -> None:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     await connection.execute(statement, *values)
     await connection.close()
 
@@ -56,7 +56,7 @@ async def test_dead_nodes_say_why_they_ended(full_site: Site, full_database: str
 async def test_a_handler_that_does_not_stop_is_told_with_its_node_and_needs_attention(
     full_site: Site, full_database: str
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     [(run, incarnation)] = await connection.fetch(
         """UPDATE pgcron.run SET cancel_at = now(), kill_at = now() - interval '1 min'
            WHERE id = (SELECT r.id FROM pgcron.run r JOIN pgcron.node n ON n.incarnation = r.owner
@@ -183,7 +183,7 @@ async def test_what_a_node_says_of_itself_harms_nothing(
 async def test_a_node_is_cordoned_and_uncordoned_by_its_page(
     full_site: Site, full_database: str
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     find = "SELECT incarnation::text FROM pgcron.node WHERE name = 'berlin-1'"
     page = f"/nodes/{await connection.fetchval(find)}"
     assert "Cordon</button>" in (await full_site.get(page)).text

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 
-import asyncpg
 import httpx
 
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 RUN_NOW = "/schedules/weekly-report/run"
@@ -22,7 +22,7 @@ async def number_of(site: Site, path: str, action: str) -> str:
 
 
 async def runs_of(dsn: str, origin: str) -> list[int]:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     rows = await connection.fetch("SELECT id FROM pgcron.run WHERE origin = $1", origin)
     await connection.close()
     return [row["id"] for row in rows]
@@ -65,7 +65,7 @@ async def test_each_answer_has_numbers_of_its_own(full_site: Site, full_database
 async def test_retry_and_redrive_sent_twice_give_the_first_result(
     full_site: Site, full_database: str
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     row = await connection.fetchrow(
         """SELECT (SELECT min(id) FROM pgcron.history WHERE outcome = 'succeeded'),
                   (SELECT min(run_id) FROM pgcron.dead_letter)"""
@@ -84,7 +84,7 @@ async def test_retry_and_redrive_sent_twice_give_the_first_result(
 async def test_what_failed_was_not_done(full_site: Site, full_database: str) -> None:
     number = "0123456789abcdef"
     missing = await full_site.post("/schedules/later/run", operation=number)
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute(
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('later', '@daily', 'py:x')"
     )

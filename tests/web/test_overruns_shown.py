@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncpg
-
 from tests.db.control import call
 from tests.db.test_overruns import started
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 
 async def test_a_run_that_overruns_is_marked_in_the_lists(site: Site, database: str) -> None:
-    connection = await asyncpg.connect(database)
+    connection = await own_session(database)
     try:
         _, run = await started(connection, 40)
         name = await connection.fetchval("SELECT name FROM pgcron.schedule")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pgcron_ha.db.read_pool import ReadPool
 from pgcron_ha.db.statements import load
+from tests.sessions import own_session
 
 VALUES: dict[str, Any] = {
     "after": None,
@@ -56,7 +56,7 @@ FILL = """
     ],
 )
 async def test_a_page_reads_what_it_shows(full_database: str, statement: str, most: int) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute(FILL)
     await connection.close()
     asked = load()[statement]

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import re
 
-import asyncpg
 import pytest
 
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 
 async def execute(dsn: str, statement: str) -> None:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     await connection.execute(statement)
     await connection.close()
 

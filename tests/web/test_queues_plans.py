@@ -6,12 +6,12 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pgcron_ha.db.deaf_runs import DEAF
 from pgcron_ha.db.read_pool import ReadPool
 from pgcron_ha.db.statements import load
+from tests.sessions import own_session
 from tests.web.test_page_plans import rows_read
 
 VALUES: dict[str, Any] = {
@@ -73,7 +73,7 @@ FILL = """
 async def test_a_page_reads_no_more_than_its_bounds(
     full_database: str, statement: str, most: int, values: dict[str, Any]
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute(FILL)
     await connection.close()
     asked = load()[statement]

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import ANSI
 
@@ -24,7 +25,7 @@ LATER = "SELECT min(id) FROM pgcron.run WHERE due_at > now() + interval '5 min'"
 
 @pytest.fixture
 async def sql(full_database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     yield connection
     await connection.close()
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import asyncpg
-
 from pgcron_ha.db.pages import runs as ask
 from pgcron_ha.db.read_pool import ReadPool
 from pgcron_ha.db.statements import load
+from tests.sessions import own_session
 from tests.web.test_page_plans import FILL, rows_read
 
 VALUES: dict[str, Any] = {
@@ -57,7 +56,7 @@ MOST = {
 
 
 async def test_pages_of_runs_read_what_they_show(full_database: str) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute(FILL)
     await connection.close()
     pool = ReadPool(full_database)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-import asyncpg
 import pytest
 
 from pgcron_ha.db.pages import runs as ask
 from pgcron_ha.web.pages import runs as page
+from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME
 
@@ -91,7 +91,7 @@ QUESTIONS = {
 
 
 async def test_all_pages_together_hold_each_run_once(full_database: str, full_site: Site) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     for query, condition in QUESTIONS.items():
         expected = await connection.fetch(f"SELECT id FROM pgcron.runs WHERE {condition}")
 
@@ -107,7 +107,7 @@ async def test_a_rare_run_is_found_after_bounded_looks(
     monkeypatch.setattr(ask, "LOOK", 300)
     monkeypatch.setattr(ask, "FURTHER_LOOK", 200)
     # Many waiting runs with higher numbers do not stand before those that ended.
-    connection = await asyncpg.connect(database)
+    connection = await own_session(database)
     await connection.execute(HISTORY.replace("$1", "1000").replace("$2, $3", "NULL, NULL"))
     await connection.execute(
         "INSERT INTO pgcron.run (id, handler, due_at)"
@@ -129,7 +129,7 @@ async def test_the_end_of_a_time_is_found_without_walking_there(
 ) -> None:
     monkeypatch.setattr(ask, "LOOK", 300)
     monkeypatch.setattr(ask, "NUMBERS_MARGIN", 50)
-    connection = await asyncpg.connect(database)
+    connection = await own_session(database)
     await connection.execute(
         HISTORY.replace("$1", "5000")
         .replace("$2, $3", "NULL, NULL")
@@ -146,7 +146,7 @@ async def test_the_end_of_a_time_is_found_without_walking_there(
 async def test_runs_of_a_schedule_that_ended_at_one_instant_are_paged_without_a_gap(
     database: str, site: Site
 ) -> None:
-    connection = await asyncpg.connect(database)
+    connection = await own_session(database)
     schedule = await connection.fetchval(
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('batch', '0 0 1 1 *', 'py:x')"
         " RETURNING id"
@@ -162,7 +162,7 @@ async def test_runs_of_a_schedule_that_ended_at_one_instant_are_paged_without_a_
 
 
 async def test_what_has_no_partition_is_listed(database: str, site: Site) -> None:
-    connection = await asyncpg.connect(database)
+    connection = await own_session(database)
     await connection.execute(
         HISTORY.replace("$1", "3")
         .replace("$2, $3", "NULL, NULL")
@@ -222,7 +222,7 @@ async def test_nothing_that_matches_says_how_to_get_back(full_site: Site) -> Non
 async def test_the_box_opens_a_run_by_its_number_or_its_key(
     full_database: str, full_site: Site
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     run = await connection.fetchval(
         "SELECT pgcron.enqueue('py:report', idempotency_key => 'order/17')"
     )
@@ -238,7 +238,7 @@ async def test_the_box_opens_a_run_by_its_number_or_its_key(
 async def test_runs_of_a_deleted_schedule_are_still_found(
     full_database: str, full_site: Site
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute("SELECT pgcron.delete_schedule('weekly-report', 'ana', 'cli')")
     await connection.close()
 

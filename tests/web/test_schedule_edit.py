@@ -4,12 +4,12 @@ import re
 from html import unescape
 from urllib.parse import quote
 
-import asyncpg
 import httpx
 import pytest
 
 from pgcron_ha.client.schedule_edits import FIELDS
 from pgcron_ha.db.schedule_policies import SchedulePolicies
+from tests.sessions import own_session
 from tests.web.conftest import Site
 
 NAME = "nightly-backup"
@@ -38,7 +38,7 @@ async def save(site: Site, form: dict[str, str], **fields: str) -> httpx.Respons
 
 
 async def row_of(dsn: str, columns: str) -> tuple[object, ...]:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     try:
         row = await connection.fetchrow(
             f"SELECT {columns} FROM pgcron.schedule WHERE name = $1", NAME
@@ -201,7 +201,7 @@ async def test_versions_are_listed_and_restored(full_site: Site, full_database: 
 
 
 async def test_a_deleted_schedule_is_restored(full_site: Site, full_database: str) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute("SELECT pgcron.delete_schedule($1)", NAME)
     await connection.close()
     page = await full_site.get(f"/schedules/{NAME}/versions")
@@ -215,7 +215,7 @@ async def test_a_deleted_schedule_is_restored(full_site: Site, full_database: st
 
 
 async def test_who_owns_it_is_told_where_it_is_edited(full_site: Site, full_database: str) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute("UPDATE pgcron.schedule SET managed_by = 'code'")
     await connection.close()
     for path in ("", "/edit"):

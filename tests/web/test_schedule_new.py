@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from html import unescape
 
-import asyncpg
 import httpx
 import pytest
 
 from pgcron_ha.client.schedule_edits import FIELDS
+from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.test_schedule_edit import form_of
 
@@ -24,7 +24,7 @@ async def create(site: Site, **fields: str) -> httpx.Response:
 
 
 async def rows(dsn: str, statement: str) -> list[tuple[object, ...]]:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     try:
         return [tuple(row) for row in await connection.fetch(statement)]
     finally:

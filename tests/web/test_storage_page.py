@@ -11,6 +11,7 @@ from pgcron_ha.db import storage
 from pgcron_ha.db.read_pool import ReadPool
 from pgcron_ha.db.statements import load
 from pgcron_ha.web.formats import size
+from tests.sessions import own_session
 from tests.web.conftest import Serve, Site
 from tests.web.test_page_plans import FILL
 
@@ -20,7 +21,7 @@ SIZES = """
 
 
 async def sizes(dsn: str) -> dict[str, int]:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     rows = await connection.fetch(SIZES)
     await connection.close()
     return {row["name"].removeprefix("pgcron."): row["bytes"] for row in rows}
@@ -29,7 +30,7 @@ async def sizes(dsn: str) -> dict[str, int]:
 async def test_each_table_is_listed_with_its_size_the_largest_first(
     full_site: Site, full_database: str
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     await connection.execute(FILL)
     await connection.close()
     page = await full_site.get("/storage")
@@ -50,7 +51,7 @@ async def test_each_table_is_listed_with_its_size_the_largest_first(
 async def test_a_tables_partitions_tell_their_range_and_when_they_are_dropped(
     full_site: Site, full_database: str
 ) -> None:
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     now = await connection.fetchval("SELECT now()")
     await connection.close()
 

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Iterator
 from time import monotonic
 
-import asyncpg
 import pytest
 
 from pgcron_ha.db.schema import migrate
 from pgcron_ha.web.reading import LIFE_SECONDS
 from pgcron_ha.web.visit import LIVE_HEADER
 from tests.servers import ThrowAwayServer
+from tests.sessions import own_session
 from tests.web.conftest import Serve
 from tests.web.seed import seed
 
@@ -39,7 +39,7 @@ async def test_fifty_open_overviews_send_the_statements_of_one(
     dsn = counting.create_database("pages")
     await migrate(dsn)
     await seed(dsn)
-    counts = await asyncpg.connect(counting.dsn())
+    counts = await own_session(counting.dsn())
     await counts.execute("CREATE EXTENSION pg_stat_statements")
     costs: dict[int, tuple[int, float]] = {}
     for viewers in (1, VIEWERS):

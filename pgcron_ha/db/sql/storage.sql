@@ -7,7 +7,7 @@ SELECT c.relname::text AS name, coalesce(root.relname, c.relname)::text AS relat
 FROM pg_catalog.pg_class c
 LEFT JOIN pg_catalog.pg_class root ON root.oid = pg_partition_root(c.oid)
 LEFT JOIN pgcron.retention kept ON kept.relation = root.relname
-CROSS JOIN LATERAL (SELECT (regexp_match(written, 'FROM \(''([^'']+)''\)'))[1]::timestamptz AS low, (regexp_match(written, 'TO \(''([^'']+)''\)'))[1]::timestamptz AS high
+CROSS JOIN LATERAL (SELECT (regexp_match(written, E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz AS low, (regexp_match(written, E'TO \\(''([^'']+)''\\)'))[1]::timestamptz AS high
                     FROM pg_get_expr(c.relpartbound, c.oid) written) bound
 -- A partition that is dropped meanwhile has no size.
 CROSS JOIN LATERAL (SELECT coalesce(pg_total_relation_size(c.oid), 0) AS total, coalesce(pg_indexes_size(c.oid), 0) AS indexes,

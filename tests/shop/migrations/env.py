@@ -27,7 +27,8 @@ if context.is_offline_mode():
     with context.begin_transaction():
         context.run_migrations()
 else:
-    with create_engine(os.environ["SHOP_URL"]).connect() as connection:
+    engine = create_engine(os.environ["SHOP_URL"], isolation_level="READ COMMITTED")
+    with engine.connect() as connection:
         context.configure(connection=connection, **OPTIONS)
         with context.begin_transaction():
             context.run_migrations()

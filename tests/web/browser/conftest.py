@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from tests.house.checkout import ROOT
 from tests.servers import ThrowAwayServer
+from tests.sessions import own_session
 from tests.waiting import wait_for
 from tests.web.browser.hostile import fill
 from tests.web.browser.watched import Windows, chromium
@@ -37,7 +38,7 @@ async def windows() -> AsyncIterator[Windows]:
 async def hostile_database(server: ThrowAwayServer, seeded_template: str) -> AsyncIterator[str]:
     """The DSN of a believable cluster with the corpus in every text; tests only look at it."""
     dsn = server.create_database("hostile", seeded_template)
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     await fill(connection)
     await connection.execute("UPDATE pgcron.node SET lease_until = now() + interval '1 hour'")
     await connection.close()
@@ -69,7 +70,7 @@ class Cluster:
 
     async def execute(self, statement: str, *values: object) -> list[asyncpg.Record]:
         """One statement by plain SQL, in a connection of its own; its rows."""
-        connection = await asyncpg.connect(self.dsn)
+        connection = await own_session(self.dsn)
         try:
             return await connection.fetch(statement, *values)
         finally:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-import asyncpg
 import pytest
 
 from pgcron_ha.web.formats import plain
+from tests.sessions import own_session
 from tests.waiting import until
 from tests.web.browser.hostile import CORPUS
 from tests.web.browser.intact import what_is_injected
@@ -66,7 +66,7 @@ async def test_lists_of_hostile_names_are_only_text(
 async def test_pages_of_hostile_names_say_them_as_they_are(
     hostile_site: Site, hostile_database: str, windows: Windows, words: tuple[str, ...]
 ) -> None:
-    connection = await asyncpg.connect(hostile_database)
+    connection = await own_session(hostile_database)
     async with windows.tab(hostile_site.url) as tab:
         for word in words:
             text = CORPUS[word]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-import asyncpg
 import pytest
 
+from tests.sessions import own_session
 from tests.waiting import until
 from tests.web.browser.conftest import Cluster
 from tests.web.browser.watched import Tab, Windows
@@ -30,7 +30,7 @@ async def shows(tab: Tab, selector: str, words: str) -> None:
 
 
 async def execute(dsn: str, statement: str, *values: object) -> None:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     await connection.execute(statement, *values)
     await connection.close()
 
@@ -151,7 +151,7 @@ async def test_a_double_click_makes_one_run(
         await tab.page.get_by_role("button", name="Run now").dblclick(no_wait_after=True)
         await tab.page.wait_for_url("**/runs/*")
 
-    connection = await asyncpg.connect(full_database)
+    connection = await own_session(full_database)
     made = await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE origin = 'manual'")
     await connection.close()
     assert made == 1
