@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from pgcron_ha.client.verifying import Proof, prove
 from tests.e2e.nodes import Cluster
 from tests.pooler import straight
+from tests.sessions import own_session
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def cluster(database: str, tmp_path: Path) -> Iterator[Cluster]:
 
 
 async def _proof(database: str) -> Proof:
-    connection = await asyncpg.connect(straight(database))
+    connection = await own_session(straight(database))
     try:
         return await prove(connection, datetime.now(UTC) - timedelta(days=1))
     finally:

@@ -9,13 +9,13 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import asyncpg
 import pytest
 
 from pgcron_ha.model.spec import parse_spec
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
 from tests.pooler import straight
+from tests.sessions import own_session
 from tests.waiting import until
 
 SCHEDULES = 20
@@ -55,7 +55,7 @@ async def test_no_fire_is_lost_or_runs_twice_while_its_schedule_is_edited(
 
 async def edit_again_and_again(dsn: str, name: str) -> list[Reign]:
     """What the schedule was, and since when."""
-    connection = await asyncpg.connect(straight(dsn))
+    connection = await own_session(straight(dsn))
     chance = random.Random(name)
     await connection.execute(
         "INSERT INTO pgcron.schedule (name, spec, handler, overlap)"
