@@ -1,6 +1,6 @@
 -- What 0002 has made. Functions of 0001 that it replaced are put back by the revision itself.
 ALTER TABLE pgcron.schedule DROP CONSTRAINT a_catchup_window_is_at_most_a_century, DROP CONSTRAINT a_start_deadline_is_at_most_a_century;
-DROP FUNCTION pgcron.refuse_instants(timestamptz, timestamptz);
+DROP FUNCTION pgcron.refuse_instants(timestamptz, timestamptz), pgcron.with_pending_pause(pgcron.cursor);
 DROP FUNCTION pgcron.confine_producer(text, text[], text[]), pgcron.free_producer(text), pgcron.cancel_own_run(bigint, text);
 DROP VIEW pgcron.own_runs;
 DROP TRIGGER a_living_key_stays ON pgcron.idempotency;

@@ -13,6 +13,7 @@ SCRIPTS = (
     "0002_02_producers",
     "0002_03_any_database",
     "0002_04_calendar_bounds",
+    "0002_05_pending_pauses",
 )
 
 # Functions that the scripts replace: the script of 0001 that they come from, and their names.
@@ -23,7 +24,7 @@ REPLACED: dict[str, tuple[str, ...]] = {
     "0001_01_validation": ("spec_is_fine",),
     "0001_02_time_limits": ("time_limits",),
     "0001_33_calendars": ("calendar_is_fine", "calendars_named"),
-    "0001_08_schedule_triggers": ("judge_schedule",),
+    "0001_08_schedule_triggers": ("judge_schedule", "apply_edit"),
 }
 
 

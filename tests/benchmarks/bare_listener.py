@@ -21,6 +21,7 @@ import uvloop
 
 from tests.benchmarks.bare_loop import BATCH, CLAIM, COMPLETE
 from tests.benchmarks.starts import VARIABLE, StartRecorder
+from tests.sessions import own_session
 
 CHANNEL: Final = "bare_job"
 _ROOT: Final = Path(__file__).resolve().parents[2]
@@ -54,7 +55,7 @@ async def main(dsn: str) -> None:
         woken.set()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
-    claiming, completing, listening = [await asyncpg.connect(dsn) for _ in range(3)]
+    claiming, completing, listening = [await own_session(dsn) for _ in range(3)]
     await listening.add_listener(CHANNEL, lambda *_: woken.set())
     print("ready", flush=True)
     while not stopped.is_set():

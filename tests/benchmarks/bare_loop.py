@@ -20,6 +20,7 @@ import asyncpg
 import uvloop
 
 from tests.benchmarks import machine
+from tests.sessions import own_session
 
 BATCH: Final = 500
 
@@ -67,7 +68,7 @@ async def drain(
 
 async def main(dsn: str) -> None:
     """Drain, and say how long it took."""
-    claiming, completing = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
+    claiming, completing = await own_session(dsn), await own_session(dsn)
     for connection in (claiming, completing):
         await connection.execute("SELECT 1")
     began, cpu = time.monotonic(), time.process_time()

@@ -22,6 +22,7 @@ from tests.benchmarks import machine
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground, Place
 from tests.benchmarks.sizes import Sizes
+from tests.sessions import own_session
 
 Block = Callable[[asyncpg.Connection, int], Awaitable[None]]
 
@@ -154,7 +155,7 @@ def _add_figures(result: Result, ways: list[Way]) -> None:
 
 
 async def _opened(stack: AsyncExitStack, place: Place) -> asyncpg.Connection:
-    connection: asyncpg.Connection = await asyncpg.connect(place.dsn)
+    connection: asyncpg.Connection = await own_session(place.dsn)
     stack.push_async_callback(connection.close)
     return connection
 

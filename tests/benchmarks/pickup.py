@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import asyncpg
-
 from pgcron_ha import App
 from tests.benchmarks import machine, stage
 from tests.benchmarks.bare_listener import CHANNEL, BareListener
@@ -24,6 +22,7 @@ from tests.benchmarks.node_process import NodeProcess
 from tests.benchmarks.place import Ground, Place, difference
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.starts import count_starts, read_starts
+from tests.sessions import own_session
 
 BARE_ENQUEUE: Final = (
     "WITH job AS (INSERT INTO public.bare_job (payload)"
@@ -104,8 +103,8 @@ async def _measure(place: Place, folder: Path, count: int, result: Result) -> _D
 async def _ask(place: Place, count: int) -> tuple[list[float], list[float]]:
     """Enqueue in turn; the instants of the calls by the SQL function and by the client."""
     chance = random.Random(1)
-    connection = await asyncpg.connect(place.dsn)
-    client = await asyncpg.connect(place.dsn)
+    connection = await own_session(place.dsn)
+    client = await own_session(place.dsn)
     app = App(place.dsn)
     enqueue, bare = await connection.prepare(_ENQUEUE), await connection.prepare(BARE_ENQUEUE)
     by_sql: list[float] = []

@@ -13,6 +13,7 @@ import asyncpg
 from pgcron_ha.db.schema import migrate
 from tests.benchmarks import machine
 from tests.servers import ThrowAwayServer, remove_leftovers
+from tests.sessions import own_session
 
 SERVER_SETTINGS: Final = {"shared_buffers": "1GB", "track_commit_timestamp": "on"}
 _TEMPLATE: Final = "migrated"
@@ -48,7 +49,7 @@ class Ground:
         name = f"benchmark_{self._count}"
         self._server.create_database(name, _TEMPLATE)
         dsn = self._server.tcp_dsn(name)
-        observer = await asyncpg.connect(dsn)
+        observer = await own_session(dsn)
         try:
             yield Place(dsn, observer, self._server.pid, self._server.log)
         finally:
@@ -71,7 +72,7 @@ async def own_ground() -> AsyncIterator[Ground]:
 async def given_place(dsn: str) -> AsyncIterator[Place]:
     """A database of somebody else's server; it is migrated."""
     await migrate(dsn)
-    observer = await asyncpg.connect(dsn)
+    observer = await own_session(dsn)
     try:
         yield Place(dsn, observer, None)
     finally:

@@ -14,6 +14,7 @@ import asyncpg
 
 from tests.benchmarks.bare_loop import TABLE
 from tests.benchmarks.node_process import NodeProcess
+from tests.sessions import own_session
 
 Connection = asyncpg.Connection
 
@@ -58,7 +59,7 @@ async def release_runs(observer: Connection) -> None:
 @asynccontextmanager
 async def held_horizon(dsn: str) -> AsyncIterator[None]:
     """A transaction whose snapshot keeps dead rows from being removed, as a forgotten one does."""
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     try:
         async with connection.transaction(isolation="repeatable_read"):
             await connection.execute("SELECT pg_current_xact_id()")

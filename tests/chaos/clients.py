@@ -17,6 +17,7 @@ import asyncpg
 
 from tests.chaos import record
 from tests.chaos.stage import Stage
+from tests.sessions import USUAL
 
 STATEMENT_SECONDS = 5
 """The server ends a client's statement after this: a bound for what is unknown."""
@@ -105,7 +106,7 @@ class Client:
                 server_settings={"application_name": "chaos-client"},
             )
             self._connection = connection
-            await connection.execute(f"SET statement_timeout = '{STATEMENT_SECONDS}s'")
+            await connection.execute(f"{USUAL}; SET statement_timeout = '{STATEMENT_SECONDS}s'")
         return self._connection
 
 

@@ -22,8 +22,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-import asyncpg
-
 from pgcron_ha.db.schema import migrate
 from tests.chaos.proxy import Proxy
 from tests.e2e.evidence import Execution
@@ -31,6 +29,7 @@ from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster, NodeProcess
 from tests.e2e.nursery import Nursery
 from tests.servers import ThrowAwayServer, remove_leftovers
+from tests.sessions import own_session
 from tests.waiting import until
 
 NODES: Final = 8
@@ -271,7 +270,7 @@ async def _command(policy: str, runs: int, seed: int, copies: int) -> bool:
             dsn = server.create_database("overlaps")
             await migrate(dsn)
             path = Path(server.folder) / f".s.PGSQL.{server.port}"
-            connection = await asyncpg.connect(dsn)
+            connection = await own_session(dsn)
             async with Proxy(path) as proxy:
                 with contextlib.redirect_stdout(sys.stderr), Cluster(dsn, folder) as cluster:
                     cluster.nursery = nursery

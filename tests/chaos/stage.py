@@ -25,6 +25,7 @@ from tests.chaos.failpoints import Failpoints
 from tests.chaos.proxy import Proxy
 from tests.e2e.nodes import NodeProcess, descendants_of, send
 from tests.servers import ThrowAwayServer
+from tests.sessions import USUAL
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -127,6 +128,7 @@ class Stage:
             self.dsn, timeout=3, command_timeout=10, server_settings={"application_name": name}
         )
         try:
+            await connection.execute(USUAL)
             yield connection
         finally:
             connection.terminate()

@@ -12,12 +12,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import asyncpg
-
 from pgcron_ha.db.schema import migrate
 from tests.e2e.nodes import Cluster
 from tests.e2e.transfers import Report, play
 from tests.servers import ThrowAwayServer, remove_leftovers
+from tests.sessions import own_session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +37,7 @@ async def _play(options: argparse.Namespace) -> Report:
     with tempfile.TemporaryDirectory() as folder, ThrowAwayServer() as server:
         dsn = server.create_database("bank")
         await migrate(dsn)
-        connection = await asyncpg.connect(dsn)
+        connection = await own_session(dsn)
         cluster = Cluster(dsn, Path(folder))
         try:
             return await play(

@@ -197,6 +197,7 @@ BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
   IF cursor_before IS NULL OR schedule_now IS NULL THEN RETURN; END IF;
+  IF schedule_now.enabled THEN cursor_before := pgcron.with_pending_pause(cursor_before); END IF;
   PERFORM FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
   edit_time := clock_timestamp();
   WITH gone AS (
@@ -5874,6 +5875,24 @@ BEGIN
   ELSE
     decision := 'not an instant'; code := 'not_an_instant'; reason := 'the schedule, as it stood, did not name this instant';
   END IF;
+END $$;
+
+CREATE FUNCTION pgcron.with_pending_pause(cursor_before pgcron.cursor) RETURNS pgcron.cursor
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+  paused jsonb;
+BEGIN
+  IF cursor_before.edit_is_pending AND NOT cursor_before.is_paused THEN
+    SELECT v.content INTO paused FROM pgcron.schedule_version v
+     WHERE v.schedule_id = cursor_before.schedule_id AND v.since IS NULL AND NOT (v.content ->> 'enabled')::boolean ORDER BY v.version DESC LIMIT 1;
+    IF FOUND THEN
+      cursor_before.is_paused := true;
+      cursor_before.pause_note := concat_ws(': ', paused ->> 'paused_by', paused ->> 'paused_note');
+      cursor_before.paused_until := (paused ->> 'paused_until')::timestamptz;
+    END IF;
+  END IF;
+  RETURN cursor_before;
 END $$;
 
 CREATE FUNCTION pgcron.write_calendars(contents jsonb, actor text, source text DEFAULT NULL::text) RETURNS text[]

@@ -19,6 +19,7 @@ from tests.db import control
 from tests.db.dump_schema import REVIEWED, dump
 from tests.e2e.nodes import Cluster
 from tests.servers import ThrowAwayServer
+from tests.sessions import own_session
 from tests.waiting import until
 
 HELD = {"at_least_once": "succeeded", "transactional": "succeeded", "at_most_once": "lost"}
@@ -61,7 +62,7 @@ async def test_a_dump_under_load_is_restored_and_goes_on(
     folder.mkdir()
     with Cluster(empty_database, folder) as restored:
         restored.start("b")
-        there = await asyncpg.connect(empty_database)
+        there = await own_session(empty_database)
         told = "SELECT delivery::text, outcome::text FROM pgcron.history WHERE id = ANY($1)"
         ids = list(held.values())
 

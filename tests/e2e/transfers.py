@@ -13,8 +13,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-import asyncpg
-
 from pgcron_ha.client import App
 from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.operating_system import boottime
@@ -22,6 +20,7 @@ from tests.e2e import evidence
 from tests.e2e.ledger import Connection, enqueue
 from tests.e2e.nodes import Cluster, NodeProcess
 from tests.e2e.nursery import Nursery
+from tests.sessions import own_session
 from tests.waiting import until
 
 APP: Final = "tests.e2e.transfers:app"
@@ -140,7 +139,7 @@ async def _play(
 async def _ask_for_all(
     dsn: str, chance: random.Random, count: int, others: int, seconds: float
 ) -> None:
-    connection = await asyncpg.connect(dsn)
+    connection = await own_session(dsn)
     try:
         await _enqueue(connection, chance, count, seconds)
         for delivery in ("at_least_once", "at_most_once"):

@@ -110,12 +110,12 @@ UNDER_HOSTILE: Final = (
     "tests/e2e/test_e2e_kills.py",
 )
 
-# Everything that has a database of its own but chaos, which plays by the hour.
+# Everything that has a database.
 WHOLE: Final = tuple(
     f"tests/{part}"
     for part in (
         *("db", "engine", "client", "shop", "plugin", "executors", "cli", "web", "e2e"),
-        *("telemetry", "embedded"),
+        *("telemetry", "embedded", "upgrade", "chaos", "benchmarks"),
     )
 )
 
