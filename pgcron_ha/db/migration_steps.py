@@ -34,6 +34,7 @@ OWN: Final = "pgcron_ha"
 _SETTINGS: Final = {
     "standard_conforming_strings": "on",
     "search_path": NO_PATH.partition(" = ")[2],
+    "plpgsql.extra_errors": "none",
 }
 _PARTS: Final = re.compile(
     r"--[^\n]*|\b[Ee]'(?:[^'\\]|\\.|'')*'|(?P<plain>'(?:[^']|'')*')", re.DOTALL
@@ -181,7 +182,7 @@ def _execute(script: str) -> None:
     bind = op.get_bind()
     # What the host's own revisions do after this one is left as it was.
     before = {
-        name: bind.scalar(text(f"SELECT pg_catalog.current_setting('{name}')"))
+        name: bind.scalar(text(f"SELECT pg_catalog.current_setting('{name}', true)"))
         for name in _SETTINGS
     }
     _set(bind, _SETTINGS)
@@ -189,7 +190,7 @@ def _execute(script: str) -> None:
     _set(bind, before)
 
 
-def _set(bind: Any, settings: Mapping[str, str]) -> None:
+def _set(bind: Any, settings: Mapping[str, str | None]) -> None:
     for name, value in settings.items():
         command = text(f"SELECT pg_catalog.set_config('{name}', :value, true)")
         bind.execute(command, {"value": value})

@@ -198,7 +198,7 @@ def run_environment(context: EnvironmentContext) -> None:
             dialect_name="postgresql", version_table_schema=schema, literal_binds=True
         )
         with context.begin_transaction():
-            for setting in (NO_PATH, "statement_timeout = 0"):
+            for setting in (NO_PATH, "statement_timeout = 0", "plpgsql.extra_errors = 'none'"):
                 context.execute(f"SET LOCAL {setting}")
             if context.config.attributes.get(SINCE, BASE) == BASE:
                 context.execute(making(schema))

@@ -1414,28 +1414,28 @@ CREATE FUNCTION pgcron.count_failures(handlers text[], run_ids bigint[], fences 
     LANGUAGE plpgsql
     AS $$
 DECLARE
-  found pgcron.breaker;
+  row_found pgcron.breaker;
   failed record;
   latest timestamptz[];
 BEGIN
-  FOR found IN
+  FOR row_found IN
     SELECT b.* FROM pgcron.breaker b
      WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m WHERE m.handler = ANY(handlers)) ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
-           bool_or(f.run_id = found.probe_run AND f.fence = found.probe_fence) AS is_probe INTO failed
+           bool_or(f.run_id = row_found.probe_run AND f.fence = row_found.probe_fence) AS is_probe INTO failed
       FROM unnest(handlers, run_ids, fences, errors) WITH ORDINALITY f(handler, run_id, fence, error, place)
-      JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = found.name;
-    IF found.state = 'half_open' AND failed.is_probe THEN
-      PERFORM pgcron.open_breaker(found.name, failed.error, format('its probe, run %s, failed', found.probe_run));
-    ELSIF found.state = 'closed' THEN
+      JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = row_found.name;
+    IF row_found.state = 'half_open' AND failed.is_probe THEN
+      PERFORM pgcron.open_breaker(row_found.name, failed.error, format('its probe, run %s, failed', row_found.probe_run));
+    ELSIF row_found.state = 'closed' THEN
       latest := ARRAY(
-        SELECT one.at FROM unnest(found.failed_at || array_fill(clock_timestamp(), ARRAY[least(failed.attempts, found.failures)])) WITH ORDINALITY one(at, place)
-         WHERE one.at > clock_timestamp() - found.within ORDER BY one.place DESC LIMIT found.failures);
-      IF cardinality(latest) >= found.failures THEN
-        PERFORM pgcron.open_breaker(found.name, failed.error, format('%s %s in %s', found.failures, CASE found.failures WHEN 1 THEN 'failure' ELSE 'failures' END, pgcron.short_interval(found.within)));
+        SELECT one.at FROM unnest(row_found.failed_at || array_fill(clock_timestamp(), ARRAY[least(failed.attempts, row_found.failures)])) WITH ORDINALITY one(at, place)
+         WHERE one.at > clock_timestamp() - row_found.within ORDER BY one.place DESC LIMIT row_found.failures);
+      IF cardinality(latest) >= row_found.failures THEN
+        PERFORM pgcron.open_breaker(row_found.name, failed.error, format('%s %s in %s', row_found.failures, CASE row_found.failures WHEN 1 THEN 'failure' ELSE 'failures' END, pgcron.short_interval(row_found.within)));
       ELSE
         UPDATE pgcron.breaker b SET failed_at = ARRAY(SELECT one.at FROM unnest(latest) one(at) ORDER BY one.at), last_error = left(failed.error, 500)
-         WHERE b.name = found.name;
+         WHERE b.name = row_found.name;
       END IF;
     END IF;
   END LOOP;
@@ -3831,7 +3831,7 @@ CREATE FUNCTION pgcron.preview(schedule text, count integer DEFAULT 5) RETURNS T
     AS $$
 DECLARE
   state pgcron.cursor;
-  found pgcron.schedule_preview;
+  row_found pgcron.schedule_preview;
   wrong jsonb;
   shown int;
 BEGIN
@@ -3839,20 +3839,20 @@ BEGIN
     PERFORM pgcron.refuse('PC001', format('count %s is out of range', coalesce(count::text, 'NULL')), 'Nodes keep the next 20 fires of a schedule.', 'Ask for 1 to 20; `pgcron-ha next` computes more.');
   END IF;
   SELECT * INTO state FROM pgcron.cursor c WHERE c.schedule_id = pgcron.schedule_id(preview.schedule);
-  SELECT * INTO found FROM pgcron.schedule_preview p WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation AND NOT state.edit_is_pending;
-  wrong := coalesce(state.error, found.error);
+  SELECT * INTO row_found FROM pgcron.schedule_preview p WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation AND NOT state.edit_is_pending;
+  wrong := coalesce(state.error, row_found.error);
   IF wrong IS NOT NULL THEN
     PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'), format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'), wrong ->> 'detail', wrong ->> 'hint');
   END IF;
   RETURN QUERY
-    SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local', f.fire ->> 'note', found.sentence
-      FROM jsonb_array_elements(found.fires) WITH ORDINALITY f(fire, place) WHERE (f.fire ->> 'at')::timestamptz > now() ORDER BY f.place LIMIT count;
+    SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local', f.fire ->> 'note', row_found.sentence
+      FROM jsonb_array_elements(row_found.fires) WITH ORDINALITY f(fire, place) WHERE (f.fire ->> 'at')::timestamptz > now() ORDER BY f.place LIMIT count;
   GET DIAGNOSTICS shown = ROW_COUNT;
-  IF shown < count AND found.is_over IS DISTINCT FROM true THEN
+  IF shown < count AND row_found.is_over IS DISTINCT FROM true THEN
     PERFORM pgcron.ask_preview(state.schedule_id);
   END IF;
   IF shown = 0 THEN
-    RETURN QUERY SELECT NULL::timestamptz, NULL::text, CASE WHEN found.is_over THEN 'it never fires again' ELSE 'no node has judged it yet: ask again in some seconds' END, found.sentence;
+    RETURN QUERY SELECT NULL::timestamptz, NULL::text, CASE WHEN row_found.is_over THEN 'it never fires again' ELSE 'no node has judged it yet: ask again in some seconds' END, row_found.sentence;
   END IF;
 END $$;
 
@@ -4476,14 +4476,14 @@ CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
     LANGUAGE plpgsql
     AS $$
 DECLARE
-  found pgcron.breaker;
+  row_found pgcron.breaker;
 BEGIN
-  SELECT * INTO found FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE;
-  IF found.name IS NULL THEN
+  SELECT * INTO row_found FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE;
+  IF row_found.name IS NULL THEN
     PERFORM pgcron.refuse('PC010', format('breaker %L does not exist', left(require_breaker.name, 200)), 'A breaker is named as the handler it was set for.',
                           '`pgcron-ha breakers list` lists them.');
   END IF;
-  RETURN found;
+  RETURN row_found;
 END $$;
 
 CREATE FUNCTION pgcron.require_node(node text) RETURNS void
@@ -4511,11 +4511,11 @@ CREATE FUNCTION pgcron.reset_breaker(name text, by text DEFAULT NULL::text) RETU
     LANGUAGE plpgsql
     AS $$
 DECLARE
-  found pgcron.breaker := pgcron.require_breaker(reset_breaker.name);
+  row_found pgcron.breaker := pgcron.require_breaker(reset_breaker.name);
 BEGIN
-  PERFORM pgcron.close_breaker(found.name);
-  UPDATE pgcron.breaker b SET reset_by = coalesce(reset_breaker.by, session_user), reset_at = now() WHERE b.name = found.name;
-  RETURN found.state <> 'closed';
+  PERFORM pgcron.close_breaker(row_found.name);
+  UPDATE pgcron.breaker b SET reset_by = coalesce(reset_breaker.by, session_user), reset_at = now() WHERE b.name = row_found.name;
+  RETURN row_found.state <> 'closed';
 END $$;
 
 COMMENT ON FUNCTION pgcron.reset_breaker(name text, by text) IS 'Closes a breaker by hand; the runs that wait for it go at once.';

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL, Identifier
 
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.migration_steps import escaped
@@ -294,6 +296,28 @@ async def test_partitions_are_made_from_any_zone_over_every_change_of_the_clock(
            AND pg_get_expr(relpartbound, c.oid) NOT LIKE '% 00:00:00+00'') TO % 00:00:00+00'')'
     """)
     assert uneven == []
+
+
+async def test_the_strictest_reading_of_functions_finds_nothing(
+    empty_database: str, server: ThrowAwayServer
+) -> None:
+    name = conninfo_to_dict(empty_database)["dbname"]
+    server.execute(
+        SQL("ALTER DATABASE {} SET plpgsql.extra_errors = 'all'").format(Identifier(str(name)))
+    )
+
+    await migrate(empty_database)
+
+    connection = await asyncpg.connect(empty_database)
+    made = await connection.fetch(
+        "SELECT pg_get_functiondef(p.oid) AS text FROM pg_proc p JOIN pg_language l"
+        " ON l.oid = p.prolang WHERE p.pronamespace = 'pgcron'::regnamespace"
+        " AND l.lanname = 'plpgsql'"
+    )
+    assert len(made) > 50
+    for function in made:
+        await connection.execute(function["text"])
+    await connection.close()
 
 
 async def test_functions_mean_the_same_where_backslashes_escape(connection: Connection) -> None:

@@ -93,7 +93,7 @@ HOSTILE: Final = {
     "extra_float_digits": "-15",
     "array_nulls": "off",
     "transform_null_equals": "on",
-    "plpgsql.extra_errors": "too_many_rows,strict_multi_assignment",
+    "plpgsql.extra_errors": "all",
     "plpgsql.variable_conflict": "use_column",
 }
 # Services with sessions of their own; a test's other connections are serializable here.
