@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli.doctor_checks import CHECKS, Diagnosis, Finding
+from pgcron_ha.cli.doctor_checks import BASICS, CHECKS, Diagnosis, Finding
 from pgcron_ha.cli.doctor_hearing import check_pooler, listen_past
 from pgcron_ha.cli.doctor_rights import RIGHTS
+from pgcron_ha.cli.doctor_upkeep import UPKEEP
 from pgcron_ha.cli.output import json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.db import health, overview
+from pgcron_ha.db.answers import answers
 from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.revision import require_revision
-from pgcron_ha.errors import SchemaError
+from pgcron_ha.errors import Refused, SchemaError
 
 # A look, not a proof: `schedules verify` looks at all of it.
 LEDGER_WINDOW: Final = timedelta(hours=1)
 LEDGER_SCHEDULES: Final = 200
 LEDGER_INSTANTS: Final = 2000
 LEDGER_SECONDS: Final = 2.0
+_MAY_NOT_LOOK: Final = (
+    "Ask as the role that nodes connect as, or give this one what `pgcron-ha grants viewer ROLE`"
+    " prints."
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def doctor_command(as_json: bool) -> int:
 
 
 async def examine(session: Session) -> Examination:
-    """Every check, in its order; only the server's when the schema is not there."""
+    """Every check, in its order; one finding alone when the schema is not there, or not for us."""
     connection, schema = session.connection, session.schema
     asked = datetime.now(UTC)
     server = await health.server(connection, schema=schema)
@@ -66,13 +72,27 @@ async def examine(session: Session) -> Examination:
         revision = await require_revision(connection, schema)
     except SchemaError as error:
         return Examination((Finding("schema", "problem", error.message, error.hint),))
-    diagnosis = Diagnosis(
+    middle = asked + (answered - asked) / 2  # it read its clock somewhere between the two
+    try:
+        with answers():
+            diagnosis = await _read(session, server=server, revision=revision, asked=middle)
+    except Refused as error:
+        return Examination((Finding("role", "problem", error.message, _MAY_NOT_LOOK),))
+    checks = (*BASICS, *UPKEEP, *CHECKS, check_pooler, *RIGHTS)
+    return Examination(tuple(finding for check in checks for finding in check(diagnosis)))
+
+
+async def _read(
+    session: Session, *, server: dict[str, Any], revision: str, asked: datetime
+) -> Diagnosis:
+    connection, schema = session.connection, session.schema
+    return Diagnosis(
         settings=session.settings,
         server=server,
         revision=revision,
-        # The server read its clock somewhere between the two.
-        clock_difference=(server["now"] - (asked + (answered - asked) / 2)).total_seconds(),
+        clock_difference=(server["now"] - asked).total_seconds(),
         snapshot_holders=await health.snapshot_holders(connection, schema=schema),
+        idle_slots=await health.idle_slots(connection, schema=schema),
         without_autovacuum=await health.tables_without_autovacuum(connection, schema=schema),
         risks=await health.risks(connection, schema=schema),
         zones=await health.zones(connection, schema=schema),
@@ -100,5 +120,3 @@ async def examine(session: Session) -> Examination:
         lock_holders=await health.lock_holders(connection, schema=schema),
         heard=await listen_past(session),
     )
-    checks = (*CHECKS, check_pooler, *RIGHTS)
-    return Examination(tuple(finding for check in checks for finding in check(diagnosis)))

@@ -11,7 +11,6 @@ from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.client.verifying import Proof
 from pgcron_ha.config import Settings
 from pgcron_ha.db.revision import NEWEST
-from pgcron_ha.db.storage import release_words
 
 # When the project's last minor release of a major version is due.
 END_OF_LIFE: Final = {
@@ -21,6 +20,7 @@ END_OF_LIFE: Final = {
     17: date(2029, 11, 8),
     18: date(2030, 11, 14),
 }
+NOTICE_OF_END: Final = timedelta(days=180)
 SHORTEST_ADVISED_LEASE: Final = 5.0
 MOST_CLOCK_DIFFERENCE: Final = 1.0
 FREE_CONNECTIONS: Final = 10
@@ -48,7 +48,8 @@ class Diagnosis:
     revision: str
     clock_difference: float
     snapshot_holders: list[dict[str, Any]]
-    without_autovacuum: list[str]
+    idle_slots: list[dict[str, Any]]
+    without_autovacuum: list[dict[str, Any]]
     risks: dict[str, Any]
     zones: dict[str, Any]
     parked: list[dict[str, Any]]
@@ -73,16 +74,7 @@ class Diagnosis:
 def check_server(found: Diagnosis) -> Iterator[Finding]:
     """Version, role in replication, durability."""
     server = found.server
-    supported_until = END_OF_LIFE.get(server["major"])
-    if supported_until is not None and server["now"].date() > supported_until:
-        yield Finding(
-            "server",
-            "advice",
-            f"PostgreSQL {server['version']} has had no corrections since {supported_until}",
-            "Upgrade: pg_upgrade, or dump and restore; nodes may stop meanwhile.",
-        )
-    else:
-        yield Finding("server", "ok", f"PostgreSQL {server['version']}")
+    yield _judged_version(server)
     if server["is_read_only"]:
         yield Finding(
             "server",
@@ -104,7 +96,9 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
             "durability",
             "advice",
             f"{off} {'are' if len(server['careless']) > 1 else 'is'} off",
-            "A crash of the machine can lose or double runs, or spoil the database; switch it on.",
+            "A crash of the machine can lose or double runs, or spoil the database: "
+            + " ".join(f"ALTER SYSTEM SET {name} = on;" for name in server["careless"])
+            + " SELECT pg_reload_conf();",
         )
     if server["synchronous_commit"] == "off":
         yield Finding(
@@ -119,8 +113,23 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
             "durability",
             "advice",
             "wal_level is minimal: no standby and no archive is possible",
-            "With the machine's disk all runs are gone; set it to replica, and add a standby.",
+            "With the machine's disk all runs are gone: ALTER SYSTEM SET wal_level = replica; and "
+            "ALTER SYSTEM RESET max_wal_senders; restart the server, then add a standby.",
         )
+
+
+def _judged_version(server: dict[str, Any]) -> Finding:
+    version, today = f"PostgreSQL {server['version']}", server["now"].date()
+    until = END_OF_LIFE.get(server["major"])
+    if until is None or today < until - NOTICE_OF_END:
+        return Finding("server", "ok", version)
+    ends = "has had no corrections since" if today > until else "gets its last corrections on"
+    return Finding(
+        "server",
+        "advice",
+        f"{version} {ends} {until}",
+        "Upgrade: pg_upgrade, or dump and restore; nodes may stay up, they wait for it.",
+    )
 
 
 def check_schema(found: Diagnosis) -> Iterator[Finding]:
@@ -132,7 +141,7 @@ def check_schema(found: Diagnosis) -> Iterator[Finding]:
             "partitions",
             "problem",
             f"partitions are made up to {shown(ends)} only",
-            f"Nodes make them; SELECT {found.settings.schema}.ensure_partitions() does it now.",
+            f"Nodes make them; now: SELECT {found.settings.schema}.ensure_partitions();",
         )
     if found.risks["overflow"]:
         yield Finding(
@@ -157,26 +166,6 @@ def _judged_revision(schema: str, revision: str) -> Finding:
     )
 
 
-def check_upkeep(found: Diagnosis) -> Iterator[Finding]:
-    """Autovacuum, and who keeps dead rows alive."""
-    if not found.server["has_autovacuum"]:
-        yield Finding("autovacuum", "problem", "autovacuum is off", "Switch it on.")
-    for table in found.without_autovacuum:
-        yield Finding("autovacuum", "problem", f"it is off for table {table}", "Reset the option.")
-    if found.server["has_autovacuum"] and not found.without_autovacuum:
-        yield Finding("autovacuum", "ok", "on")
-    for holder in found.snapshot_holders:
-        seconds = holder["seconds"]
-        lasting = f" for {timedelta(seconds=int(seconds))}" if seconds is not None else ""
-        yield Finding(
-            "old snapshots",
-            "advice",
-            f"{holder['kind']} {holder['name']} holds one{lasting}, "
-            f"{holder['age']} transactions old",
-            f"Dead rows stay as long; if nobody needs it: {release_words(holder)}.",
-        )
-
-
 def check_storage(found: Diagnosis) -> Iterator[Finding]:
     """Indexes that are broken or swollen, and tables of dead rows."""
     for index in found.broken_indexes:
@@ -184,7 +173,7 @@ def check_storage(found: Diagnosis) -> Iterator[Finding]:
             "indexes",
             "problem",
             f"{index['name']} of {index['relation']} is not valid: no statement uses it",
-            f"REINDEX INDEX CONCURRENTLY {index['name']}; or drop it if its name ends in _ccnew.",
+            _mended(index),
         )
     for index in found.swollen_indexes:
         size = index["bytes"] // 2**20
@@ -217,6 +206,17 @@ def check_storage(found: Diagnosis) -> Iterator[Finding]:
         yield Finding("storage", "ok", "indexes are valid and dead rows few")
 
 
+def _mended(index: dict[str, Any]) -> str:
+    if index["has_partitions"]:  # REINDEX would make those of the partitions anew, and not it
+        return (
+            f"It lacks some of a partition. DROP INDEX {index['name']}; and make it without ONLY."
+        )
+    name = index["name"]
+    if "_ccnew" in name or "_ccold" in name:
+        return f"A REINDEX left it: DROP INDEX CONCURRENTLY {name};"
+    return f"REINDEX INDEX CONCURRENTLY {name}; or DROP INDEX CONCURRENTLY {name}; if it is yours."
+
+
 def check_connections(found: Diagnosis) -> Iterator[Finding]:
     """Room for more nodes."""
     used, most = found.server["connections"], found.server["most_connections"]
@@ -230,7 +230,10 @@ def check_clock(found: Diagnosis) -> Iterator[Finding]:
     difference = found.clock_difference
     level: Level = "advice" if abs(difference) > MOST_CLOCK_DIFFERENCE else "ok"
     hint = "Fires follow the server's clock; let NTP set both." if level == "advice" else None
-    yield Finding("clock", level, f"the server is {difference:+.3f} s from this host", hint)
+    way = "ahead of" if difference >= 0 else "behind"
+    yield Finding(
+        "clock", level, f"the server's is {abs(difference):.3f} s {way} this machine's", hint
+    )
 
 
 def check_zones(found: Diagnosis) -> Iterator[Finding]:
@@ -327,10 +330,12 @@ def check_ledger(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
-CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
+BASICS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_server,
     check_schema,
-    check_upkeep,
+)
+
+CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_storage,
     check_connections,
     check_clock,

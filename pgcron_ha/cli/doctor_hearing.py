@@ -67,6 +67,7 @@ def check_pooler(found: Diagnosis) -> Iterator[Finding]:
             "pooler",
             "problem",
             f"default_transaction_isolation is '{found.server['default_isolation']}'",
-            "Through a pooler no session can change it, and edits need 'read committed': set it "
-            "for the role with ALTER ROLE … SET, or use a DSN that leads to the server itself.",
+            "Through a pooler no session can change it, and edits need another: ALTER ROLE "
+            f"{found.role['name']} SET default_transaction_isolation = 'read committed'; then "
+            "RECONNECT in the pooler's console. Or use a DSN that leads to the server itself.",
         )

@@ -1,16 +1,13 @@
-"""More checks of `pgcron-ha doctor`: who may what, what nobody vacuums, and locks that are held."""
+"""More checks of `pgcron-ha doctor`: who may what, gaps, and locks that are held."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from pgcron_ha.cli.doctor_checks import Diagnosis, Finding, Level
 from pgcron_ha.cli.output import shown
-
-# The server warns at 40 million that are left of 2^31, and takes no more writes at 3 million.
-MOST_TRANSACTIONS: Final = 1_600_000_000
 
 # Kind of `health.privileges_amiss`: how bad, what is said, what to do.
 _AMISS: Final[dict[str, tuple[Level, str, str]]] = {
@@ -85,36 +82,6 @@ def check_privileges(found: Diagnosis) -> Iterator[Finding]:
         yield Finding("privileges", "ok", "nobody has more than was given")
 
 
-def check_vacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Tables that nobody ever vacuumed, and the end of the transaction ids."""
-    for table in found.never_vacuumed:
-        yield Finding(
-            "autovacuum",
-            "advice",
-            f"it never came to {table['name']}: {table['dead']:,} dead rows, "
-            f"{table['inserted']:,} inserted",
-            f"Now: VACUUM (ANALYZE) {found.settings.schema}.{table['name']}; and give autovacuum"
-            " more workers, or a higher autovacuum_vacuum_cost_limit.",
-        )
-    yield from _check_wraparound(found.wraparound)
-
-
-def _check_wraparound(read: dict[str, Any]) -> Iterator[Finding]:
-    felt = max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
-    for name, age in (
-        (f"table {read['table_name']}", read["table_age"]),
-        ("this database", read["database_age"]),
-    ):
-        if age > felt:
-            yield Finding(
-                "wraparound",
-                "problem" if age > MOST_TRANSACTIONS else "advice",
-                f"the oldest transaction of {name} is {age:,} old: the server takes no more"
-                " writes at 2,146,483,648",
-                "End what holds old snapshots (above), then VACUUM (FREEZE) what is oldest.",
-            )
-
-
 def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
     """Partitions that somebody dropped out of the row."""
     for gap in found.partition_gaps:
@@ -138,14 +105,13 @@ def check_locks(found: Diagnosis) -> Iterator[Finding]:
             "problem",
             f"session {holder['name']} holds an advisory lock of the engine's for {lasting}",
             "Lanes, limited queues or new partitions wait for it: "
-            f"pg_terminate_backend({holder['process_id']}).",
+            f"SELECT pg_terminate_backend({holder['process_id']});",
         )
 
 
 RIGHTS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_role,
     check_privileges,
-    check_vacuum,
     check_partition_gaps,
     check_locks,
 )

@@ -12,6 +12,8 @@ from pgcron_ha.db.statements import DEFAULT_SCHEMA
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
 OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
 LONG_TRANSACTION_SECONDS: Final = 300.0
+# A log that grows so far is not one that a standby fetches after its restart.
+MUCH_LOG_BYTES: Final = 1024**3
 # Fewer dead rows than this are gone before anybody feels them.
 MANY_DEAD_ROWS: Final = 100_000
 LARGE_INDEX_BYTES: Final = 64 * 1024 * 1024
@@ -38,7 +40,9 @@ async def snapshot_holders(
     limit: int = DEFAULT_LIMIT,
     schema: str = DEFAULT_SCHEMA,
 ) -> list[Row]:
-    """Who keeps dead rows alive: kind, name, age in transactions, seconds; the oldest first."""
+    """Who keeps dead rows alive: kind, name, age in transactions, seconds, other_database (None:
+    it is in ours); the oldest first.
+    """
     return await fetch_rows(
         connection,
         "list_snapshot_holders",
@@ -49,18 +53,29 @@ async def snapshot_holders(
     )
 
 
+async def idle_slots(
+    connection: asyncpg.Connection,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """Replication slots that nobody reads, and that keep much of the log: name, bytes."""
+    return await fetch_rows(
+        connection, "list_idle_slots", schema, least=MUCH_LOG_BYTES, limit=limit
+    )
+
+
 async def tables_without_autovacuum(
     connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
-) -> list[str]:
-    """Tables of the schema for which somebody turned autovacuum off."""
-    found = await fetch_rows(connection, "list_tables_without_autovacuum", schema, limit=limit)
-    return [row["name"] for row in found]
+) -> list[Row]:
+    """Tables of the schema for which somebody turned autovacuum off: name, option."""
+    return await fetch_rows(connection, "list_tables_without_autovacuum", schema, limit=limit)
 
 
 async def broken_indexes(
     connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:
-    """Indexes of the schema that no statement uses: name, relation."""
+    """Indexes of the schema that no statement uses: name, relation, has_partitions."""
     return await fetch_rows(connection, "list_broken_indexes", schema, limit=limit)
 
 
@@ -126,7 +141,7 @@ async def unaccounted(
 
 
 async def wraparound(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Ages of the oldest transaction id: of the database, and of our oldest table."""
+    """Ages of the oldest transaction id: of our oldest table, of all here, and of all databases."""
     (found,) = await fetch_rows(connection, "read_wraparound", schema)
     return found
 
@@ -166,7 +181,7 @@ async def privileges_amiss(
 
 
 async def role(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
-    """Who asks: name, whether it is a superuser, whether it has the rights of the owner."""
+    """Who asks: name, whether it is a superuser, has the rights of the owner, is told of others."""
     (found,) = await fetch_rows(connection, "read_role", schema)
     return found
 

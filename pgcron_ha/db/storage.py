@@ -15,6 +15,8 @@ MOST_HOLDERS: Final = 20
 # From when on somebody who holds a snapshot is named; `pgcron-ha doctor` advises later.
 HELD_SECONDS: Final = 60.0
 HELD_TRANSACTIONS: Final = 100_000
+# Kinds of holders that keep dead rows of the server's catalog alone.
+LOGICAL: Final = ("logical slot", "subscriber of slot")
 
 
 class Storage(NamedTuple):
@@ -47,15 +49,18 @@ async def storage(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Storage:
 
 
 def release_words(holder: Row) -> str:
-    """What ends the snapshot of a row of `Storage.holders`."""
+    """What ends the snapshot of a row of `Storage.holders`: a statement, or what to do there."""
     name = str(holder["name"])
-    quoted = literal(name)
     match holder["kind"]:
         case "transaction":
-            return f"pg_terminate_backend({name.partition(' ')[0]})"
+            return f"SELECT pg_terminate_backend({name.partition(' ')[0]});"
         case "prepared transaction":
-            return f"ROLLBACK PREPARED {quoted}"
-        case "replication slot":
-            return f"pg_drop_replication_slot({quoted})"
+            other = holder["other_database"]
+            there = "" if other is None else f"in database {other}: "
+            return f"{there}ROLLBACK PREPARED {literal(name)};"
+        case "replication slot" | "logical slot":
+            return f"SELECT pg_drop_replication_slot({literal(name)});"
+        case "subscriber of slot":
+            return "see why it does not follow; without it, drop the slot"
         case _:
             return "end the long query there, or switch its hot_standby_feedback off"

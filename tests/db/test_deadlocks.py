@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import asyncpg
-import pytest
 
 from tests.db.control import (
     Connect,
@@ -32,7 +31,10 @@ from tests.db.control import (
 )
 
 SECONDS = 4.0
+# A busy machine gets to everything later.
+MOST_SECONDS = 40.0
 LANES = 4
+WANTED = {"succeeded", "cancelled", "skipped", "dead"}
 
 Act = Callable[[Connection, Node, random.Random], Awaitable[object]]
 
@@ -121,23 +123,30 @@ async def ask(own: Connection, node: Node, chance: random.Random) -> None:
 ACTS: list[Act] = [plan, plan, work, work, claim_and_die, tidy, tidy, edit, edit, ask, ask]
 
 
-@pytest.mark.timeout(60)
+async def outcomes(own: Connection) -> set[str]:
+    rows = await own.fetch("SELECT DISTINCT outcome FROM pgcron.history")
+    return {row["outcome"] for row in rows}
+
+
 async def test_control_statements_never_deadlock_nor_hit_a_net(
     connection: Connection, another: Connect
 ) -> None:
     for number in range(LANES):
         await put_schedule(connection, f"job {number}", overlap=("skip", "allow")[number % 2])
-    deadline = time.monotonic() + SECONDS
     acted = [0] * len(ACTS)
+    sessions = [await another() for _ in ACTS]
+    began = time.monotonic()
 
     async def actor(number: int, own: Connection) -> None:
         chance = random.Random(number)
         node = await join(own)
-        while time.monotonic() < deadline:
+        while (taken := time.monotonic() - began) < MOST_SECONDS:
+            if taken > SECONDS and min(acted) > 0 and await outcomes(own) >= WANTED:
+                return
             await ACTS[number](own, node, chance)
             acted[number] += 1
 
-    await asyncio.gather(*[actor(number, await another()) for number in range(len(ACTS))])
+    await asyncio.gather(*[actor(number, own) for number, own in enumerate(sessions)])
 
     if connection.get_server_version().major >= 15:  # before, they were told at once
         await connection.execute("SELECT pg_stat_force_next_flush()")
@@ -147,5 +156,4 @@ async def test_control_statements_never_deadlock_nor_hit_a_net(
     assert deadlocks == 0
     assert min(acted) > 0
     assert await call(connection, "unaccounted", at_most=10) == []
-    outcomes = await connection.fetch("SELECT DISTINCT outcome FROM pgcron.history")
-    assert {row["outcome"] for row in outcomes} >= {"succeeded", "cancelled", "skipped", "dead"}
+    assert await outcomes(connection) >= WANTED

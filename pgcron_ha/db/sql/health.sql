@@ -8,7 +8,7 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_prepared_statements p WHERE p.name = :n
 
 -- name: read_server
 SELECT current_setting('server_version') AS version, clock_timestamp() AS now, pg_is_in_recovery() AS is_standby,
-       current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean AS has_autovacuum,
+       ARRAY(SELECT d.name FROM pg_catalog.pg_settings d WHERE d.name IN ('autovacuum', 'track_counts') AND d.setting = 'off' ORDER BY 1) AS without,
        current_setting('server_version_num')::int / 10000 AS major,
        ARRAY(SELECT d.name FROM pg_catalog.pg_settings d WHERE d.name IN ('fsync', 'full_page_writes') AND d.setting = 'off' ORDER BY 1) AS careless,
        -- What other sessions of this role begin with: the engine's own wait for the disk, whatever stands there.
@@ -20,25 +20,40 @@ SELECT current_setting('server_version') AS version, clock_timestamp() AS now, p
        (SELECT d.reset_val = 'on' FROM pg_catalog.pg_settings d WHERE d.name = 'default_transaction_read_only') AS is_read_only;
 
 -- name: list_snapshot_holders
--- Whoever keeps an old snapshot keeps dead rows from being removed, in every table.
-SELECT h.kind, h.name, h.age, h.seconds
-FROM (SELECT 'transaction' AS kind, concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name, age(a.backend_xmin) AS age,
-             extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds
-      FROM pg_catalog.pg_stat_activity a WHERE a.backend_xmin IS NOT NULL AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
-                                           AND a.backend_type = 'client backend'
+-- Whoever keeps an old snapshot, or has written and does not end, keeps dead rows from being removed, in every table of the database. Transactions of
+-- other databases do so through what a standby reports alone; it is not to blame then. A VACUUM keeps nothing, logical slots keep rows of the catalog.
+WITH opened AS (
+       SELECT 'transaction' AS kind, concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''), CASE WHEN a.state LIKE 'idle in%' THEN format('(%s)', a.state) END) AS name,
+              greatest(age(a.backend_xid), age(a.backend_xmin)) AS age, extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds, a.datname AS database, a.backend_xid AS xid
+       FROM pg_catalog.pg_stat_activity a WHERE coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
+                                            AND a.backend_type = 'client backend' AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_vacuum v WHERE v.pid = a.pid)
+       UNION ALL
+       SELECT 'prepared transaction', p.gid, age(p.transaction), extract(epoch FROM clock_timestamp() - p.prepared)::float8, p.database, p.transaction FROM pg_catalog.pg_prepared_xacts p),
+     reported AS (
+       -- Its hot_standby_feedback, when it has no slot.
+       SELECT 'standby' AS kind, concat_ws(' ', b.application_name, b.client_addr::text) AS name, age(b.backend_xmin) AS age, b.backend_xmin AS xmin
+       FROM pg_catalog.pg_stat_replication b WHERE b.backend_xmin IS NOT NULL
+       UNION ALL
+       SELECT CASE WHEN s.slot_type = 'logical' THEN CASE WHEN s.active THEN 'subscriber of slot' ELSE 'logical slot' END WHEN s.active THEN 'standby of slot' ELSE 'replication slot' END,
+              s.slot_name::text, greatest(age(s.xmin), age(s.catalog_xmin)), coalesce(s.xmin, s.catalog_xmin) FROM pg_catalog.pg_replication_slots s WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
+SELECT h.kind, h.name, h.age, h.seconds, nullif(h.database, current_database()) AS other_database
+FROM (SELECT o.kind, o.name, o.age, o.seconds, o.database FROM opened o WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.xmin = o.xid)
       UNION ALL
-      -- Its hot_standby_feedback, when it has no slot.
-      SELECT 'standby', concat_ws(' ', b.application_name, b.client_addr::text), age(b.backend_xmin), NULL FROM pg_catalog.pg_stat_replication b WHERE b.backend_xmin IS NOT NULL
-      UNION ALL
-      SELECT 'prepared transaction', p.gid, age(p.transaction), extract(epoch FROM clock_timestamp() - p.prepared)::float8 FROM pg_catalog.pg_prepared_xacts p
-      UNION ALL
-      SELECT 'replication slot', s.slot_name::text, greatest(age(s.xmin), age(s.catalog_xmin)), NULL FROM pg_catalog.pg_replication_slots s
-      WHERE s.xmin IS NOT NULL OR s.catalog_xmin IS NOT NULL) h
+      SELECT r.kind, r.name, r.age, NULL, NULL FROM reported r WHERE NOT EXISTS (SELECT FROM opened o WHERE o.xid = r.xmin)) h
 WHERE h.age > :age::int OR h.seconds > :seconds::float8 ORDER BY h.age DESC LIMIT :limit::int;
 
+-- name: list_idle_slots
+-- Slots that nobody reads: the server keeps its log for them, until the disk is full or max_slot_wal_keep_size is reached.
+SELECT s.slot_name::text AS name, s.bytes FROM (
+  SELECT i.slot_name, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, i.restart_lsn)::bigint AS bytes
+  FROM pg_catalog.pg_replication_slots i WHERE NOT i.active) s
+WHERE s.bytes > :least::bigint ORDER BY s.bytes DESC LIMIT :limit::int;
+
 -- name: list_tables_without_autovacuum
-SELECT c.relname AS name FROM pg_catalog.pg_class c
-WHERE c.relnamespace = 'pgcron'::regnamespace AND c.reloptions && ARRAY['autovacuum_enabled=false', 'autovacuum_enabled=off'] ORDER BY 1 LIMIT :limit::int;
+SELECT c.oid::regclass::text AS name, o.option FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid,
+  LATERAL (SELECT p.option_name AS option, p.option_value FROM pg_options_to_table(c.reloptions) p
+           UNION ALL SELECT 'toast.' || q.option_name, q.option_value FROM pg_options_to_table(t.reloptions) q) o
+WHERE c.relnamespace = 'pgcron'::regnamespace AND o.option IN ('autovacuum_enabled', 'toast.autovacuum_enabled') AND NOT o.option_value::boolean ORDER BY 1, 2 LIMIT :limit::int;
 
 -- name: read_zones
 -- Which time zones the nodes compute with, who has older ones installed, and zones that schedules still take over.
@@ -55,7 +70,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o)
 
 -- name: list_broken_indexes
 -- What an interrupted CREATE INDEX or REINDEX CONCURRENTLY leaves behind: paid for by every write, used by no statement.
-SELECT i.indexrelid::regclass::text AS name, i.indrelid::regclass::text AS relation FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
+SELECT i.indexrelid::regclass::text AS name, i.indrelid::regclass::text AS relation, c.relkind = 'p' AS has_partitions FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
 WHERE c.relnamespace = 'pgcron'::regnamespace AND NOT (i.indisvalid AND i.indisready AND i.indislive)
   AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid) ORDER BY 1 LIMIT :limit::int;
 
@@ -74,11 +89,15 @@ WHERE r.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'i' AND r.reltuple
 ORDER BY 2 DESC LIMIT :limit::int;
 
 -- name: read_wraparound
--- The oldest transaction ids and multixacts of this database and of our tables, as parts of what is left before the server takes no more writes.
-SELECT (SELECT greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) FROM pg_catalog.pg_database d WHERE d.datname = current_database()) AS database_age,
-       t.name AS table_name, t.age AS table_age, current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age
-FROM (SELECT c.oid::regclass::text AS name, greatest(age(c.relfrozenxid), mxid_age(c.relminmxid)) AS age FROM pg_catalog.pg_class c
-      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 't') ORDER BY 2 DESC LIMIT 1) t;
+-- The oldest transaction ids and multixacts, of which a number is left before the server takes no more writes: of our tables, of all here, and of every database.
+WITH aged AS (SELECT c.oid::regclass::text AS name, c.relnamespace = 'pgcron'::regnamespace AS is_ours,
+                     greatest(age(c.relfrozenxid), mxid_age(c.relminmxid), age(t.relfrozenxid), mxid_age(t.relminmxid)) AS age
+              FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid WHERE c.relkind IN ('r', 'm')),
+     database AS (SELECT d.datname::text AS name, greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) AS age FROM pg_catalog.pg_database d)
+SELECT o.name AS table_name, o.age AS table_age, h.name AS oldest_here, d.name AS database_name, d.age AS database_age, d.name = current_database() AS is_this,
+       current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age
+FROM (SELECT a.* FROM aged a WHERE a.is_ours ORDER BY a.age DESC LIMIT 1) o, (SELECT a.* FROM aged a ORDER BY a.age DESC LIMIT 1) h,
+     (SELECT b.* FROM database b ORDER BY b.age DESC, b.name = current_database() DESC LIMIT 1) d;
 
 -- name: list_never_vacuumed
 -- Tables that autovacuum should have come to long ago, by its own thresholds and then some, and never did since the statistics began.
@@ -128,8 +147,8 @@ ORDER BY 1, 2, 3 LIMIT :limit::int;
 
 -- name: read_role
 -- Who asks: whether it could run a node here, and whether it could do far more.
-SELECT current_user::text AS name, r.rolsuper AS is_superuser, r.rolbypassrls AS passes_policies, c.relowner::regrole::text AS owner, pg_has_role(current_user, c.relowner, 'USAGE') AS is_owner,
-       has_schema_privilege(n.oid, 'CREATE') AS makes_partitions
+SELECT quote_ident(current_user) AS name, r.rolsuper AS is_superuser, r.rolbypassrls AS passes_policies, c.relowner::regrole::text AS owner, pg_has_role(current_user, c.relowner, 'USAGE') AS is_owner,
+       has_schema_privilege(n.oid, 'CREATE') AS makes_partitions, pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all
 FROM pg_catalog.pg_roles r, pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE r.rolname = current_user AND c.oid = 'pgcron.run'::regclass;
 

@@ -1,0 +1,179 @@
+"""`pgcron-ha doctor` on what keeps vacuum from its work; each remedy is typed, and helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date
+
+import psycopg
+import pytest
+
+from pgcron_ha.cli import doctor_checks
+from pgcron_ha.db import health
+from tests.cli.conftest import Answer, Cli, Execute, dsn_of
+from tests.servers import ThrowAwayServer
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "LONG_TRANSACTION_SECONDS", 0.0)
+    monkeypatch.setattr(health, "MUCH_LOG_BYTES", -1)
+
+
+@pytest.fixture
+def typed(database: str) -> Iterator[psycopg.Connection]:
+    """Where somebody types what the doctor says."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        yield connection
+
+
+def lines(answer: Answer, check: str) -> list[str]:
+    return [row["message"] for row in answer.rows if row["check"] == check]
+
+
+def hints(answer: Answer, check: str) -> list[str]:
+    return [row["hint"] for row in answer.rows if row["check"] == check and row["hint"]]
+
+
+def type_in(connection: psycopg.Connection, hint: str) -> None:
+    for statement in hint.rpartition(": ")[2].split(";"):
+        if statement.strip():
+            connection.execute(statement.encode())
+
+
+def test_who_has_written_and_does_not_end_is_named_and_others_are_not(
+    cli: Cli, database: str, server: ThrowAwayServer, typed: psycopg.Connection, impatient: None
+) -> None:
+    with closing(psycopg.connect(database, application_name="billing")) as writer:
+        writer.execute("INSERT INTO pgcron.idempotency VALUES ('key', 1, now())")
+        with psycopg.connect(server.dsn()) as elsewhere:
+            elsewhere.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            elsewhere.execute("SELECT count(*) FROM pg_class")
+            found = cli("doctor", "--json")
+        pid = writer.info.backend_pid
+        (line,) = lines(found, "old snapshots")
+        assert line.startswith(f"transaction {pid} postgres billing (idle in transaction) holds")
+        (hint,) = hints(found, "old snapshots")
+        assert hint.endswith(f": SELECT pg_terminate_backend({pid});")
+        type_in(typed, hint)
+        gone = "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = %s"
+        wait_for("it is gone", lambda: typed.execute(gone, [pid]).fetchone() == (True,))
+    assert lines(cli("doctor", "--json"), "old snapshots") == []
+
+
+def test_a_slot_that_nobody_reads_is_named(
+    cli: Cli, typed: psycopg.Connection, impatient: None
+) -> None:
+    typed.execute("SELECT pg_create_physical_replication_slot('forgotten', true)")
+    try:
+        found = cli("doctor", "--json")
+        (line,) = lines(found, "replication")
+        assert line.startswith("nobody reads slot forgotten: ")
+        (hint,) = hints(found, "replication")
+        type_in(typed, hint)
+        assert lines(cli("doctor", "--json"), "replication") == []
+    finally:
+        typed.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+
+
+def test_autovacuum_that_is_off_for_a_table_is_found_however_it_was_said(
+    cli: Cli, typed: psycopg.Connection
+) -> None:
+    typed.execute("ALTER TABLE pgcron.queue SET (autovacuum_enabled = OFF)")
+    typed.execute("ALTER TABLE pgcron.schedule SET (autovacuum_enabled = 0)")
+    typed.execute("ALTER TABLE pgcron.dead_letter SET (toast.autovacuum_enabled = no)")
+    typed.execute("ALTER TABLE pgcron.cluster SET (autovacuum_enabled = on)")
+
+    found = cli("doctor", "--json")
+
+    assert lines(found, "autovacuum") == [
+        "it is off for pgcron.dead_letter (values out of line)",
+        "it is off for pgcron.queue",
+        "it is off for pgcron.schedule",
+    ]
+    for hint in hints(found, "autovacuum"):
+        type_in(typed, hint)
+    assert lines(cli("doctor", "--json"), "autovacuum") == ["on"]
+
+
+def test_transaction_ids_that_run_out_are_told_before_they_do(
+    cli: Cli, typed: psycopg.Connection
+) -> None:
+    typed.execute(
+        "UPDATE pg_class SET relfrozenxid = ((2::bigint ^ 32)::bigint - 1700000000"
+        " + pg_current_xact_id()::text::bigint)::text::xid WHERE oid = 'pgcron.queue'::regclass"
+    )
+
+    found = cli("doctor", "--json")
+
+    (line,) = lines(found, "wraparound")
+    assert line.startswith("the oldest transaction of table pgcron.queue is 1,700,000,0")
+    assert found.code == 1
+    (hint,) = hints(found, "wraparound")
+    type_in(typed, hint)
+    assert lines(cli("doctor", "--json"), "wraparound") == []
+
+
+def test_each_kind_of_broken_index_has_the_remedy_that_mends_it(
+    cli: Cli, typed: psycopg.Connection
+) -> None:
+    typed.execute("CREATE INDEX parent ON ONLY pgcron.history (created_by)")
+    typed.execute("CREATE INDEX mine ON pgcron.queue (paused_by)")
+    typed.execute("CREATE INDEX mine_ccnew ON pgcron.queue (paused_by)")
+    typed.execute(
+        "UPDATE pg_index SET indisvalid = false"
+        " WHERE indexrelid IN ('pgcron.mine'::regclass, 'pgcron.mine_ccnew'::regclass)"
+    )
+
+    found = cli("doctor", "--json")
+
+    rebuilt, left, parent = hints(found, "indexes")
+    assert left == "A REINDEX left it: DROP INDEX CONCURRENTLY pgcron.mine_ccnew;"
+    typed.execute(rebuilt.partition(";")[0].encode())
+    type_in(typed, left)
+    typed.execute(parent.partition(". ")[2].partition(";")[0].encode())
+    assert lines(cli("doctor", "--json"), "indexes") == []
+
+
+def test_a_version_is_told_before_its_corrections_end(
+    cli: Cli, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ((today, major),) = execute(
+        "SELECT current_date, current_setting('server_version_num')::int / 10000"
+    )
+    for until, said in (
+        (date(today.year + 2, 1, 1), ""),
+        (today, f" gets its last corrections on {today}"),
+        (date(2020, 1, 1), " has had no corrections since 2020-01-01"),
+    ):
+        monkeypatch.setitem(doctor_checks.END_OF_LIFE, major, until)
+        (line,) = lines(cli("doctor", "--json"), "server")
+        assert line.startswith("PostgreSQL ")
+        assert line.endswith(said)
+        assert ("corrections" in line) == bool(said)
+
+
+def test_a_role_that_sees_a_part_is_told_what_it_does_not_see(
+    cli: Cli, execute: Execute, database: str, role: str, typed: psycopg.Connection
+) -> None:
+    own = dsn_of(role, database)
+    execute(f'GRANT USAGE ON SCHEMA pgcron TO "{role}"')
+    execute(f'GRANT SELECT ON pgcron.alembic_version TO "{role}"')
+
+    refused = cli("--dsn", own, "doctor", "--json")
+
+    (finding,) = refused.rows
+    assert (refused.code, finding["check"], finding["level"]) == (1, "role", "problem")
+    assert finding["message"].startswith("permission denied for ")
+    assert "pgcron-ha grants viewer" in finding["hint"]
+    execute(f'GRANT SELECT ON ALL TABLES IN SCHEMA pgcron TO "{role}"')
+    execute(f'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgcron TO "{role}"')
+    seen = cli("--dsn", own, "doctor", "--json")
+    assert lines(seen, "old snapshots") == [
+        f'"{role}" is not told what sessions of other roles hold'
+    ]
+    (hint,) = hints(seen, "old snapshots")
+    type_in(typed, hint)
+    assert lines(cli("--dsn", own, "doctor", "--json"), "old snapshots") == []
