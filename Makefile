@@ -37,10 +37,10 @@ check: ## format, lint, strict types, import contracts
 	$(BIN)/mypy pgcron_ha migrations tests
 	$(BIN)/lint-imports
 
-examples: ## the examples of the SQL contract, the one for Node too, which needs npm or apt
+examples: ## the examples of the SQL contract, the one for Node too, which needs npm or apt, and for PHP and Ruby where they are
 	@.ci/environment dev
 	@.ci/node
-	@PGCRON_HA_TEST_NODE=1 $(BIN)/python -m pytest tests/db/test_sql_contract.py $(ARGS)
+	@PGCRON_HA_TEST_NODE=1 PGCRON_HA_TEST_LANGUAGES="$$(.ci/languages)" $(BIN)/python -m pytest tests/db/test_sql_contract.py $(ARGS)
 
 format: ## let ruff write the format and the simple fixes
 	@.ci/environment dev

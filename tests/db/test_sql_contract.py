@@ -53,8 +53,26 @@ PYTHON = {block.partition("\n")[0].removeprefix("# "): block for block in blocks
 SQL = blocks("sql")
 # A session that waits must see what others commit; under another default it is told so.
 READ_COMMITTED = r"-c default_transaction_isolation=read\ committed"
-# Not every machine has Node, or may install it: `make examples` does.
-APPLICATIONS = [*(["node"] if "PGCRON_HA_TEST_NODE" in os.environ else []), *PYTHON]
+# Not every machine has Node, or may install it: `make examples` does, and names what else is there.
+LANGUAGES = os.environ.get("PGCRON_HA_TEST_LANGUAGES", "").split()
+APPLICATIONS = [
+    *(["node"] if "PGCRON_HA_TEST_NODE" in os.environ else []),
+    *LANGUAGES,
+    *PYTHON,
+]
+# What an example has before it, and prints after it; how it is run.
+AROUND = {
+    "php": (
+        '<?php $pdo = new PDO("pgsql:");\n',
+        "echo $run;\n",
+        ["php", "-d", "display_errors=stderr"],
+    ),
+    "ruby": (
+        'require "pg"\nconnection = PG.connect\nrun = nil\n',
+        "puts run\n",
+        ["ruby"],
+    ),
+}
 Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 
 
@@ -72,16 +90,21 @@ def run_example(environment: dict[str, str], tmp_path: Path) -> Run:
     """Executes an application's example in a process of its own."""
 
     def run(name: str) -> subprocess.CompletedProcess[str]:
+        command: list[str]
         if name == "node":
             (text,) = blocks("js")
-            command, file = "node", tmp_path / "example.js"
+            command, file = ["node"], tmp_path / "example.js"
+        elif name in AROUND:
+            before, after, command = AROUND[name]
+            (text,), file = blocks(name), tmp_path / "example"
+            text = before + text + after
         else:
             text = (DJANGO_SETTINGS if name == "Django" else "") + PYTHON[name]
-            command, file = sys.executable, tmp_path / "example.py"
+            command, file = [sys.executable], tmp_path / "example.py"
         file.write_text(text)
         modules = os.pathsep.join(map(str, MODULES))
         return subprocess.run(
-            [command, file],
+            [*command, file],
             env={**environment, "NODE_PATH": modules, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
