@@ -25,7 +25,7 @@ test: ## all tests, against real PostgreSQL servers, processes and a browser; fa
 	@.ci/model-checker
 	@$(BIN)/python -m pytest -p tests.house.no_skips -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 $(ARGS)
 
-test-matrix: ## the protocol's tests on PostgreSQL 14 to 18, through pgbouncer, with hostile defaults, under ICU; ONLY=14,hostile chooses, hostile-whole runs most of the suite
+test-matrix: ## the protocol's tests on PostgreSQL 14 to 18, through pgbouncer, with hostile defaults, under ICU; ONLY=14,hostile chooses, hostile-whole runs all that has a database
 	@.ci/environment dev
 	@$(BIN)/python -m tests.matrix --needs $(if $(ONLY),--only "$(ONLY)") | sh -e
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)") $(if $(ARGS),-- $(ARGS))
