@@ -41,7 +41,7 @@ async def test_each_table_is_listed_with_its_size_the_largest_first(
     assert sorted(names) == sorted(found)
     assert [found[name] for name in names] == sorted(found.values(), reverse=True)
     history = rows[names.index("history")]
-    assert f"</meter> {size(found['history'])}<" in history
+    assert f'</meter> <span class="amount">{size(found["history"])}<' in history
     assert 'href="/storage/history"' in history
     assert "partitions" in history
     assert "30 d" in history.replace("\u202f", " ")
