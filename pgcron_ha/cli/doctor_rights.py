@@ -39,12 +39,12 @@ _AMISS: Final[dict[str, tuple[Level, str, str]]] = {
     "other owner": (
         "problem",
         "{name} is of {who}, not of the owner of the other objects",
-        "Give it to the role that nodes connect as: ALTER … {name} OWNER TO that role.",
+        "As a superuser: {remedy}",
     ),
     "default rights": (
         "advice",
         "new {name} of the schema's owner are for {who}, too: so is each new partition",
-        "As the owner: ALTER DEFAULT PRIVILEGES … REVOKE … FROM {who}; see \\ddp of psql.",
+        "As the owner: {remedy} Those that are made already keep them: see \\dp of psql.",
     ),
 }
 

@@ -174,7 +174,9 @@ async def partition_gaps(
 async def privileges_amiss(
     connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:
-    """Rights that nobody should have, and what is not its owner's: kind, name, who."""
+    """Rights that nobody should have, and what is not its owner's: kind, name, who,
+    remedy (where kind, name and who do not tell it).
+    """
     return await fetch_rows(
         connection, "list_privileges_amiss", schema, known=list(FOR_EVERYBODY), limit=limit
     )

@@ -24,11 +24,7 @@ def test_the_doctor_finds_rights_that_somebody_added(
         ALTER TABLE pgcron.dead_letter OWNER TO "{role}";
         ALTER DEFAULT PRIVILEGES IN SCHEMA pgcron GRANT SELECT ON TABLES TO "{role}"
         """)
-    try:
-        answer = cli("doctor", "--json")
-    finally:
-        execute(f'ALTER DEFAULT PRIVILEGES IN SCHEMA pgcron REVOKE SELECT ON TABLES FROM "{role}"')
-        execute("ALTER TABLE pgcron.dead_letter OWNER TO postgres")
+    answer = cli("doctor", "--json")
 
     found = [row for row in answer.rows if row["check"] == "privileges"]
     assert answer.code == 1
@@ -41,10 +37,9 @@ def test_the_doctor_finds_rights_that_somebody_added(
     assert f'pgcron.dead_letter is of "{role}"' in said
     assert f'new tables of the schema\'s owner are for "{role}", too' in said
     assert len(found) == 7
-    assert all(row["hint"] for row in found)
-    grant = next(row for row in found if "create objects" in row["message"])
-    execute(grant["hint"].partition(": ")[2].partition(";")[0])
-    assert "may create objects" not in cli("doctor").out
+    for row in found:  # what is typed as it stands helps
+        execute(row["hint"].partition(": ")[2].partition(";")[0])
+    assert "ok       privileges     nobody has more than was given" in cli("doctor").out
     assert f'"{role}" may look' not in cli("--dsn", dsn_of(role, database), "doctor").out
 
 

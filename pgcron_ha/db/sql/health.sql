@@ -122,27 +122,29 @@ WITH home AS (SELECT n.oid, n.nspowner, n.nspacl FROM pg_catalog.pg_namespace n 
      mine AS (SELECT c.relowner AS owner FROM pg_catalog.pg_class c WHERE c.oid = 'pgcron.run'::regclass),
      relation AS (SELECT c.* FROM pg_catalog.pg_class c JOIN home ON c.relnamespace = home.oid WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S') AND c.relname <> 'alembic_version'),
      routine AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN home ON p.pronamespace = home.oid)
-SELECT found.kind, found.name, found.who FROM (
-  SELECT 'creates' AS kind, home.oid::regnamespace::text AS name, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who
+SELECT found.kind, found.name, found.who, found.remedy FROM (
+  SELECT 'creates' AS kind, home.oid::regnamespace::text AS name, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who, NULL AS remedy
     FROM home, mine, aclexplode(home.nspacl) a WHERE a.privilege_type = 'CREATE' AND a.grantee NOT IN (home.nspowner, mine.owner)
   UNION ALL
-  SELECT CASE WHEN bool_and(a.privilege_type = 'SELECT') THEN 'public reads' ELSE 'public writes' END, r.oid::regclass::text, string_agg(DISTINCT a.privilege_type, ', ')
+  SELECT CASE WHEN bool_and(a.privilege_type = 'SELECT') THEN 'public reads' ELSE 'public writes' END, r.oid::regclass::text, string_agg(DISTINCT a.privilege_type, ', '), NULL
     FROM relation r, LATERAL (SELECT x.* FROM aclexplode(r.relacl) x UNION ALL SELECT y.* FROM pg_catalog.pg_attribute c, aclexplode(c.attacl) y WHERE c.attrelid = r.oid) a
    WHERE a.grantee = 0 GROUP BY r.oid
   UNION ALL
-  SELECT 'public executes', p.oid::regprocedure::text, 'PUBLIC' FROM routine p
+  SELECT 'public executes', p.oid::regprocedure::text, 'PUBLIC', NULL FROM routine p
    WHERE p.prosecdef AND p.proname <> ALL (:known::text[]) AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = 0)
   UNION ALL
-  SELECT 'loose path', p.oid::regprocedure::text, p.proowner::regrole::text FROM routine p
+  SELECT 'loose path', p.oid::regprocedure::text, p.proowner::regrole::text, NULL FROM routine p
    WHERE p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
   UNION ALL
-  SELECT 'other owner', r.oid::regclass::text, r.relowner::regrole::text FROM relation r, mine WHERE r.relowner <> mine.owner
+  SELECT 'other owner', r.oid::regclass::text, r.relowner::regrole::text, format('ALTER TABLE %s OWNER TO %s;', r.oid::regclass, mine.owner::regrole) FROM relation r, mine WHERE r.relowner <> mine.owner
   UNION ALL
-  SELECT 'other owner', p.oid::regprocedure::text, p.proowner::regrole::text FROM routine p, mine WHERE p.proowner <> mine.owner
+  SELECT 'other owner', p.oid::regprocedure::text, p.proowner::regrole::text, format('ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure, mine.owner::regrole) FROM routine p, mine WHERE p.proowner <> mine.owner
   UNION ALL
-  SELECT 'default rights', CASE d.defaclobjtype WHEN 'r' THEN 'tables' WHEN 'S' THEN 'sequences' ELSE 'functions' END, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END
-    FROM mine, home, pg_catalog.pg_default_acl d, aclexplode(d.defaclacl) a
-   WHERE d.defaclrole = mine.owner AND d.defaclnamespace IN (0, home.oid) AND d.defaclobjtype IN ('r', 'S') AND a.grantee <> mine.owner) found
+  SELECT 'default rights', g.what, g.who, format('ALTER DEFAULT PRIVILEGES FOR ROLE %s%s REVOKE ALL ON %s FROM %s;', g.owner, g.place, g.what, g.who)
+    FROM (SELECT DISTINCT CASE d.defaclobjtype WHEN 'r' THEN 'tables' ELSE 'sequences' END AS what, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who,
+                 mine.owner::regrole::text AS owner, CASE d.defaclnamespace WHEN 0 THEN '' ELSE format(' IN SCHEMA %s', d.defaclnamespace::regnamespace) END AS place
+          FROM mine, home, pg_catalog.pg_default_acl d, aclexplode(d.defaclacl) a
+          WHERE d.defaclrole = mine.owner AND d.defaclnamespace IN (0, home.oid) AND d.defaclobjtype IN ('r', 'S') AND a.grantee <> mine.owner) g) found
 ORDER BY 1, 2, 3 LIMIT :limit::int;
 
 -- name: read_role
