@@ -80,8 +80,9 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
             "server",
             "problem",
             "default_transaction_read_only is on",
-            "No node joins and nothing can be enqueued, as long as it is. If that is not meant, "
-            "RESET it for the database, or set it off for the role with ALTER ROLE … SET.",
+            "No node joins and nothing can be enqueued. If that is not meant: SET "
+            "default_transaction_read_only = off; or no ALTER is taken either; then ALTER DATABASE "
+            "… RESET, ALTER ROLE … RESET, or ALTER SYSTEM RESET (\\drds of psql shows where).",
         )
     if server["is_standby"]:
         yield Finding(
@@ -105,8 +106,9 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
             "durability",
             "advice",
             "synchronous_commit is off where sessions begin",
-            "Nodes set it for themselves, but a crash may forget what a client was told is enqueued"
-            "; reset it (postgresql.conf, ALTER DATABASE, ALTER ROLE).",
+            "Nodes set it for themselves, but a crash may forget what a client was told is "
+            "enqueued: ALTER DATABASE … RESET, ALTER ROLE … RESET (\\drds of psql shows where it "
+            "is), or ALTER SYSTEM RESET synchronous_commit; SELECT pg_reload_conf();",
         )
     if server["wal_level"] == "minimal":
         yield Finding(
