@@ -29,6 +29,9 @@ SCHEMA_OPTION: Final = "pgcron_ha_schema"
 OWN: Final = "pgcron_ha"
 """The attribute of our own config; a config without it is a host application's."""
 
+LENIENT: Final = "plpgsql.extra_errors = 'none'"
+"""For the functions of 0001, four of which have a variable that is called found."""
+
 # The scripts' backslashes are plain, and they name what is not ours as if nothing stood before
 # pg_catalog; a database may say otherwise.
 _SETTINGS: Final = {
@@ -50,8 +53,11 @@ def begin_step(revision: str) -> bool:
     if _is_ours(context):
         return True
     schema = _schema(context)
-    if not context.as_sql:
-        op.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})")
+    op.execute(
+        f"SET LOCAL {LENIENT}"
+        if context.as_sql
+        else f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"
+    )
     op.execute(making(schema))
     op.execute(
         f"CREATE TABLE IF NOT EXISTS {schema}.alembic_version (version_num varchar(32) NOT NULL,"
@@ -70,7 +76,9 @@ def begin_step_back(down_revision: str | None) -> bool:
     if _is_ours(context):
         return True
     schema = _schema(context)
-    if not context.as_sql:
+    if context.as_sql:
+        op.execute(f"SET LOCAL {LENIENT}")
+    else:
         op.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})")
         if (_noted(schema) or "") <= (down_revision or ""):
             return False

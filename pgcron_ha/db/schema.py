@@ -28,7 +28,7 @@ from sqlalchemy.pool import NullPool
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import NO_PATH, connect
-from pgcron_ha.db.migration_steps import OWN, making
+from pgcron_ha.db.migration_steps import LENIENT, OWN, making
 from pgcron_ha.db.revision import is_newer, read_revision, require_program
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.db.uninstall import MIGRATION_KEY
@@ -198,7 +198,7 @@ def run_environment(context: EnvironmentContext) -> None:
             dialect_name="postgresql", version_table_schema=schema, literal_binds=True
         )
         with context.begin_transaction():
-            for setting in (NO_PATH, "statement_timeout = 0", "plpgsql.extra_errors = 'none'"):
+            for setting in (NO_PATH, "statement_timeout = 0", LENIENT):
                 context.execute(f"SET LOCAL {setting}")
             if context.config.attributes.get(SINCE, BASE) == BASE:
                 context.execute(making(schema))
