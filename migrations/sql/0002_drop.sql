@@ -1,5 +1,7 @@
 -- What 0002 has made. Functions of 0001 that it replaced are put back by the revision itself.
-ALTER TABLE pgcron.schedule DROP CONSTRAINT a_catchup_window_is_at_most_a_century, DROP CONSTRAINT a_start_deadline_is_at_most_a_century;
+ALTER TABLE pgcron.schedule DROP CONSTRAINT a_catchup_window_is_at_most_a_century, DROP CONSTRAINT a_start_deadline_is_at_most_a_century, DROP CONSTRAINT a_pause_ends_within_the_calendar;
+ALTER TABLE pgcron.occurrence_override DROP CONSTRAINT a_fire_lies_within_the_calendar;
+ALTER TABLE pgcron.retention DROP CONSTRAINT retention_is_at_most_a_century;
 DROP FUNCTION pgcron.refuse_instants(timestamptz, timestamptz), pgcron.with_pending_pause(pgcron.cursor);
 DROP FUNCTION pgcron.confine_producer(text, text[], text[]), pgcron.free_producer(text), pgcron.cancel_own_run(bigint, text);
 DROP VIEW pgcron.own_runs;

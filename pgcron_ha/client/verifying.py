@@ -149,7 +149,10 @@ def _drops(content: Row) -> bool:
 
 def _paused_until(content: Row, end: datetime) -> datetime:
     until = content.get("paused_until")
-    return end if until is None else min(datetime.fromisoformat(until), end)
+    try:
+        return end if until is None else min(datetime.fromisoformat(until), end)
+    except ValueError:
+        return end  # in a year that the calendar has not: a version from before that was refused
 
 
 def _bound(versions: list[Row], read: ask.LedgerOf, since: datetime) -> Bound | None:

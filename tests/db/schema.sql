@@ -6908,6 +6908,12 @@ COMMENT ON COLUMN pgcron.zone_change.remade IS 'How many schedules had fires ahe
 ALTER TABLE pgcron.schedule
     ADD CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (((catchup_window <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is longer than a century'::text, catchup_window), 'It says how old a missed fire may be to be run late: at most 36525 days.'::text, 'Write for example ''30 days''.'::text))) NOT VALID;
 
+ALTER TABLE pgcron.occurrence_override
+    ADD CONSTRAINT a_fire_lies_within_the_calendar CHECK ((((fire_at >= to_timestamp(('-2208988800'::bigint)::double precision)) AND (fire_at < to_timestamp(('253370764800'::bigint)::double precision)) AND ((due_at IS NULL) OR ((due_at >= to_timestamp(('-2208988800'::bigint)::double precision)) AND (due_at < to_timestamp(('253370764800'::bigint)::double precision))))) OR pgcron.refuse('PC001'::text, format('fire %s%s is outside of the calendar'::text, fire_at, (' at '::text || due_at)), 'A fire lies, and is moved, within the years 1900 to 9998.'::text, 'SELECT * FROM pgcron.preview(…) shows those to come.'::text))) NOT VALID;
+
+ALTER TABLE pgcron.schedule
+    ADD CONSTRAINT a_pause_ends_within_the_calendar CHECK (((paused_until IS NULL) OR (NOT isfinite(paused_until)) OR (paused_until < to_timestamp(('253370764800'::bigint)::double precision)) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest.'::text, 'Leave it out for a pause without an end.'::text))) NOT VALID;
+
 ALTER TABLE pgcron.run
     ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
 
@@ -7003,6 +7009,9 @@ ALTER TABLE ONLY pgcron.rate_window
 
 ALTER TABLE ONLY pgcron.reason
     ADD CONSTRAINT reason_pkey PRIMARY KEY (code);
+
+ALTER TABLE pgcron.retention
+    ADD CONSTRAINT retention_is_at_most_a_century CHECK (((keep <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('%s for %s is longer than a century'::text, keep, relation), 'Rows are kept for a day to 36525 days.'::text, 'Write for example ''400 days''.'::text))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.retention
     ADD CONSTRAINT retention_pkey PRIMARY KEY (relation);

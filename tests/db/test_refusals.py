@@ -45,6 +45,8 @@ SCHEDULE = [
     *RUN,
     ("catchup_window = '290000 years'", "PC001"),
     ("start_deadline = '102 years'", "PC001"),
+    ("enabled = false; paused_until = '10000-01-01'", "PC001"),
+    ("enabled = false; paused_until = '200000-01-01'", "PC001"),
     ("spec = '61 * * * *'", "PC002"),
     ("spec = ''", "PC002"),
     ("spec = '0 0 30 2 *'", "PC002"),
@@ -99,6 +101,25 @@ def as_insert(table: str, good: str, bad: str) -> str:
     """INSERT with good columns, of which the bad ones replace some."""
     given = dict(column.split(" = ") for column in f"{good}; {bad}".split("; "))
     return f"INSERT INTO pgcron.{table} ({', '.join(given)}) VALUES ({', '.join(given.values())})"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "skip_occurrence('job', '12000-01-01')",
+        "move_occurrence('job', now() + interval '1 hour', '12000-01-01')",
+        "edit_occurrence('job', '1700-01-01', '{}')",
+    ],
+)
+async def test_a_fire_outside_of_the_calendar_is_refused(
+    connection: Connection, asked: str
+) -> None:
+    await put_schedule(connection)
+
+    error = await refusal(connection, f"SELECT pgcron.{asked}")
+
+    assert error.sqlstate.startswith("PC0")
+    assert is_explained(error)
 
 
 @pytest.mark.parametrize(("bad", "sqlstate"), RUN + INSTANTS)

@@ -232,6 +232,8 @@ async def test_history_kept_shorter_than_a_rule_is_what_counts(connection: Conne
 
     asked = "SELECT pgcron.history_keep('mail', 'dead') = interval '5 days'"
     assert await connection.fetchval(asked) is True
+    with pytest.raises(asyncpg.PostgresError, match="is longer than a century"):
+        await connection.execute("SELECT pgcron.set_table_retention('history', '290000 years')")
     with pytest.raises(asyncpg.PostgresError, match="no table with a retention"):
         await connection.execute("SELECT pgcron.set_table_retention('run', '5 days')")
     with pytest.raises(asyncpg.PostgresError, match="every queue and outcome 'lost'"):
