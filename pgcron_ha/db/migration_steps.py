@@ -16,9 +16,11 @@ from typing import Any, Final
 from alembic import op
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.connecting import NO_PATH
+from pgcron_ha.db.revision import foreign_table, newest_of
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.db.uninstall import MIGRATION_KEY
 from pgcron_ha.errors import SchemaError
@@ -31,6 +33,8 @@ OWN: Final = "pgcron_ha"
 
 LENIENT: Final = "plpgsql.extra_errors = 'none'"
 """For the functions of 0001, four of which have a variable that is called found."""
+
+_TABLE: Final = "alembic_version"
 
 # The scripts' backslashes are plain, and they name what is not ours as if nothing stood before
 # pg_catalog; a database may say otherwise.
@@ -53,6 +57,7 @@ def begin_step(revision: str) -> bool:
     if _is_ours(context):
         return True
     schema = _schema(context)
+    _require_own_table(context, schema)
     op.execute(
         f"SET LOCAL {LENIENT}"
         if context.as_sql
@@ -65,7 +70,7 @@ def begin_step(revision: str) -> bool:
     )
     if not context.as_sql and revision <= (_noted(schema) or ""):
         return False
-    op.execute(f"DELETE FROM {schema}.alembic_version")
+    op.execute(_forgetting(schema))
     op.execute(f"INSERT INTO {schema}.alembic_version VALUES ('{revision}')")
     return True
 
@@ -76,13 +81,14 @@ def begin_step_back(down_revision: str | None) -> bool:
     if _is_ours(context):
         return True
     schema = _schema(context)
+    _require_own_table(context, schema)
     if context.as_sql:
         op.execute(f"SET LOCAL {LENIENT}")
     else:
         op.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})")
         if (_noted(schema) or "") <= (down_revision or ""):
             return False
-    op.execute(f"DELETE FROM {schema}.alembic_version")
+    op.execute(_forgetting(schema))
     if down_revision is not None:
         op.execute(f"INSERT INTO {schema}.alembic_version VALUES ('{down_revision}')")
     return True
@@ -170,16 +176,35 @@ def _schema(context: MigrationContext) -> str:
     return name or DEFAULT_SCHEMA
 
 
+def _forgetting(schema: str) -> str:
+    return f"DELETE FROM {schema}.{_TABLE} WHERE starts_with(version_num, 'pgcron_')"
+
+
+def _require_own_table(context: MigrationContext, schema: str) -> None:
+    """Raises SchemaError when the host's alembic keeps its history in our version table."""
+    named = context.version_table_schema, context.version_table
+    if context.as_sql:
+        is_ours = named == (schema, _TABLE) or (schema == "public" and named == (None, _TABLE))
+    else:
+        quote = context.impl.dialect.identifier_preparer.quote_identifier
+        theirs = ".".join(quote(part) for part in named if part is not None)
+        same = text("SELECT to_regclass(:theirs) = to_regclass(:ours)")
+        is_ours = op.get_bind().scalar(same, {"theirs": theirs, "ours": f"{schema}.{_TABLE}"})
+    if is_ours:
+        raise foreign_table(schema, "This alembic would keep its own history in it.")
+
+
 def _noted(schema: str) -> str | None:
     """The revision that our own version table has, or None."""
     bind = op.get_bind()
-    if (
-        bind.scalar(text("SELECT to_regclass(:name)"), {"name": f"{schema}.alembic_version"})
-        is None
-    ):
+    name = {"name": f"{schema}.{_TABLE}"}
+    if bind.scalar(text("SELECT to_regclass(:name)"), name) is None:
         return None
-    found: str | None = bind.scalar(text(f"SELECT version_num FROM {schema}.alembic_version"))
-    return found
+    try:
+        rows = bind.scalars(text(f"SELECT version_num FROM {schema}.{_TABLE}"))
+        return newest_of(rows.all(), schema)
+    except ProgrammingError as error:
+        raise foreign_table(schema, "It has no column version_num.") from error
 
 
 def _execute(script: str) -> None:

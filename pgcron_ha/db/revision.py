@@ -8,6 +8,7 @@ migrates first and replaces nodes one by one, or the other way round.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import asyncpg
@@ -30,20 +31,43 @@ def is_newer(revision: str | None, than: str) -> bool:
 
 
 async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
-    """The revision of `schema` in the database, or None when it was never migrated."""
+    """The revision of `schema` in the database, or None when it was never migrated. Raises
+    SchemaError when its version table is another history's.
+    """
     statements = load(schema)
     table = f"{schema}.alembic_version"
     try:
         if await connection.fetchval(statements["find_relation"].sql, table) is None:
             return None
-        found: str | None = await connection.fetchval(statements["read_revision"].sql)
+        rows = await connection.fetch(statements["read_revision"].sql)
+    except asyncpg.UndefinedColumnError as error:
+        raise foreign_table(schema, "It has no column version_num.") from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaError(
             f"this role may not use the schema {schema!r}",
             str(error),
             "`pgcron-ha grants` prints the statements that give a role its rights.",
         ) from error
-    return found
+    return newest_of([row["version_num"] for row in rows], schema)
+
+
+def newest_of(noted: Sequence[object], schema: str) -> str | None:
+    """What the rows of the version table say. Raises SchemaError when it is somebody else's."""
+    revisions = [str(each) for each in noted]
+    others = sorted(each for each in revisions if not _OURS.fullmatch(each))
+    if others:
+        raise foreign_table(schema, f"It says {', '.join(others)}, no revision of pgcron_ha.")
+    return max(revisions, default=None)
+
+
+def foreign_table(schema: str, why: str) -> SchemaError:
+    """That the version table in `schema` is that of another history."""
+    return SchemaError(
+        f"{schema}.alembic_version is not the version table of pgcron_ha alone",
+        f"{why} The history of an application has a table of its own.",
+        "Give pgcron_ha another schema (--schema; pgcron_ha_schema in alembic.ini), or the other "
+        "history another table (version_table_schema or version_table in its env.py).",
+    )
 
 
 async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str:

@@ -146,3 +146,18 @@ def test_the_names_that_migrations_make_are_those_in_the_database(bare: Cli, own
 def test_flags_that_make_no_sense_together_are_a_wrong_usage(bare: Cli) -> None:
     for words in (("--uninstall", "--sql"), ("--uninstall", "--check"), ("--yes",), ("--force",)):
         assert bare("migrate", *words).code == 2
+
+
+@pytest.mark.parametrize("contents", ["x int", "version_num text DEFAULT '1a2b3c_shop'"])
+def test_a_version_table_of_somebody_else_is_an_error_in_our_words(
+    bare: Cli, owner: Owner, contents: str
+) -> None:
+    owner.execute("CREATE SCHEMA pgcron")
+    owner.execute(f"CREATE TABLE pgcron.alembic_version ({contents})".encode())
+    owner.execute("INSERT INTO pgcron.alembic_version DEFAULT VALUES")
+
+    for words in ((), ("--check",), ("--back", "--yes"), ("--uninstall", "--yes", "--force")):
+        refused = bare("migrate", *words)
+        assert refused.code == 1
+        assert "pgcron.alembic_version is not the version table of pgcron_ha" in refused.err
+    assert owner.execute("SELECT count(*) FROM pgcron.alembic_version").fetchone() == (1,)

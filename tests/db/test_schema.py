@@ -246,15 +246,15 @@ async def test_a_missing_schema_and_an_old_one_are_told_apart(
     await empty.close()
 
     await require_revision(connection)
-    await connection.execute("UPDATE pgcron.alembic_version SET version_num = '0000'")
-    with pytest.raises(SchemaError, match="is at revision 0000"):
+    await connection.execute("UPDATE pgcron.alembic_version SET version_num = 'pgcron_0000'")
+    with pytest.raises(SchemaError, match="is at revision pgcron_0000"):
         await require_revision(connection)
 
 
 async def test_a_revision_this_program_does_not_carry_is_refused(
     database: str, connection: Connection
 ) -> None:
-    await connection.execute("UPDATE pgcron.alembic_version SET version_num = '9999'")
+    await connection.execute("UPDATE pgcron.alembic_version SET version_num = 'pgcron_0000'")
 
     with pytest.raises(SchemaError, match="can't be migrated"):
         await migrate(database)

@@ -7,6 +7,7 @@ from typing import Any
 
 from alembic import context
 from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 
 from tests.shop.models import Base
 
@@ -20,6 +21,7 @@ OPTIONS: Any = {
     "target_metadata": Base.metadata,
     "include_schemas": True,
     "include_object": include_object,
+    "version_table_schema": context.config.get_main_option("version_table_schema"),
 }
 
 if context.is_offline_mode():
@@ -27,7 +29,9 @@ if context.is_offline_mode():
     with context.begin_transaction():
         context.run_migrations()
 else:
-    engine = create_engine(os.environ["SHOP_URL"], isolation_level="READ COMMITTED")
+    engine = create_engine(
+        os.environ["SHOP_URL"], isolation_level="READ COMMITTED", poolclass=NullPool
+    )
     with engine.connect() as connection:
         context.configure(connection=connection, **OPTIONS)
         with context.begin_transaction():
