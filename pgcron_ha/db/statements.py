@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from pgcron_ha.db.schema_names import require_plain
 from pgcron_ha.errors import ConfigError, SchemaError
 
 DEFAULT_SCHEMA: Final = "pgcron"
@@ -27,7 +28,6 @@ _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SINCE: Final = re.compile(r"^-- since: (\w+)$")
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
-_PLAIN_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,7 @@ def in_schema(text: str, schema: str) -> str:
     """`text` with every reference to the schema ``pgcron`` changed to `schema` (a plain
     lower-case name).
     """
-    if not _PLAIN_SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
-        raise ConfigError(
-            f"schema {schema!r} is not a plain name",
-            "It has up to 40 lower-case letters, digits and '_', and does not begin with pg_.",
-            "Choose a name such as 'pgcron' or 'jobs'.",
-        )
+    require_plain(schema)
     if schema == DEFAULT_SCHEMA:
         return text
     return _SCHEMA.sub(
