@@ -100,16 +100,51 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- A living idempotency key stays what it is: pgcron.enqueue takes over only one that has expired.
+-- Keys that name runs. Whoever is neither the owner nor an operator leaves a living one as it is, and gives one only to a run that its own transaction
+-- makes, as pgcron.enqueue does. Who is judged stands in the triggers, where no path of the caller's changes what is meant.
 CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') THEN
-    PERFORM pgcron.refuse('PC013', format('idempotency key %L is in use', left(OLD.key, 200)), 'Until it expires it names the run that it was given with.', 'Call pgcron.enqueue, which returns that run.');
-  END IF;
-  RETURN NEW;
+  PERFORM pgcron.refuse('PC013', format('%s key %L is in use', CASE TG_TABLE_NAME WHEN 'idempotency' THEN 'idempotency' ELSE 'unique' END, left(OLD.key, 200)),
+    'Until its time is over it names the run that it was given with.', 'Call pgcron.enqueue, which returns that run.');
+  RETURN NULL;
 END $$;
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN (OLD.expires_at > now()) EXECUTE FUNCTION pgcron.a_living_key_stays();
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW
+  WHEN (OLD.expires_at > now() AND NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  EXECUTE FUNCTION pgcron.a_living_key_stays();
+-- on_conflict 'replace' prolongs it for the run after the one that a node has taken already.
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW
+  WHEN (OLD.until > now() AND (NEW.run_id = OLD.run_id OR NEW.until <= OLD.until)
+        AND NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT'))
+  EXECUTE FUNCTION pgcron.a_living_key_stays();
+
+-- At the end of the transaction, since the key is taken before its run is made. No other run has the very instant in created_at, which nobody may write.
+CREATE FUNCTION pgcron.a_key_names_a_new_run() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  maker text;
+  handler text;
+  due_at timestamptz;
+BEGIN
+  SELECT r.created_by, r.handler, r.due_at INTO maker, handler, due_at FROM pgcron.run r WHERE r.id = NEW.run_id AND r.created_at = now();
+  IF maker IS NULL THEN      -- cancelled already
+    SELECT v.created_by, v.handler, v.due_at INTO maker, handler, due_at FROM pgcron.runs v WHERE v.id = NEW.run_id AND v.created_at = now() LIMIT 1;
+  END IF;
+  IF maker IS NULL THEN
+    PERFORM pgcron.refuse('PC013', format('key %L names run %s, which this transaction did not make', left(NEW.key, 200), NEW.run_id),
+      'A key is given to a run that is made with it.', 'Call pgcron.enqueue, not after SET CONSTRAINTS ALL IMMEDIATE.');
+  ELSIF TG_TABLE_NAME = 'unique_period' THEN
+    IF NEW.handler <> handler OR NEW.until > greatest(now(), due_at) + interval '366 days' THEN
+      PERFORM pgcron.refuse('PC013', format('unique key %L of handler %L until %s is not that of run %s', left(NEW.key, 200), left(NEW.handler, 200), NEW.until, NEW.run_id),
+        'A unique key is of its run''s handler, and has a time of at most 366 days.', 'Call pgcron.enqueue with unique_key and unique_for.');
+    END IF;
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+  WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT')) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+  WHEN (NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') AND NOT has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT')) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
 -- A barrier: no function or operator of the reader's sees a row before it is known to be its own.
 CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
@@ -148,3 +183,4 @@ COMMENT ON FUNCTION pgcron.free_producer(text) IS 'Removes all rules of a role; 
 
 REVOKE ALL ON FUNCTION pgcron.judge_by_rules(text, text, name), pgcron.judge_claims(bigint, text, name, boolean), pgcron.refuse_producer(name, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.cancel_own_run(bigint, text), pgcron.confine_producer(text, text[], text[]), pgcron.free_producer(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.a_living_key_stays(), pgcron.a_key_names_a_new_run() FROM PUBLIC;

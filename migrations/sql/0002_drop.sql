@@ -6,7 +6,10 @@ DROP FUNCTION pgcron.refuse_instants(timestamptz, timestamptz), pgcron.with_pend
 DROP FUNCTION pgcron.confine_producer(text, text[], text[]), pgcron.free_producer(text), pgcron.cancel_own_run(bigint, text);
 DROP VIEW pgcron.own_runs;
 DROP TRIGGER a_living_key_stays ON pgcron.idempotency;
-DROP FUNCTION pgcron.a_living_key_stays(), pgcron.judge_guest(pgcron.run, name), pgcron.judge_run_of_guest(pgcron.run), pgcron.judge_by_rules(text, text, name), pgcron.judge_claims(bigint, text, name, boolean),
+DROP TRIGGER a_living_key_stays ON pgcron.unique_period;
+DROP TRIGGER a_key_names_a_new_run ON pgcron.idempotency;
+DROP TRIGGER a_key_names_a_new_run ON pgcron.unique_period;
+DROP FUNCTION pgcron.a_living_key_stays(), pgcron.a_key_names_a_new_run(), pgcron.judge_guest(pgcron.run, name), pgcron.judge_run_of_guest(pgcron.run), pgcron.judge_by_rules(text, text, name), pgcron.judge_claims(bigint, text, name, boolean),
   pgcron.refuse_producer(name, text, text), pgcron.rule_fits(text, text);
 DROP TABLE pgcron.producer_rule;
 DROP FUNCTION pgcron.oldest_program();

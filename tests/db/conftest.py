@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pgcron_ha.cli.grants import confinement, statements
 from pgcron_ha.db.connecting import connect
 from tests.db.control import Connect, Connection
 from tests.db.gate import Gate
+from tests.db.roles import Become
 
 
 @pytest.fixture
@@ -44,3 +46,28 @@ async def stranger(connection: Connection, another: Connect) -> AsyncIterator[Co
     yield session
     await session.execute("RESET ROLE")
     await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+@pytest.fixture
+async def become(connection: Connection, another: Connect) -> AsyncIterator[Become]:
+    """Sessions of new roles with these parts, as the roles themselves would log in."""
+    database = await connection.fetchval("SELECT current_database()")
+    sessions: list[tuple[str, Connection]] = []
+
+    async def make(*parts: str, **only: list[str]) -> Connection:
+        name = f"r{len(sessions)}_{database}"
+        await connection.execute(f"CREATE ROLE {name} LOGIN")
+        for part in parts:
+            await connection.execute("".join(statements(part, name, "pgcron")))
+        if only:
+            queues, handlers = only.get("queues", []), only.get("handlers", [])
+            await connection.execute(confinement(name, queues, handlers, "pgcron"))
+        session = await another()
+        sessions.append((name, session))
+        await session.execute(f"SET SESSION AUTHORIZATION {name}")
+        return session
+
+    yield make
+    for name, session in reversed(sessions):
+        await session.execute("RESET SESSION AUTHORIZATION")
+        await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")

@@ -4,14 +4,39 @@ CREATE SCHEMA pgcron;
 
 COMMENT ON SCHEMA pgcron IS 'pgcron_ha: cron and background jobs';
 
+CREATE FUNCTION pgcron.a_key_names_a_new_run() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  maker text;
+  handler text;
+  due_at timestamptz;
+BEGIN
+  SELECT r.created_by, r.handler, r.due_at INTO maker, handler, due_at FROM pgcron.run r WHERE r.id = NEW.run_id AND r.created_at = now();
+  IF maker IS NULL THEN      -- cancelled already
+    SELECT v.created_by, v.handler, v.due_at INTO maker, handler, due_at FROM pgcron.runs v WHERE v.id = NEW.run_id AND v.created_at = now() LIMIT 1;
+  END IF;
+  IF maker IS NULL THEN
+    PERFORM pgcron.refuse('PC013', format('key %L names run %s, which this transaction did not make', left(NEW.key, 200), NEW.run_id),
+      'A key is given to a run that is made with it.', 'Call pgcron.enqueue, not after SET CONSTRAINTS ALL IMMEDIATE.');
+  ELSIF TG_TABLE_NAME = 'unique_period' THEN
+    IF NEW.handler <> handler OR NEW.until > greatest(now(), due_at) + interval '366 days' THEN
+      PERFORM pgcron.refuse('PC013', format('unique key %L of handler %L until %s is not that of run %s', left(NEW.key, 200), left(NEW.handler, 200), NEW.until, NEW.run_id),
+        'A unique key is of its run''s handler, and has a time of at most 366 days.', 'Call pgcron.enqueue with unique_key and unique_for.');
+    END IF;
+  END IF;
+  RETURN NULL;
+END $$;
+
 CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-  IF NOT has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') THEN
-    PERFORM pgcron.refuse('PC013', format('idempotency key %L is in use', left(OLD.key, 200)), 'Until it expires it names the run that it was given with.', 'Call pgcron.enqueue, which returns that run.');
-  END IF;
-  RETURN NEW;
+  PERFORM pgcron.refuse('PC013', format('%s key %L is in use', CASE TG_TABLE_NAME WHEN 'idempotency' THEN 'idempotency' ELSE 'unique' END, left(OLD.key, 200)),
+    'Until its time is over it names the run that it was given with.', 'Call pgcron.enqueue, which returns that run.');
+  RETURN NULL;
 END $$;
 
 CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
@@ -7152,7 +7177,13 @@ CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 
 CREATE INDEX zone_change_under_way ON pgcron.zone_change USING btree (zone) WHERE (done_at IS NULL);
 
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN ((old.expires_at > now())) EXECUTE FUNCTION pgcron.a_living_key_stays();
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
+
+CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
+
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN (((old.expires_at > now()) AND (NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_living_key_stays();
+
+CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW WHEN (((old.until > now()) AND ((new.run_id = old.run_id) OR (new.until <= old.until)) AND (NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_living_key_stays();
 
 CREATE TRIGGER backfills_stop_with_their_schedule BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.backfills_stop_with_their_schedule();
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
-from pgcron_ha.cli.grants import PARTS, confinement, statements
-from tests.db.control import Connect, Connection, put_schedule
-
-Become = Callable[..., Awaitable[Connection]]
+from pgcron_ha.cli.grants import PARTS
+from tests.db.control import Connection, put_schedule
+from tests.db.roles import Become, verdict, verdicts
 
 # Nobody but the owner; all of these are refused with 42501.
 FOR_NOBODY = (
@@ -105,53 +103,6 @@ READS = (
     *("runs", "schedules", "occurrences", "nodes", "queues", "dead_letters", "error_groups"),
     *("backfills", "history", "attempt", "log", "node", "schedule", "callback", "unique_period"),
 )
-
-
-@pytest.fixture
-async def become(connection: Connection, another: Connect) -> AsyncIterator[Become]:
-    """Sessions of new roles with these parts, as the roles themselves would log in."""
-    database = await connection.fetchval("SELECT current_database()")
-    sessions: list[tuple[str, Connection]] = []
-
-    async def make(*parts: str, **only: list[str]) -> Connection:
-        name = f"r{len(sessions)}_{database}"
-        await connection.execute(f"CREATE ROLE {name} LOGIN")
-        for part in parts:
-            await connection.execute("".join(statements(part, name, "pgcron")))
-        if only:
-            queues, handlers = only.get("queues", []), only.get("handlers", [])
-            await connection.execute(confinement(name, queues, handlers, "pgcron"))
-        session = await another()
-        sessions.append((name, session))
-        await session.execute(f"SET SESSION AUTHORIZATION {name}")
-        return session
-
-    yield make
-    for name, session in reversed(sessions):
-        await session.execute("RESET SESSION AUTHORIZATION")
-        await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
-
-
-async def verdict(session: Connection, statement: str, *values: Any) -> str:
-    """The SQLSTATE; nothing of the statement stays."""
-    transaction = session.transaction()
-    await transaction.start()
-    try:
-        await session.fetch(statement, *values)
-    except asyncpg.PostgresError as error:
-        told = error.as_dict()
-        is_explained = all(
-            len(told.get(field) or "") > 8 for field in ("message", "detail", "hint")
-        )
-        is_ours = str(error.sqlstate).startswith("PC")
-        return str(error.sqlstate) if is_explained or not is_ours else "not explained"
-    finally:
-        await transaction.rollback()
-    return "00000"
-
-
-async def verdicts(session: Connection, *asked: str) -> dict[str, str]:
-    return {statement: await verdict(session, statement) for statement in asked}
 
 
 @pytest.mark.parametrize("part", PARTS)
