@@ -8,8 +8,9 @@ where that says that the step was made already: both ways may be gone, in any or
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
@@ -20,10 +21,17 @@ from sqlalchemy.exc import ProgrammingError
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.connecting import NO_PATH
+from pgcron_ha.db.literals import literal
 from pgcron_ha.db.revision import foreign_table, newest_of
-from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
-from pgcron_ha.db.uninstall import MIGRATION_KEY
-from pgcron_ha.errors import SchemaError
+from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
+from pgcron_ha.db.uninstall import (
+    MIGRATION_KEY,
+    dependents_there,
+    known_names,
+    not_empty,
+    strangers_there,
+)
+from pgcron_ha.errors import Conflict, SchemaError
 
 SCHEMA_OPTION: Final = "pgcron_ha_schema"
 """In the ``[alembic]`` section of a host application: the schema's name, else ``pgcron``."""
@@ -35,6 +43,7 @@ LENIENT: Final = "plpgsql.extra_errors = 'none'"
 """For the functions of 0001, four of which have a variable that is called found."""
 
 _TABLE: Final = "alembic_version"
+_FIRST: Final = "pgcron_0001"
 
 # The scripts' backslashes are plain, and they name what is not ours as if nothing stood before
 # pg_catalog; a database may say otherwise.
@@ -53,6 +62,13 @@ def begin_step(revision: str) -> bool:
     """Whether the objects of `revision` are to be made now; in a host application's alembic it
     waits for other migrations, makes the schema, and notes the revision.
     """
+    is_due = _begin(revision)
+    if is_due and revision == _FIRST:
+        _require_empty()
+    return is_due
+
+
+def _begin(revision: str) -> bool:
     context = op.get_context()
     if _is_ours(context):
         return True
@@ -152,8 +168,41 @@ def insert_timezones() -> None:
 
 
 def drop_everything() -> None:
-    """Drops the objects of the schema, whatever partitions were made since."""
+    """Drops the objects of the schema, whatever partitions were made since. Raises Conflict for
+    what others have in it or have built on it.
+    """
+    schema = _schema(op.get_context())
+    _refuse("strangers_in_schema", lambda names: strangers_there(schema, names), known_names())
+    _refuse("dependents_of_schema", dependents_there)
     run_script("0001_drop")
+
+
+def _require_empty() -> None:
+    """Raises Conflict when others have something in the schema, which would go with ours."""
+    schema = _schema(op.get_context())
+    _refuse("strangers_in_schema", lambda names: not_empty(schema, names), {_TABLE})
+
+
+def _refuse(look: str, error: Callable[[list[str]], Conflict], known: Iterable[str] = ()) -> None:
+    """Raises the error when the statement finds names; or prints what does it offline."""
+    context = op.get_context()
+    schema = _schema(context)
+    sql = load(schema)[look].sql.replace("$1", f"'{schema}'")
+    sql = sql.replace("$2", "'{" + ",".join(sorted(known)) + "}'")
+    if not context.as_sql:
+        with _settled() as bind:
+            names = bind.scalars(text(sql)).all()
+        if names:
+            raise error(names)
+        return
+    told = error(["%s"])
+    detail, hint = literal(told.detail or ""), literal(told.hint or "")
+    context.impl.static_output(
+        f"DO $$ DECLARE others text := (SELECT string_agg(o.name, ', ') FROM ({sql}) o); BEGIN\n"
+        f"IF others IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = '{told.sqlstate}',"
+        f" MESSAGE = format({literal(told.message)}, others),"
+        f" DETAIL = {detail}, HINT = {hint}; END IF; END $$;"
+    )
 
 
 def making(schema: str) -> str:
@@ -212,14 +261,22 @@ def _execute(script: str) -> None:
     if context.as_sql:
         context.impl.static_output(script)
         return
+    with _settled() as bind:
+        _send(bind.connection.dbapi_connection, script)
+
+
+@contextlib.contextmanager
+def _settled() -> Iterator[Any]:
+    """The connection with our settings; what the host's own revisions do after this one is left as
+    it was.
+    """
     bind = op.get_bind()
-    # What the host's own revisions do after this one is left as it was.
     before = {
         name: bind.scalar(text(f"SELECT pg_catalog.current_setting('{name}', true)"))
         for name in _SETTINGS
     }
     _set(bind, _SETTINGS)
-    _send(bind.connection.dbapi_connection, script)
+    yield bind
     _set(bind, before)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import asyncpg
@@ -16,6 +17,8 @@ from pgcron_ha.errors import Conflict
 
 # Migrations of one database wait for each other on this key, whatever the schema is called.
 MIGRATION_KEY: Final = 0x706763726F6E
+
+_TABLE: Final = "alembic_version"
 
 _MADE: Final = re.compile(
     r"^\s*(?:CREATE (?:OR REPLACE )?(?:UNLOGGED )?"
@@ -47,21 +50,29 @@ async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool
     await connection.execute(statements["lift_limits"].sql)
     await connection.execute(statements["take_migration_turn"].sql, MIGRATION_KEY)
     if await read_revision(connection, schema) is None:
-        return False
+        return await _remove_shell(connection, schema)
     strangers = await _names(
         connection, statements["strangers_in_schema"].sql, schema, sorted(known_names())
     )
     if strangers:
-        raise Conflict(
-            f"the schema '{schema}' has more than what migrations made: {', '.join(strangers)}",
-            "All that stands in the schema would be removed.",
-            "Move or drop these first.",
-        )
+        raise strangers_there(schema, strangers)
     if not by_force:
         await _require_quiet(connection, schema)
     for name in ("0001_drop", "uninstall"):
         script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
         await connection.execute(in_schema(script, schema))
+    return True
+
+
+async def _remove_shell(connection: asyncpg.Connection, schema: str) -> bool:
+    """Removes the version table that a history has left empty, unless it is among other things."""
+    statements = load(schema)
+    table = await connection.fetchval(statements["find_relation"].sql, f"{schema}.{_TABLE}")
+    look = statements["strangers_in_schema"].sql
+    if table is None or await connection.fetch(look, schema, [_TABLE]):
+        return False
+    script = (MIGRATIONS / "sql" / "uninstall.sql").read_text(encoding="utf-8")
+    await connection.execute(in_schema(script, schema))
     return True
 
 
@@ -72,15 +83,38 @@ async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
         raise Conflict(
             f"nodes are alive: {', '.join(nodes)}",
             "What they execute would be left without a record.",
-            "Stop them first; or --force, and they stop by themselves.",
+            "Stop them first; or --force, and stop them then: until then they try and warn.",
         )
     built = await _names(connection, statements["dependents_of_schema"].sql, schema)
     if built:
-        raise Conflict(
-            f"objects of others use what is to be removed: {', '.join(built)}",
-            "They would be removed with it.",
-            "Drop or change them first; or --force, and they go, too.",
-        )
+        raise dependents_there(built, "or --force, and they go, too")
+
+
+def strangers_there(schema: str, names: Iterable[str]) -> Conflict:
+    """That the schema can't be emptied, as not all in it is ours."""
+    return Conflict(
+        f"the schema '{schema}' has more than what migrations made: {', '.join(names)}",
+        "All that stands in the schema would be removed.",
+        "Move or drop these first.",
+    )
+
+
+def not_empty(schema: str, names: Iterable[str]) -> Conflict:
+    """That the schema is not for us alone."""
+    return Conflict(
+        f"the schema '{schema}' has objects of others: {', '.join(names)}",
+        "pgcron_ha has a schema of its own: what removes it empties the schema.",
+        "Name another schema (--schema; pgcron_ha_schema in alembic.ini), or move or drop these.",
+    )
+
+
+def dependents_there(names: Iterable[str], otherwise: str = "") -> Conflict:
+    """That others would lose what they have built on ours."""
+    return Conflict(
+        f"objects of others use what is to be removed: {', '.join(names)}",
+        "They would be removed with it.",
+        "Drop or change them first" + (f"; {otherwise}." if otherwise else "."),
+    )
 
 
 async def _names(connection: asyncpg.Connection, sql: str, *values: object) -> list[str]:
@@ -91,4 +125,4 @@ def known_names() -> set[str]:
     """The names of all tables, views, functions, … that migrations make."""
     scripts = (MIGRATIONS / "sql").glob("*.sql")
     made = {name for path in scripts for name in _MADE.findall(path.read_text(encoding="utf-8"))}
-    return made | {"alembic_version"}
+    return made | {_TABLE}

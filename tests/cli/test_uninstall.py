@@ -96,6 +96,7 @@ def test_it_is_refused_while_nodes_are_alive(bare: Cli, owner: Owner) -> None:
 
     assert refused.code == 1
     assert "nodes are alive: n1" in refused.err
+    assert "--force, and stop them then" in refused.err
     assert bare("migrate", "--check").code == 0
     assert bare("migrate", "--uninstall", "--yes", "--force").code == 0
 

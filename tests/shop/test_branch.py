@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,9 @@ from alembic import command
 from alembic.config import Config
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.errors import SchemaError
+from pgcron_ha.db.schema import as_sql, migrate
+from pgcron_ha.db.uninstall import uninstall
+from pgcron_ha.errors import Conflict, SchemaError
 from tests.house.checkout import ROOT
 from tests.shop.test_shop import CONFIG, environment
 
@@ -88,3 +91,63 @@ def test_a_foreign_version_table_in_our_schema_is_left_alone(
     owner.execute("DROP TABLE pgcron.alembic_version; CREATE TABLE pgcron.alembic_version (x int)")
     with pytest.raises(SchemaError, match="is not the version table"):
         command.upgrade(history(), "heads")
+
+
+def test_a_step_back_to_nothing_takes_nothing_of_others(history: History, owner: Owner) -> None:
+    command.upgrade(history(), "pgcron_ha@head")
+    owner.execute("CREATE TABLE pgcron.mine (id int)")
+    for is_printed in (False, True):
+        with pytest.raises((Conflict, psycopg.Error), match=r"than what migrations made: mine"):
+            go_back(history(), owner, is_printed=is_printed)
+
+    owner.execute("DROP TABLE pgcron.mine; CREATE VIEW others AS SELECT id FROM pgcron.run")
+    for is_printed in (False, True):
+        with pytest.raises(
+            (Conflict, psycopg.Error), match=r"to be removed: .*view (public.)?others"
+        ):
+            go_back(history(), owner, is_printed=is_printed)
+    assert rows(owner, "SELECT to_regclass('others')::text") == [("others",)]
+
+    owner.execute("DROP VIEW others")
+    go_back(history(), owner, is_printed=True)
+    assert rows(owner, "SELECT to_regclass('pgcron.run')") == [(None,)]
+
+
+def go_back(config: Config, owner: Owner, *, is_printed: bool) -> None:
+    if not is_printed:
+        return command.downgrade(config, "pgcron_ha@base")
+    command.downgrade(config, "pgcron_0001:base", sql=True)
+    with owner.transaction():
+        owner.execute(config.output_buffer.getvalue().encode())  # type: ignore[union-attr]
+
+
+def test_what_a_step_back_to_nothing_leaves_is_uninstalled(
+    history: History, owner: Owner, empty_database: str
+) -> None:
+    command.upgrade(history(), "pgcron_ha@head")
+    command.downgrade(history(), "pgcron_ha@base")
+    assert asyncio.run(uninstall(empty_database)) is True
+    assert rows(owner, "SELECT to_regnamespace('pgcron')") == [(None,)]
+    assert asyncio.run(uninstall(empty_database)) is False
+    assert asyncio.run(uninstall(empty_database, "public")) is True  # which is empty, too
+    owner.execute("CREATE TABLE alembic_version (version_num text); CREATE TABLE theirs (id int)")
+    assert asyncio.run(uninstall(empty_database, "public")) is False
+    assert rows(owner, "SELECT to_regclass('alembic_version')::text") == [("alembic_version",)]
+
+
+def test_a_schema_in_which_others_have_something_is_not_ours(
+    history: History, owner: Owner, empty_database: str
+) -> None:
+    owner.execute("CREATE TABLE orders (id int)")
+    config = history(version_table_schema="shop", pgcron_ha_schema="public")
+    owner.execute("CREATE SCHEMA shop")
+
+    with pytest.raises(Conflict, match=r"schema 'public' has objects of others: orders"):
+        command.upgrade(config, "pgcron_ha@head")
+    with pytest.raises(Conflict, match=r"schema 'public' has objects of others: orders"):
+        asyncio.run(migrate(empty_database, "public"))
+    with pytest.raises(psycopg.Error, match=r"schema 'public' has objects of others: orders"):
+        owner.execute(as_sql("public").encode())
+    owner.execute("ROLLBACK; DROP TABLE orders")
+    command.upgrade(config, "pgcron_ha@head")
+    assert rows(owner, "SELECT to_regclass('public.run')::text") == [("run",)]
