@@ -15,6 +15,7 @@ SCRIPTS = (
     "0002_04_calendar_bounds",
     "0002_05_pending_pauses",
     "0002_06_plain_names",
+    "0002_08_short_words",
 )
 
 # Functions that the scripts replace: the script of 0001 that they come from, and their names.
@@ -26,6 +27,8 @@ REPLACED: dict[str, tuple[str, ...]] = {
     "0001_02_time_limits": ("time_limits",),
     "0001_33_calendars": ("calendar_is_fine", "calendars_named"),
     "0001_08_schedule_triggers": ("judge_schedule", "apply_edit"),
+    "0001_09_functions": ("cancel_run",),
+    "0001_19_stopping": ("kill_run",),
     "0001_16_breakers": ("count_failures", "require_breaker", "reset_breaker"),
     "0001_30_preview": ("preview",),
 }

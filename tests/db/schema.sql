@@ -888,7 +888,7 @@ CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL::text, ac
     AS $$
 DECLARE
   found_state text;
-  why text := concat_ws(': ', 'cancelled by ' || coalesce(actor, session_user), left(reason, 500));
+  why text := concat_ws(': ', 'cancelled by ' || left(coalesce(actor, session_user), 300), left(reason, 500));
 BEGIN
   SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
   IF found_state IS NULL THEN
@@ -3182,7 +3182,7 @@ CREATE FUNCTION pgcron.kill_run(run bigint, reason text DEFAULT NULL::text, acto
     LANGUAGE plpgsql
     AS $$
 DECLARE
-  why text := concat_ws(': ', 'killed by ' || coalesce(actor, session_user), left(reason, 500));
+  why text := concat_ws(': ', 'killed by ' || left(coalesce(actor, session_user), 300), left(reason, 500));
 BEGIN
   PERFORM FROM pgcron.run r WHERE r.id = run FOR UPDATE;      -- so that it does not begin in between
   UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), kill_at = coalesce(r.kill_at, now()),
@@ -4353,6 +4353,13 @@ EXCEPTION WHEN OTHERS THEN
   PERFORM pgcron.refuse(CASE WHEN code LIKE 'PC%' THEN code ELSE 'PC001' END, format('run %s of %s: %s', position, jsonb_array_length(runs), fact),
     coalesce(nullif(rule, ''), 'A key takes what the argument of pgcron.enqueue of that name takes.'),
     coalesce(nullif(remedy, ''), 'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers stand without quotes.'));
+END $$;
+
+CREATE FUNCTION pgcron.refuse_words(what text, given text, most integer) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RETURN pgcron.refuse('PC001', format('%s has %s characters', what, length(given)), format('It has at most %s: %s …', most, left(given, 40)), 'Say it in a few words, and keep the rest elsewhere.');
 END $$;
 
 CREATE FUNCTION pgcron.rename_schedule(name text, new_name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
@@ -6951,6 +6958,15 @@ ALTER TABLE ONLY pgcron.alembic_version
 ALTER TABLE ONLY pgcron.assertion
     ADD CONSTRAINT assertion_pkey PRIMARY KEY (transaction, run, token);
 
+ALTER TABLE pgcron.backfill
+    ADD CONSTRAINT backfill_changed_by_is_short CHECK (((changed_by IS NULL) OR (length(changed_by) <= 300) OR pgcron.refuse_words('changed_by'::text, changed_by, 300))) NOT VALID;
+
+ALTER TABLE pgcron.backfill
+    ADD CONSTRAINT backfill_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.refuse_words('created_by'::text, created_by, 300))) NOT VALID;
+
+ALTER TABLE pgcron.backfill
+    ADD CONSTRAINT backfill_note_is_short CHECK (((note IS NULL) OR (length(note) <= 2000) OR pgcron.refuse_words('note'::text, note, 2000))) NOT VALID;
+
 ALTER TABLE ONLY pgcron.backfill
     ADD CONSTRAINT backfill_pkey PRIMARY KEY (id);
 
@@ -6963,20 +6979,41 @@ ALTER TABLE ONLY pgcron.breaker_handler
 ALTER TABLE ONLY pgcron.breaker
     ADD CONSTRAINT breaker_pkey PRIMARY KEY (name);
 
+ALTER TABLE pgcron.breaker
+    ADD CONSTRAINT breaker_reset_by_is_short CHECK (((reset_by IS NULL) OR (length(reset_by) <= 300) OR pgcron.refuse_words('reset_by'::text, reset_by, 300))) NOT VALID;
+
+ALTER TABLE pgcron.breaker
+    ADD CONSTRAINT breaker_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))) NOT VALID;
+
 ALTER TABLE ONLY pgcron.calendar
     ADD CONSTRAINT calendar_name_key UNIQUE (name);
 
 ALTER TABLE ONLY pgcron.calendar
     ADD CONSTRAINT calendar_pkey PRIMARY KEY (id);
 
+ALTER TABLE pgcron.calendar
+    ADD CONSTRAINT calendar_updated_by_is_short CHECK (((updated_by IS NULL) OR (length(updated_by) <= 300) OR pgcron.refuse_words('updated_by'::text, updated_by, 300))) NOT VALID;
+
 ALTER TABLE ONLY pgcron.callback
     ADD CONSTRAINT callback_pkey PRIMARY KEY (run_id, fence);
+
+ALTER TABLE pgcron.cluster
+    ADD CONSTRAINT cluster_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))) NOT VALID;
+
+ALTER TABLE pgcron.cluster
+    ADD CONSTRAINT cluster_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.cluster
     ADD CONSTRAINT cluster_pkey PRIMARY KEY (one);
 
+ALTER TABLE pgcron.cordon
+    ADD CONSTRAINT cordon_lifted_by_is_short CHECK (((lifted_by IS NULL) OR (length(lifted_by) <= 300) OR pgcron.refuse_words('lifted_by'::text, lifted_by, 300))) NOT VALID;
+
 ALTER TABLE ONLY pgcron.cordon
     ADD CONSTRAINT cordon_pkey PRIMARY KEY (node);
+
+ALTER TABLE pgcron.cordon
+    ADD CONSTRAINT cordon_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.cursor
     ADD CONSTRAINT cursor_pkey PRIMARY KEY (schedule_id);
@@ -7002,6 +7039,9 @@ ALTER TABLE ONLY pgcron.idempotency
 ALTER TABLE ONLY pgcron.lane_limit
     ADD CONSTRAINT lane_limit_pkey PRIMARY KEY (lane);
 
+ALTER TABLE pgcron.lane_limit
+    ADD CONSTRAINT lane_limit_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))) NOT VALID;
+
 ALTER TABLE ONLY pgcron.missed
     ADD CONSTRAINT missed_pkey PRIMARY KEY (schedule_id, first_at);
 
@@ -7010,6 +7050,12 @@ ALTER TABLE ONLY pgcron.node
 
 ALTER TABLE ONLY pgcron.occurrence
     ADD CONSTRAINT occurrence_pkey PRIMARY KEY (schedule_id, fire_at);
+
+ALTER TABLE pgcron.occurrence_override
+    ADD CONSTRAINT occurrence_override_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300))) NOT VALID;
+
+ALTER TABLE pgcron.occurrence_override
+    ADD CONSTRAINT occurrence_override_note_is_short CHECK (((note IS NULL) OR (length(note) <= 2000) OR pgcron.refuse_words('note'::text, note, 2000))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.occurrence_override
     ADD CONSTRAINT occurrence_override_pkey PRIMARY KEY (schedule_id, fire_at);
@@ -7026,8 +7072,17 @@ ALTER TABLE ONLY pgcron.producer_rule
 ALTER TABLE ONLY pgcron.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (run_id);
 
+ALTER TABLE pgcron.queue
+    ADD CONSTRAINT queue_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))) NOT VALID;
+
+ALTER TABLE pgcron.queue
+    ADD CONSTRAINT queue_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))) NOT VALID;
+
 ALTER TABLE ONLY pgcron.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
+
+ALTER TABLE pgcron.queue
+    ADD CONSTRAINT queue_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.rate_window
     ADD CONSTRAINT rate_window_pkey PRIMARY KEY (kind, name);
@@ -7044,11 +7099,20 @@ ALTER TABLE ONLY pgcron.retention
 ALTER TABLE ONLY pgcron.retention_sweep
     ADD CONSTRAINT retention_sweep_pkey PRIMARY KEY (partition);
 
+ALTER TABLE pgcron.run
+    ADD CONSTRAINT run_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.refuse_words('created_by'::text, created_by, 300))) NOT VALID;
+
 ALTER TABLE ONLY pgcron.run
     ADD CONSTRAINT run_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY pgcron.schedule
     ADD CONSTRAINT schedule_name_key UNIQUE (name);
+
+ALTER TABLE pgcron.schedule
+    ADD CONSTRAINT schedule_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))) NOT VALID;
+
+ALTER TABLE pgcron.schedule
+    ADD CONSTRAINT schedule_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.schedule
     ADD CONSTRAINT schedule_pkey PRIMARY KEY (id);
@@ -7058,6 +7122,9 @@ ALTER TABLE ONLY pgcron.schedule_preview
 
 ALTER TABLE ONLY pgcron.schedule
     ADD CONSTRAINT schedule_uuid_key UNIQUE (uuid);
+
+ALTER TABLE pgcron.schedule_version
+    ADD CONSTRAINT schedule_version_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.schedule_version
     ADD CONSTRAINT schedule_version_pkey PRIMARY KEY (schedule_id, version, operation);

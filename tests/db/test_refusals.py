@@ -106,6 +106,48 @@ def as_insert(table: str, good: str, bad: str) -> str:
 @pytest.mark.parametrize(
     "asked",
     [
+        "enqueue('py:work', actor => {})",
+        "pause_schedule('job', 'deploy', {})",
+        "pause_queue('default', {})",
+        "pause_queue('default', 'deploy', {})",
+        "skip_occurrence('job', now() + interval '1 day', 'holiday', {})",
+        "backfill('job', now() - interval '3 days', actor => {})",
+        "set_lane('l', 3, actor => {})",
+        "put_calendar('c', '2026-01-01', {})",
+        "put_calendar('c', '2026-01-01', actor => {})",
+        "put_schedule('job', '@hourly', 'py:work', actor => {})",
+        "rename_schedule('job', 'other', {})",
+    ],
+)
+async def test_names_of_who_acts_are_a_few_words(connection: Connection, asked: str) -> None:
+    await put_schedule(connection, spec="@daily")
+    await connection.execute("SELECT pgcron.enqueue('py:work')")
+    before = await rows_everywhere(connection)
+
+    error = await refusal(connection, "SELECT pgcron." + asked.format("repeat('word ', 500000)"))
+
+    assert error.sqlstate == "PC001"
+    assert is_explained(error)
+    assert await rows_everywhere(connection) == before
+
+
+async def test_a_long_note_is_cut(connection: Connection) -> None:
+    schedule = await put_schedule(connection, spec="@daily")
+    run = await connection.fetchval("SELECT pgcron.enqueue('py:work')")
+    long = "word " * 100_000
+    await connection.execute("SELECT pgcron.pause_schedule('job', $1)", long)
+    await connection.execute("SELECT pgcron.cancel_run($1, $2, $2)", run, long)
+
+    note = await connection.fetchval("SELECT pause_note FROM pgcron.cursor")
+    reason = await connection.fetchval("SELECT error FROM pgcron.history")
+    assert schedule
+    assert 400 < len(note) < 1_000
+    assert 700 < len(reason) < 1_000
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
         "skip_occurrence('job', '12000-01-01')",
         "move_occurrence('job', now() + interval '1 hour', '12000-01-01')",
         "edit_occurrence('job', '1700-01-01', '{}')",
