@@ -169,6 +169,10 @@ BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles known WHERE known.rolname = role) THEN
     PERFORM pgcron.refuse('PC010', format('role %L does not exist', left(role, 200)), 'Rules are those of a role of the database server.', 'CREATE ROLE makes one.');
   END IF;
+  IF cardinality(queues) > 0 IS NOT TRUE OR cardinality(handlers) > 0 IS NOT TRUE OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('role %L is to be confined to no queue or handler', role), 'An empty list, or a name that is NULL, makes no rule, and a role without rules may enqueue anything.',
+      'Name them, or leave the argument out for all; pgcron.free_producer takes rules away, REVOKE the right to enqueue.');
+  END IF;
   INSERT INTO pgcron.producer_rule (role, queue, handler)
   SELECT quote_ident(confine_producer.role)::regrole, q, h FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
 END $$;

@@ -41,6 +41,28 @@ def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
     assert ' TO "a""; DROP";' in cli("grants", "viewer", 'a"; DROP').out
 
 
+@pytest.mark.parametrize(
+    "words", [("--handler", ""), ("--queue", "a b"), ("--queue", "mail", "--handler", "*x")]
+)
+def test_what_the_database_would_refuse_is_not_printed(cli: Cli, words: tuple[str, ...]) -> None:
+    answer = cli("grants", "producer", "prod", *words)
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "is neither a" in answer.err
+
+
+def test_a_producer_has_no_right_before_it_is_confined(
+    cli: Cli, execute: Execute, role: str
+) -> None:
+    printed = cli("grants", "producer", role, "--queue", "mail", "--handler", "py:*").out
+
+    assert printed.startswith("BEGIN;\nSELECT pgcron.confine_producer(")
+    assert printed.endswith(";\nCOMMIT;\n")
+    execute(printed)
+    rules = execute("SELECT queue, handler FROM pgcron.producer_rule")
+    assert rules == [("mail", "py:*")]
+
+
 def test_a_producer_enqueues_and_nothing_else(
     granted: Callable[[str], As], database: str, role: str, tmp_path: Path
 ) -> None:

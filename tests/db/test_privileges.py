@@ -325,6 +325,10 @@ async def test_an_attacker_s_path_changes_no_judgement(
         ("confine_producer('postgres', '{a b}')", "PC001"),
         ("confine_producer('postgres', '{*x}')", "PC001"),
         ("confine_producer('postgres', '{mail}', '{\"\"}')", "PC001"),
+        ("confine_producer('postgres', '{}', '{}')", "PC001"),
+        ("confine_producer('postgres', handlers => '{}')", "PC001"),
+        ("confine_producer('postgres', NULL, NULL)", "PC001"),
+        ("confine_producer('postgres', ARRAY['mail', NULL])", "PC001"),
     ],
 )
 async def test_a_rule_that_can_not_be_is_refused(
