@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
+from pgcron_ha.db.dsn import plain_dsn
 from pgcron_ha.db.passwords import command_in_use
 from pgcron_ha.db.statements import load
 from pgcron_ha.errors import DatabaseUnavailable
@@ -78,6 +79,7 @@ async def open_connection(dsn: str, *, timeout: float = 10.0, **options: Any) ->
 
     Raises what asyncpg raises for one host, DatabaseUnavailable with what each said for several.
     """
+    dsn = plain_dsn(dsn).text
     hosts = hosts_of(dsn)
     command = command_in_use()
     if command is None or options.get("password") is not None or _has_password(dsn):

@@ -26,6 +26,7 @@ from uuid import uuid4
 
 import asyncpg
 
+from pgcron_ha.db.dsn import plain_dsn
 from pgcron_ha.db.hosts import ASKING, hosts_of, open_connection
 from pgcron_ha.db.statements import load
 
@@ -62,7 +63,10 @@ async def connect_plainly(
     """
     known = _known.get(dsn)
     # Hosts are asked which of them is the newest, before anything is known.
-    is_careful = len(hosts_of(dsn)) > 1 if known is None else _is_careful(known, keeps_statements)
+    if known is None:
+        is_careful = len(hosts_of(plain_dsn(dsn).text)) > 1
+    else:
+        is_careful = _is_careful(known, keeps_statements)
     options = cache_options(is_careful)
     if password is not None:
         options["password"] = password

@@ -13,6 +13,7 @@ import asyncpg
 
 from pgcron_ha.db.connecting import CONNECTION_ERRORS
 from pgcron_ha.db.handler_pool import HandlerPool, cut
+from pgcron_ha.db.hosts import open_connection
 from pgcron_ha.db.link import Unanswered
 from pgcron_ha.db.sql_values import as_json, as_text, read_by_text
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, Statement, load
@@ -116,7 +117,7 @@ class SqlDatabase:
     async def outside(self) -> AsyncIterator[asyncpg.Connection]:
         """Another connection of the same role, beside the pool: for what must not wait."""
         password = None if self._password is None else self._password()
-        connection = await asyncpg.connect(
+        connection = await open_connection(
             self._dsn(), password=password, timeout=_OUTSIDE_SECONDS, command_timeout=2
         )
         try:

@@ -1,4 +1,4 @@
-"""Ways into a server that checks who comes: password commands, passfiles, service files."""
+"""Ways into a server that checks who comes: password commands, passfiles, TLS."""
 
 from __future__ import annotations
 
@@ -170,21 +170,6 @@ async def test_a_unix_socket_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable) as refused:
         await connect(f"postgresql://app@/postgres?host={tmp_path}")
     assert "folder of the unix socket" in (refused.value.hint or "")
-
-
-async def test_a_service_file_names_the_server(
-    guarded: ThrowAwayServer,
-    role: psycopg.Connection,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    services = tmp_path / "services"
-    services.write_text(
-        f"[shop]\nhost=127.0.0.1\nport={guarded.port}\nuser=app\npassword=token-1\ndbname=postgres\n"
-    )
-    monkeypatch.setenv("PGSERVICEFILE", str(services))
-
-    assert await user_of("postgresql://?service=shop") == "app"
 
 
 async def test_what_the_setting_says_of_a_pooler_is_believed(
