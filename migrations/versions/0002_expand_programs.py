@@ -15,6 +15,7 @@ SCRIPTS = (
     "0002_04_calendar_bounds",
     "0002_05_pending_pauses",
     "0002_06_plain_names",
+    "0002_07_partitions",
     "0002_08_short_words",
 )
 
@@ -31,6 +32,7 @@ REPLACED: dict[str, tuple[str, ...]] = {
     "0001_19_stopping": ("kill_run",),
     "0001_16_breakers": ("count_failures", "require_breaker", "reset_breaker"),
     "0001_30_preview": ("preview",),
+    "0001_06_partitions": ("add_partition", "ensure_partitions"),
 }
 
 

@@ -4,6 +4,7 @@ should never find anything.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import ClassVar, Final
 
@@ -22,6 +23,7 @@ BATCH: Final = 1000
 """Rows of one pass of one duty."""
 
 INTERVAL_SECONDS: Final = 10.0
+SWEEPS_EVERY: Final = 60.0
 NETS_EVERY: Final = 30.0
 """For what is done sooner by others: a node stops its own runs at their time limit, and what a
 circuit breaker held back is let go by whoever hears that it closed.
@@ -30,6 +32,11 @@ circuit breaker held back is let go by whoever hears that it closed.
 PARTITIONS_EVERY: Final = 600.0
 RETENTION_EVERY: Final = 3600.0
 RECHECK_EVERY: Final = 600.0
+AGAIN_SECONDS: Final = 15.0
+"""After a duty failed; the others have their turn meanwhile."""
+
+PARTITIONS_AT_ONCE: Final = 50
+"""Which the database makes in one call; it may have made fewer than are missing."""
 
 
 class Janitor(Service):
@@ -42,31 +49,39 @@ class Janitor(Service):
         self._link = link
         self._schema = schema
         self._sweep_of_history = Sweep(link, schema)
-        self._last: dict[str, float] = {}
+        self._next: dict[str, float] = {}
 
     async def run_once(self) -> float | None:
         """The duties that are due."""
-        if self._is_due("partitions", PARTITIONS_EVERY):
-            await self._link.rows("ensure_partitions")
+        await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
         unparked = await self._link.rows("unpark_served", at_most=BATCH)
         if unparked:
             await self._link.rows("wake_idle_nodes")
         await self._expire()
         await write_previews(self._link)
-        if self._is_due("nets", NETS_EVERY):
-            await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
-            await notice_overruns(self._link)
-            if await self._link.rows("unpark_mended", at_most=BATCH):
-                await self._link.rows("wake_idle_nodes")
-        if self._is_due("sweeps", 60.0):
-            await self._sweep()
-        if self._is_due("recheck", RECHECK_EVERY):
-            await self._link.rows("recheck_invalid")
-        if self._is_due("retention", RETENTION_EVERY):
-            await self._drop_outlived()
-            self._sweep_of_history.begin()
+        await self._in_turn("nets", NETS_EVERY, self._look_after_nets)
+        await self._in_turn("sweeps", SWEEPS_EVERY, self._sweep)
+        await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
+        await self._in_turn("retention", RETENTION_EVERY, self._retain)
         rest = await self._sweep_of_history.run_once()
         return 0 if len(unparked) >= BATCH else rest  # the rest of them waits for it
+
+    async def _make_partitions(self) -> None:
+        while (await self._link.value("ensure_partitions") or 0) >= PARTITIONS_AT_ONCE:
+            pass
+
+    async def _look_after_nets(self) -> None:
+        await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
+        await notice_overruns(self._link)
+        if await self._link.rows("unpark_mended", at_most=BATCH):
+            await self._link.rows("wake_idle_nodes")
+
+    async def _recheck(self) -> None:
+        await self._link.rows("recheck_invalid")
+
+    async def _retain(self) -> None:
+        await self._drop_outlived()
+        self._sweep_of_history.begin()
 
     async def _expire(self) -> None:
         expired = [row[0] for row in await self._link.rows("expired_runs", at_most=BATCH)]
@@ -136,9 +151,13 @@ class Janitor(Service):
         ):  # an earlier attempt was interrupted half-way: it is finished, not begun again
             await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} FINALIZE")
 
-    def _is_due(self, duty: str, every: float) -> bool:
-        now = monotonic()
-        if now - self._last.get(duty, float("-inf")) < every:
-            return False
-        self._last[duty] = now
-        return True
+    async def _in_turn(
+        self, duty: str, every: float, fulfil: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Fulfils a duty when its time has come; when that fails, soon again."""
+        began = monotonic()
+        if began < self._next.get(duty, float("-inf")):
+            return
+        self._next[duty] = began + AGAIN_SECONDS
+        await fulfil()
+        self._next[duty] = began + every

@@ -279,10 +279,11 @@ async def test_partitions_are_made_from_any_zone_over_every_change_of_the_clock(
         "UPDATE pgcron.retention SET ahead = '1 year' WHERE relation IN ('occurrence', 'history')"
     )
 
-    made = await connection.fetchval("SELECT pgcron.ensure_partitions()")
+    made = 0
+    while some := await connection.fetchval("SELECT pgcron.ensure_partitions()"):
+        made += some
 
     assert made > 365
-    assert await connection.fetchval("SELECT pgcron.ensure_partitions()") == 0
     starts = await connection.fetch("""
         SELECT (regexp_match(pg_get_expr(relpartbound, c.oid), 'FROM \\(''([^'']+)'))[1]
           FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from pgcron_ha.db.link import Busy, Link
+from pgcron_ha.engine import janitor as janitors
 from pgcron_ha.engine.janitor import Janitor
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.telemetry.events import Event, RepairWasNeeded, RunOverruns
@@ -53,6 +54,28 @@ async def test_partitions_are_made_ahead(janitor: Janitor, connection: Connectio
     await janitor.run_once()
 
     assert await partitions(connection, "history") == before
+
+
+async def test_what_failed_is_tried_again_soon_and_the_rest_goes_on_meanwhile(
+    janitor: Janitor, link: Link, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await connection.execute("UPDATE pgcron.retention SET ahead = '60 days' WHERE period = 'day'")
+    now = 1000.0
+    monkeypatch.setattr(janitors, "monotonic", lambda: now)
+    await link.execute("SET lock_timeout = 100")
+    async with connection.transaction():
+        await connection.execute(
+            "SELECT pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1)"
+        )
+        with pytest.raises(Busy):
+            await janitor.run_once()
+        assert await janitor.run_once() is None
+
+    now += janitors.AGAIN_SECONDS
+    await janitor.run_once()
+
+    assert len(await partitions(connection, "history")) > 60
+    assert await connection.fetchval("SELECT pgcron.ensure_partitions()") == 0
 
 
 async def test_progress_of_runs_that_are_over_is_removed(
