@@ -193,6 +193,15 @@ def unavailable(error: BaseException) -> PgcronError:
             "The server's log says why it hung up; with TLS it may not accept sslcert of the DSN.",
         ),
         (
+            (
+                asyncpg.UndefinedObjectError,
+                asyncpg.CantChangeRuntimeParamError,
+                asyncpg.InvalidParameterValueError,
+            ),
+            "A parameter of the DSN (PGCRON_HA_DSN), of its service or of PGOPTIONS is neither"
+            " libpq's nor a setting of the server: mend how it is written, or take it out.",
+        ),
+        (
             (ValueError, asyncpg.ClientConfigurationError),
             "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
         ),

@@ -75,12 +75,14 @@ def hosts_of(dsn: str) -> list[Host]:
 async def open_connection(dsn: str, *, timeout: float = 10.0, **options: Any) -> Any:
     """A connection as asyncpg makes it, to the only host of `dsn`, or to the newest primary among
     several (or to what ``target_session_attrs`` of the DSN asks for). `timeout` in seconds, for
-    all of them together.
+    all of them together; ``connect_timeout`` of the DSN may shorten it.
 
     Raises what asyncpg raises for one host, DatabaseUnavailable with what each said for several.
     """
-    dsn = plain_dsn(dsn).text
+    dsn, bound, more = plain_dsn(dsn)
     hosts = hosts_of(dsn)
+    timeout = min(timeout, bound or timeout)
+    options = {**more, **options}
     command = command_in_use()
     if command is None or options.get("password") is not None or _has_password(dsn):
         return await _open(dsn, hosts, timeout, options)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -127,3 +130,77 @@ async def test_a_line_of_a_service_that_says_nothing(
 )
 def test_a_dsn_as_the_driver_takes_it(dsn: str, plain: str) -> None:
     assert plain_dsn(dsn).text == plain
+
+
+HARMLESS = (
+    "channel_binding=prefer&gssencmode=disable&keepalives=1&keepalives_idle=30"
+    "&keepalives_interval=5&keepalives_count=3&load_balance_hosts=random&replication=false"
+    "&fallback_application_name=shop&tcp_user_timeout=9000&sslcompression=0&connect_timeout=9"
+)
+
+
+async def test_what_asks_nothing_of_the_driver_does_no_harm(guarded: ThrowAwayServer) -> None:
+    dsn = f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{guarded.port}/shop?{HARMLESS}"
+    own = dsn.replace(f"127.0.0.1:{guarded.port}", "")
+
+    assert await database_of(dsn) == "shop"
+    assert await database_of(f"{own}&hostaddr=127.0.0.1&port={guarded.port}") == "shop"
+    pools = ClientPools()
+    async with pools.connection(dsn) as connection:
+        assert await connection.fetchval("SHOW statement_timeout") == "30s"
+    await pools.close()
+
+
+async def test_connect_timeout_bounds_a_silent_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        dsn = f"postgresql://a@127.0.0.1:{silent.getsockname()[1]}/b?connect_timeout=1"
+        began = monotonic()
+        assert "TimeoutError" in ((await refusal(dsn)).detail or "")
+    assert monotonic() - began < 4
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["channel_binding=require", "gssencmode=require", "requirepeer=root", "require_auth=md5"],
+)
+async def test_safety_that_the_driver_lacks_is_refused_by_name(
+    guarded: ThrowAwayServer, services: Path, asked: str
+) -> None:
+    services.write_text(section(guarded, more=f"{asked}\n"))
+    name = asked.partition("=")[0]
+
+    for dsn in (f"postgresql:///x?host=/nowhere&{asked}", "postgresql://?service=shop"):
+        told = await refusal(dsn)
+        assert told.message == f"the DSN asks for {name}, which can't be kept"
+        assert f"Take {name} out" in (told.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("connect_timeout=soon", "connect_timeout=soon is no number"),
+        ("hostaddr=127.0.0.1", "a host and a hostaddr"),
+        ("sslrootcert=system&sslmode=require", "sslmode=require does not go"),
+    ],
+)
+async def test_what_can_not_be_meant_is_told(asked: str, words: str) -> None:
+    assert words in (await refusal(f"postgresql://a@127.0.0.1:1/b?{asked}")).message
+
+
+async def test_a_parameter_that_nobody_knows_is_no_wrong_port(guarded: ThrowAwayServer) -> None:
+    told = await refusal(
+        f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{guarded.port}/shop?conect_timeout=3"
+    )
+
+    assert "conect_timeout" in (told.detail or "")
+    assert "A parameter of the DSN" in (told.hint or "")
+
+
+def test_the_authorities_of_the_system_check_the_name_of_the_host() -> None:
+    context = plain_dsn(
+        "postgresql://a@b/c?sslrootcert=system&ssl_min_protocol_version=TLSv1.3"
+    ).options["ssl"]
+
+    assert context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
