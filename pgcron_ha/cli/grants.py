@@ -38,17 +38,25 @@ _VIEWS = (
 )
 _READABLE = (
     "cluster, node, cordon, offer, queue, lane_limit, timezone, schedule, cursor, "
-    "schedule_version, schedule_preview, run, progress, occurrence, missed, occurrence_override, "
+    "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
     "history, "
     "history_overflow, attempt, dead_letter, log, retention, retention_rule, "
     "retention_sweep, reason, breaker, "
     "breaker_handler, diversion, fire_failure, failure_pause, backfill_run, overrun, "
     "calendar, zone_change"
 )
+_READABLE_OF_RUN = (
+    f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, hold, attempt, overlap_slot, snoozes, "
+    "lane_slot, owner, fence, claimed_at, started_at, cancel_at, cancel_reason, kill_at, "
+    "last_error, created_at, awaited"
+)
 
 _READ = (
     f"GRANT SELECT ON {_VIEWS} TO",
     f"GRANT SELECT ON {_READABLE} TO",
+    # All but the token, which says who holds a run. A grant of earlier versions included it.
+    "REVOKE SELECT ON run FROM",
+    f"GRANT SELECT ({_READABLE_OF_RUN}) ON run TO",
     # To find a run by its key; who reads the args of runs learns no more from their keys.
     "GRANT SELECT (key, run_id) ON idempotency TO",
     "GRANT SELECT ON unique_period TO",
@@ -150,18 +158,19 @@ def grants_command(
 
 
 def statements(part: str, role: str, schema: str) -> Iterator[str]:
-    """The GRANTs of a part, each ending with a semicolon."""
+    """The GRANTs of a part, and what earlier ones gave too much; each ends with a semicolon."""
     in_schema("", schema)
     receiver = _quoted(role)
     yield f"GRANT USAGE ON SCHEMA {schema} TO {receiver};"
     yield f"GRANT SELECT ON {schema}.alembic_version TO {receiver};"
     for statement in _STATEMENTS[part]:
-        grant, on, relations = statement.removesuffix(" TO").rpartition(" ON ")
+        verb, _, to = statement.rpartition(" ")
+        grant, on, relations = verb.rpartition(" ON ")
         word = relations.partition(" ")[0]
         kind = f"{word} " if word in ("SEQUENCE", "FUNCTION") else ""
         names = relations.removeprefix(kind).split(", ")
         listed = ", ".join(f"{schema}.{name}" for name in names)
-        yield f"{grant}{on}{kind}{listed} TO {receiver};"
+        yield f"{grant}{on}{kind}{listed} {to} {receiver};"
 
 
 def confinement(role: str, queues: Sequence[str], handlers: Sequence[str], schema: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
+from pgcron_ha.cli.grants import statements
 from pgcron_ha.db.doors import enqueue, once
 from tests.db.control import Connection
 from tests.db.roles import Become, verdict, verdicts
@@ -60,7 +61,7 @@ async def test_keys_of_others_stay_and_new_ones_name_a_run_that_is_made(
     mine = "INSERT INTO pgcron.run (handler, queue) VALUES ('py:mail', 'mail')"
     drawn = "currval('pgcron.run_id_seq')"
     period = "INSERT INTO pgcron.unique_period VALUES"
-    for statements in (
+    for attempt in (
         [next(iter(got))],
         [mine, f"UPDATE pgcron.unique_period SET until = 'infinity', run_id = {drawn}"],
         [mine, f"UPDATE pgcron.unique_period SET until = now() + '2 h', run_id = {drawn}"],
@@ -70,7 +71,7 @@ async def test_keys_of_others_stay_and_new_ones_name_a_run_that_is_made(
         [mine, f"{period} ('k', 'py:x', {drawn}, now() + '1 hour')"],
         [mine, f"{period} ('k', 'py:mail', {drawn}, 'infinity')"],
     ):
-        assert await committed(session, *statements) == "PC013", statements
+        assert await committed(session, *attempt) == "PC013", attempt
     assert await connection.fetchval(kept) == theirs
     assert await connection.fetchval("SELECT count(*) FROM pgcron.idempotency") == 0
 
@@ -117,3 +118,31 @@ async def test_an_operator_s_form_is_one_operation(connection: Connection, becom
         async with operator.transaction():
             told.append(await once(operator, "form 7", lambda: enqueue(operator, "py:x")))
     assert told == [(told[0][0], True), (told[0][0], False)]
+
+
+@pytest.mark.parametrize("part", ["viewer", "scheduler", "operator"])
+async def test_who_looks_completes_no_run_of_others(
+    part: str, connection: Connection, become: Become
+) -> None:
+    run = await connection.fetchval("SELECT pgcron.enqueue('py:x')")
+    session = await become("producer", part, "service")
+    name = await session.fetchval("SELECT session_user")
+
+    for statement in (
+        "SELECT pgcron.finish_run(id, token) FROM pgcron.run",
+        "SELECT * FROM pgcron.run",
+        "SELECT run FROM pgcron.run",
+        "SELECT token_hash FROM pgcron.callback",
+    ):
+        assert await verdict(session, statement) == "42501", statement
+    # All others are read, also by who was given the whole table once and is given the part again.
+    readable = ", ".join(
+        await connection.fetchval(
+            "SELECT array_agg(attname) FROM pg_attribute WHERE attrelid = 'pgcron.run'::regclass"
+            " AND attnum > 0 AND NOT attisdropped AND attname <> 'token'"
+        )
+    )
+    await connection.execute(f"GRANT SELECT ON pgcron.run TO {name}")
+    await connection.execute("".join(statements(part, name, "pgcron")))
+    assert await session.fetchval(f"SELECT id FROM (SELECT {readable} FROM pgcron.run) r") == run
+    assert await verdict(session, "SELECT token FROM pgcron.run") == "42501"

@@ -59,6 +59,7 @@ ALLOWED = (
     ("pgcron_ha/engine/janitor.py", "DROP TABLE ", "names a partition; can't be prepared"),
     ("pgcron_ha/engine/retention.py", "VACUUM ", "names a partition; can't be prepared"),
     ("pgcron_ha/cli/grants.py", "GRANT ", "printed for a DBA, never executed"),
+    ("pgcron_ha/cli/grants.py", "REVOKE ", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "SELECT …", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "BEGIN;", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "COMMIT;", "printed for a DBA, never executed"),

@@ -113,7 +113,7 @@ WHERE held.hold = 'unserved' GROUP BY held.queue, held.handler, held.requires OR
 SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, coalesce(r.started_at, r.claimed_at) AS since,
        extract(epoch FROM now() - coalesce(r.started_at, r.claimed_at))::float8 AS seconds, extract(epoch FROM r.timeout)::float8 AS timeout,
        n.name AS node, coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease
-FROM (SELECT * FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.attempt, e.started_at, e.claimed_at, e.timeout, e.owner FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
 ORDER BY 7 LIMIT :limit::int;
 
 -- name: page_recent

@@ -109,26 +109,26 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, coalesce(r.
           WHERE s.rate IS NOT NULL AND w.room = 0) END AS lane_next_at
 FROM (SELECT w.* FROM (
       SELECT p.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
-        (SELECT e.* FROM pgcron.run e
+        (SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at, e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires, e.weight, e.overlap, e.lane FROM pgcron.run e
          WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.requires IS NULL AND e.overlap IS NULL AND e.delivery = 'at_least_once' AND e.queue = :queue::text AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)
         UNION ALL
-        (SELECT e.* FROM pgcron.run e
+        (SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at, e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires, e.weight, e.overlap, e.lane FROM pgcron.run e
          WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.requires IS NULL AND e.overlap IS NOT NULL AND e.queue = :queue::text AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)
         UNION ALL
-        (SELECT e.* FROM pgcron.run e
+        (SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at, e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires, e.weight, e.overlap, e.lane FROM pgcron.run e
          WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.requires IS NULL AND e.overlap IS NULL AND e.delivery <> 'at_least_once' AND e.queue = :queue::text AND e.priority = level
            AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now()) ORDER BY e.due_at, e.id LIMIT :limit::int)) p
       UNION ALL
       -- Of runs with a key those of the first lanes.
-      (SELECT k.* FROM (SELECT e.* FROM pgcron.run e
+      (SELECT k.* FROM (SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at, e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires, e.weight, e.overlap, e.lane FROM pgcron.run e
                         WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NOT NULL AND e.queue = :queue::text ORDER BY e.lane, e.priority, e.due_at LIMIT 500) k
        WHERE (:due::boolean OR k.due_at > now()) AND (NOT :due::boolean OR k.due_at <= now()))
       UNION ALL
       -- Of those that require labels the first of each requirement.
       (SELECT k.* FROM pgcron.walk_requirements(:queue::text, NULL) place CROSS JOIN LATERAL (
-         SELECT e.* FROM pgcron.run e
+         SELECT e.id, e.handler, e.schedule, e.schedule_id, e.queue, e.priority, e.due_at, e.attempt, e.max_attempts, e.delivery, e.last_error, e.snoozes, e.requires, e.weight, e.overlap, e.lane FROM pgcron.run e
          WHERE e.state = 'ready' AND e.hold IS NULL AND e.lane IS NULL AND e.requires IS NOT NULL AND e.queue = :queue::text AND e.requires = place.requires
            AND e.priority = place.priority AND (:due::boolean OR e.due_at > now()) AND (NOT :due::boolean OR e.due_at <= now())
          ORDER BY e.due_at, e.id LIMIT :limit::int) k)) w
@@ -138,5 +138,5 @@ ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;
 -- name: page_queue_runs
 -- What runs of one queue, the longest first, among the first :look running runs.
 SELECT r.id, r.handler, r.schedule, r.attempt, coalesce(r.started_at, r.claimed_at) AS since, r.started_at, n.incarnation::text AS incarnation, n.name AS node
-FROM (SELECT * FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+FROM (SELECT e.id, e.queue, e.handler, e.schedule, e.attempt, e.started_at, e.claimed_at, e.owner FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL LIMIT :look::int) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
 WHERE r.queue = :queue::text ORDER BY coalesce(r.started_at, r.claimed_at), r.id LIMIT :limit::int;

@@ -137,7 +137,8 @@ SELECT r.id, CASE WHEN r.word = 'retrying' AND r.snoozes > 0 AND EXISTS (SELECT 
        coalesce(r.max_attempts, CASE WHEN r.delivery = 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.started_at, NULL::timestamptz AS finished_at,
        NULL::float8 AS seconds, n.name AS node, left(coalesce(r.cancel_reason, r.last_error), 300) AS error,
        CASE WHEN r.state = 'running' THEN (SELECT extract(epoch FROM o.expected)::float8 FROM pgcron.overrun o WHERE o.run_id = r.id) END AS expected
-FROM (SELECT e.*, CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at) ELSE e.due_at END AS at,
+FROM (SELECT e.id, e.state, e.origin, e.schedule_id, e.schedule, e.handler, e.queue, e.attempt, e.max_attempts, e.delivery, e.started_at, e.cancel_reason, e.last_error, e.snoozes, e.owner,
+             CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at) ELSE e.due_at END AS at,
              CASE WHEN e.hold NOT IN ('overlap', 'previous') THEN 'parked' WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
                   WHEN e.state = 'ready' AND e.due_at > now() THEN 'scheduled' ELSE e.state END AS word
       FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint LIMIT :look::int) r

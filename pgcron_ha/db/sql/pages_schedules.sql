@@ -20,11 +20,11 @@ LEFT JOIN LATERAL (
          min(r.scheduled_for) FILTER (WHERE r.attempt = 0 AND r.due_at <= now()) AS oldest_late,
          count(r.scheduled_for) FILTER (WHERE r.attempt = 0 AND r.due_at <= now()) AS late_fires,
          min(r.due_at) FILTER (WHERE r.attempt > 0) AS retry_at, min(left(r.last_error, 300)) FILTER (WHERE r.attempt > 0) AS retry_error
-  FROM (SELECT * FROM pgcron.run e WHERE e.schedule_id = s.id AND e.state = 'ready' LIMIT 1000) r) waiting ON true
+  FROM (SELECT e.scheduled_for, e.attempt, e.due_at, e.last_error FROM pgcron.run e WHERE e.schedule_id = s.id AND e.state = 'ready' LIMIT 1000) r) waiting ON true
 LEFT JOIN LATERAL (
   SELECT min(r.id) AS id, min(coalesce(r.started_at, r.claimed_at)) AS since, max(extract(epoch FROM r.timeout))::float8 AS timeout, count(*) AS runs,
          bool_and(coalesce(n.state <> 'dead' AND n.lease_until > now(), false)) AS has_lease
-  FROM (SELECT * FROM pgcron.run e WHERE e.schedule_id = s.id AND e.state = 'running' LIMIT 100) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+  FROM (SELECT e.id, e.started_at, e.claimed_at, e.timeout, e.owner FROM pgcron.run e WHERE e.schedule_id = s.id AND e.state = 'running' LIMIT 100) r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   HAVING count(*) > 0) running ON true
 LEFT JOIN LATERAL (
   SELECT o.run_id, extract(epoch FROM o.expected)::float8 AS expected FROM pgcron.overrun o JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
@@ -110,7 +110,8 @@ ORDER BY o.fire_at DESC;
         NULL::timestamptz AS finished_at, NULL::float8 AS seconds, extract(epoch FROM r.started_at - greatest(r.due_at, r.created_at))::float8 AS delay,
         n.name AS node, left(r.last_error, 300) AS error,
         r.snoozes > 0 AND EXISTS (SELECT FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt = r.attempt AND a.outcome = 'snoozed') AS is_snoozed
- FROM (SELECT * FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint AND (e.state = 'running' OR e.due_at <= now() OR e.attempt > 0) LIMIT :limit::int) r
+ FROM (SELECT e.id, e.origin, e.scheduled_for, e.nominal_for, e.state, e.hold, e.attempt, e.max_attempts, e.due_at, e.started_at, e.created_at, e.last_error, e.snoozes, e.owner
+       FROM pgcron.run e WHERE e.schedule_id = :schedule_id::bigint AND (e.state = 'running' OR e.due_at <= now() OR e.attempt > 0) LIMIT :limit::int) r
  LEFT JOIN pgcron.node n ON n.incarnation = r.owner)
 UNION ALL
 (SELECT h.id, h.origin, coalesce(h.scheduled_for, h.nominal_for), h.outcome, NULL, h.attempt, h.max_attempts, h.due_at, h.started_at, h.finished_at,
