@@ -30,7 +30,7 @@ from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
     "--force",
     "by_force",
     is_flag=True,
-    help="With --uninstall: though nodes are alive, and with what others have built on it.",
+    help="With --uninstall: despite nodes, what others have built on it, and their alembic.",
 )
 @pass_settings
 def migrate_command(settings: Settings, /, **flags: Any) -> None:

@@ -3,7 +3,7 @@
 Either `pgcron_ha.db.schema` does, with the version table in our own schema; or the alembic of a
 host application, which has our revisions as a branch of its own history and a version table of its
 own. Then the step keeps ours as well, as nodes and `pgcron-ha migrate` read it, and does nothing
-where that says that the step was made already: both ways may be gone, in any order.
+where that says that the step was made already: forth, both ways may be gone in any order.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from pgcron_ha.db.connecting import NO_PATH, connect
 from pgcron_ha.db.migration_steps import LENIENT, OWN, making
 from pgcron_ha.db.revision import is_newer, read_revision, require_program
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
-from pgcron_ha.db.uninstall import MIGRATION_KEY
+from pgcron_ha.db.uninstall import MIGRATION_KEY, require_no_history
 from pgcron_ha.errors import PgcronError, Refused, SchemaError
 
 BASE: Final = "base"
@@ -74,7 +74,8 @@ async def step_back(dsn: str, schema: str = DEFAULT_SCHEMA) -> str:
     """Takes the newest step back, with all that the database keeps in what it has made; returns the
     revision that is there then.
 
-    Raises Refused for the first step, and what `migrate` raises.
+    Raises Refused for the first step, Conflict where an application's alembic has made the newest,
+    and what `migrate` raises.
     """
     found, newest = await check(dsn, schema)
     if is_newer(found, newest):
@@ -84,6 +85,11 @@ async def step_back(dsn: str, schema: str = DEFAULT_SCHEMA) -> str:
             "Use the version of pgcron_ha that made it.",
         )
     before = _step_before(found, schema)
+    connection = await connect(dsn, timeout=10)
+    try:
+        await require_no_history(connection, schema, before)
+    finally:
+        await connection.close(timeout=5)
     async with _turn():
         await _migrate_in_tries(dsn, schema, before, is_back=True)
     return before

@@ -14,9 +14,10 @@ from alembic import command
 from alembic.config import Config
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db.schema import as_sql, migrate
+from pgcron_ha.db.schema import as_sql, migrate, step_back
 from pgcron_ha.db.uninstall import uninstall
 from pgcron_ha.errors import Conflict, SchemaError
+from tests.db.dump_schema import REVIEWED, dump
 from tests.house.checkout import ROOT
 from tests.shop.test_shop import CONFIG, environment
 
@@ -151,3 +152,30 @@ def test_a_schema_in_which_others_have_something_is_not_ours(
     owner.execute("ROLLBACK; DROP TABLE orders")
     command.upgrade(config, "pgcron_ha@head")
     assert rows(owner, "SELECT to_regclass('public.run')::text") == [("run",)]
+
+
+def test_our_own_way_back_is_refused_where_the_shops_history_would_not_see_it(
+    history: History, owner: Owner, empty_database: str
+) -> None:
+    command.upgrade(history(), "pgcron_ha@head")
+    asyncio.run(migrate(empty_database, "jobs"))
+    for way in (step_back, uninstall):
+        with pytest.raises(Conflict, match=r"by its version table (public\.)?alembic_version"):
+            asyncio.run(way(empty_database))
+
+    command.downgrade(history(), "pgcron_ha@pgcron_0001")
+    asyncio.run(migrate(empty_database))
+    assert asyncio.run(step_back(empty_database)) == "pgcron_0001"
+    with pytest.raises(Conflict, match=r"by its version table"):
+        asyncio.run(uninstall(empty_database))
+
+    assert asyncio.run(uninstall(empty_database, by_force=True)) is True
+    command.upgrade(history(), "pgcron_0001")  # nothing to do, it says
+    asyncio.run(migrate(empty_database))
+    command.upgrade(history(), "heads")
+    assert dump(empty_database) == REVIEWED.read_text()
+
+    asyncio.run(uninstall(empty_database, by_force=True))
+    command.downgrade(history(), "pgcron_ha@base")
+    command.upgrade(history(), "pgcron_ha@head")
+    assert rows(owner, "SELECT to_regclass('pgcron.run')::text") == [("pgcron.run",)]

@@ -45,3 +45,12 @@ SELECT DISTINCT pg_catalog.pg_describe_object(b.classid, b.objid, b.objsubid) AS
   FROM built b LEFT JOIN pg_catalog.pg_class c ON c.oid = b.relation
  WHERE coalesce(b.namespace, c.relnamespace) NOT IN (to_regnamespace(:schema::text), 'pg_toast'::regnamespace)
  ORDER BY 1 LIMIT 20;
+
+-- name: version_tables_of_others
+-- Where the alembic of an application may keep its history; a schema like ours has one of its own, which says nothing of this one.
+SELECT c.oid::regclass::text AS name FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+WHERE a.attname = 'version_num' AND a.atttypid IN ('varchar'::regtype, 'text'::regtype) AND NOT a.attisdropped
+  AND c.relkind = 'r' AND c.relpersistence <> 't' AND c.relnamespace <> to_regnamespace(:schema::text)
+  AND has_schema_privilege(c.relnamespace, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace = c.relnamespace AND p.proname = 'check_ledger')
+ORDER BY name LIMIT 20;
