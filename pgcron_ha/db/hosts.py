@@ -9,6 +9,8 @@ never goes back.
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -26,6 +28,16 @@ _MOST_HOSTS: Final = 16
 
 # A standby refuses what a database may have as its default: SERIALIZABLE.
 ASKING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_KINDS: Final[Mapping[str, str]] = {
+    "any": "any server",
+    "read-write": "a server that takes writes",
+    "read-only": "a server that takes no writes",
+    "primary": "a primary",
+    "standby": "a standby",
+    "prefer-standby": "a standby, or else any server",
+}
+"""What target_session_attrs may ask for."""
 
 _newest: dict[int, int] = {}
 """The highest timeline that this process has seen, by the identifier of the database system."""
@@ -86,22 +98,30 @@ async def open_connection(dsn: str, *, timeout: float = 10.0, **options: Any) ->
     command = command_in_use()
     if command is None or options.get("password") is not None or _has_password(dsn):
         return await _open(dsn, hosts, timeout, options)
+    password = await command()
     try:
-        return await _open(dsn, hosts, timeout, {**options, "password": await command()})
-    except asyncpg.InvalidPasswordError:
-        command.forget()
-        return await _open(dsn, hosts, timeout, {**options, "password": await command()})
+        return await _open(dsn, hosts, timeout, {**options, "password": password})
+    except asyncpg.InvalidAuthorizationSpecificationError:  # PAM's refusals are of this kind
+        another = await command(refused=password)
+        if another == password:
+            raise
+        return await _open(dsn, hosts, timeout, {**options, "password": another})
 
 
 async def _open(dsn: str, hosts: list[Host], timeout: float, options: dict[str, Any]) -> Any:
+    wanted = wanted_of(dsn)
     if len(hosts) < 2:
-        return await asyncpg.connect(dsn, timeout=timeout, **options)
-    if "target_session_attrs" not in parse_qs(urlsplit(dsn).query):
-        options["target_session_attrs"] = "read-write"
+        try:
+            return await asyncpg.connect(dsn, timeout=timeout, **options)
+        except asyncpg.TargetServerAttributeNotMatched as error:
+            told = f"{str(hosts[0]) or 'the server'}: answers, but is another"
+            raise _other_kind(told, wanted) from error
+    wanted = wanted or "read-write"
+    options["target_session_attrs"] = wanted
     tries = {asyncio.create_task(_try(dsn, host, timeout, options)): str(host) for host in hosts}
     chosen = None
     try:
-        chosen = await _choose(tries)
+        chosen = await _choose(tries, wanted)
         return chosen
     finally:
         await _let_go(tries, chosen)
@@ -130,7 +150,7 @@ async def _try(dsn: str, host: Host, timeout: float, options: dict[str, Any]) ->
     return _Answer(connection, row["system_identifier"], row["timeline"])
 
 
-async def _choose(tries: _Tries) -> Any:
+async def _choose(tries: _Tries, wanted: str) -> Any:
     """The connection to the newest of those that answer first. Raises DatabaseUnavailable."""
     waiting: set[_Try] = set(tries)
     while waiting:
@@ -148,6 +168,8 @@ async def _choose(tries: _Tries) -> Any:
         if isinstance(error, asyncpg.InvalidPasswordError):
             raise error
     told = "; ".join(f"{host}: {_why(task)}" for task, host in tries.items())
+    if any(isinstance(error, asyncpg.TargetServerAttributeNotMatched) for error in errors):
+        raise _other_kind(told, wanted)
     raise DatabaseUnavailable(
         "none of the database's hosts can be used",
         told,
@@ -157,6 +179,8 @@ async def _choose(tries: _Tries) -> Any:
 
 def _why(task: _Try) -> str:
     error = task.exception()
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return "answers, but is another"
     if error is not None:
         return f"{type(error).__name__}: {error}"
     answer = task.result()
@@ -166,12 +190,37 @@ def _why(task: _Try) -> str:
     )
 
 
+def _other_kind(told: str, wanted: str | None) -> DatabaseUnavailable:
+    return DatabaseUnavailable(
+        f"none of the database's hosts is what target_session_attrs={wanted} asks for",
+        told,
+        f"That is {_KINDS[wanted or 'any']}: check the hosts and ports of the DSN (PGCRON_HA_DSN),"
+        " or mend target_session_attrs.",
+    )
+
+
 async def _let_go(tries: _Tries, chosen: Any) -> None:
     for task in tries:
         task.cancel()
     for answer in await asyncio.gather(*tries, return_exceptions=True):
         if isinstance(answer, _Answer) and answer.connection is not chosen:
             answer.connection.terminate()
+
+
+def wanted_of(dsn: str) -> str | None:
+    """The target_session_attrs of a DSN, or of PGTARGETSESSIONATTRS. Raises DatabaseUnavailable
+    for a word that is none.
+    """
+    asked = parse_qs(urlsplit(dsn).query).get("target_session_attrs", [""])[-1]
+    word = asked or os.environ.get("PGTARGETSESSIONATTRS")
+    if word and word not in _KINDS:
+        raise DatabaseUnavailable(
+            f"target_session_attrs={word} is none of its values",
+            f"They are {', '.join(_KINDS)}.",
+            "Mend target_session_attrs of the DSN (or PGTARGETSESSIONATTRS); a node needs"
+            " read-write.",
+        )
+    return word or None
 
 
 def _has_password(dsn: str) -> bool:

@@ -1,8 +1,8 @@
 """Passwords that change: a command of the node's configuration prints the one of now.
 
 Clouds hand out tokens that last minutes (IAM). What the command prints is used for a minute, so
-that a node that reconnects everything at once asks once or a few times, and asked for anew after
-the server has refused it.
+that a node that reconnects everything at once asks once or a few times. After the server has
+refused it the command is asked anew, and again only after a pause, by all connections together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from typing import Final
 from pgcron_ha.errors import DatabaseUnavailable
 
 FRESH_SECONDS: Final = 60.0
+PAUSE_SECONDS: Final = 5.0
+"""Between two questions of which the first was no use: clouds count them, and throttle."""
+
 TIMEOUT_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.02
 MOST_BYTES: Final = 64 * 1024
 """Tokens have some kilobytes."""
 
@@ -27,20 +31,38 @@ class PasswordCommand:
     def __init__(self, argv: tuple[str, ...]) -> None:
         self.argv = argv
         self._known: tuple[float, str] | None = None
+        self._asking_until = 0.0
+        self._paused_until = 0.0
+        self._error: DatabaseUnavailable | None = None
 
-    async def __call__(self) -> str:
-        """The password of now. Raises DatabaseUnavailable with what the command said instead."""
-        known = self._known
-        if known is not None and monotonic() - known[0] < FRESH_SECONDS:
-            return known[1]
+    async def __call__(self, refused: str | None = None) -> str:
+        """The password of now; `refused` is the one that the server has just refused, and comes
+        back when it is too early to ask for another. Raises DatabaseUnavailable with what the
+        command said instead.
+        """
+        while monotonic() < self._asking_until:  # noqa: ASYNC110 - it may be of another loop
+            await asyncio.sleep(_LOOK_SECONDS)
         began = monotonic()
-        password = await self._ask()
-        self._known = (began, password)
+        known = self._known
+        if known is not None and began - known[0] < FRESH_SECONDS and known[1] != refused:
+            return known[1]
+        if began < self._paused_until:
+            if refused is not None:
+                return refused
+            if self._error is not None:
+                raise DatabaseUnavailable(self._error.message, self._error.detail, self._error.hint)
+        self._asking_until = began + TIMEOUT_SECONDS + 1
+        try:
+            password = await self._ask()
+        except DatabaseUnavailable as error:
+            self._error, self._paused_until = error, monotonic() + PAUSE_SECONDS
+            raise
+        finally:
+            self._asking_until = 0.0
+        if refused is not None:
+            self._paused_until = monotonic() + PAUSE_SECONDS
+        self._known, self._error = (began, password), None
         return password
-
-    def forget(self) -> None:
-        """The server has refused it."""
-        self._known = None
 
     async def _ask(self) -> str:
         try:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 import psycopg
 import pytest
 
 from pgcron_ha.cli.context import CommandContext
+from pgcron_ha.db import passwords
 from pgcron_ha.db.connecting import connect, unavailable
-from pgcron_ha.db.passwords import command_in_use, use_command
+from pgcron_ha.db.passwords import PAUSE_SECONDS, command_in_use, use_command
 from pgcron_ha.db.pooling import connect_plainly
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.servers import ThrowAwayServer
@@ -71,6 +74,40 @@ async def test_a_password_that_rotates_is_asked_for_again(
     printed.write_text("token-2\n")
     assert [await user_of(dsn_of(guarded)) for _ in range(3)] == ["app"] * 3
     assert asked.read_text() == "xx"
+
+
+async def test_a_command_whose_passwords_are_refused_is_asked_with_pauses(
+    guarded: ThrowAwayServer,
+    role: psycopg.Connection,
+    printed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = printed.with_name("asked")
+    printed.write_text("wrong")
+    for _ in range(2):
+        told = await asyncio.gather(
+            *(user_of(dsn_of(guarded)) for _ in range(6)), return_exceptions=True
+        )
+        assert all(isinstance(one, DatabaseUnavailable) for one in told)
+    assert asked.read_text() == "xx"
+
+    printed.write_text("token-1")
+    later = monotonic() + PAUSE_SECONDS
+    monkeypatch.setattr(passwords, "monotonic", lambda: later)
+    users = await asyncio.gather(*(user_of(dsn_of(guarded)) for _ in range(6)))
+    assert set(users) == {"app"}
+    assert asked.read_text() == "xxx"
+
+
+async def test_a_command_that_fails_is_asked_with_pauses(
+    guarded: ThrowAwayServer, printed: Path
+) -> None:
+    printed.unlink()
+    for _ in range(3):
+        with pytest.raises(DatabaseUnavailable, match="gave none") as refused:
+            await user_of(dsn_of(guarded))
+        assert "ended with 1" in (refused.value.detail or "")
+    assert printed.with_name("asked").read_text() == "x"
 
 
 async def test_a_password_of_the_dsn_comes_first(

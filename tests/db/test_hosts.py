@@ -123,6 +123,26 @@ async def test_each_host_says_why_it_is_none(black_hole: str) -> None:
     assert f"{black_hole}: TimeoutError" in (refused.value.detail or "")
 
 
+@pytest.mark.parametrize("beside", [(), ("127.0.0.1:1",)])
+async def test_no_host_is_what_is_wanted(primary: ThrowAwayServer, beside: tuple[str, ...]) -> None:
+    with pytest.raises(DatabaseUnavailable) as refused:
+        await connect(at(primary, *beside, more="?target_session_attrs=standby"), timeout=5)
+
+    assert "target_session_attrs=standby" in refused.value.message
+    assert f"127.0.0.1:{primary.port}" in (refused.value.detail or "")
+    assert "answers, but is another" in (refused.value.detail or "")
+    assert "That is a standby" in (refused.value.hint or "")
+
+
+async def test_a_kind_of_server_that_is_none_is_told() -> None:
+    for dsn in ("postgresql://a@b/c", "postgresql://a@b,c/d"):
+        with pytest.raises(DatabaseUnavailable, match="target_session_attrs=quux") as refused:
+            await connect(f"{dsn}?target_session_attrs=quux")
+        assert "any, read-write, read-only, primary, standby, prefer-standby" in (
+            refused.value.detail or ""
+        )
+
+
 async def test_ports_that_are_none_are_told() -> None:
     with pytest.raises(DatabaseUnavailable) as refused:
         await connect("postgresql://ann@a:x,b/shop")
