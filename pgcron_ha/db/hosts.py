@@ -160,7 +160,9 @@ async def _choose(tries: _Tries, wanted: str) -> Any:
         answers = [task.result() for task in set(tries) - waiting if not task.exception()]
         current = [one for one in answers if one.timeline >= _newest.get(one.system, 0)]
         if current:
-            best = max(current, key=lambda one: one.timeline)
+            # A standby's is 0 here.
+            choose = min if wanted == "prefer-standby" else max
+            best = choose(current, key=lambda one: one.timeline)
             _newest[best.system] = best.timeline
             return best.connection
     errors = [task.exception() for task in tries]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 MASK: Final = "***"
 
@@ -68,7 +68,7 @@ def remember_secret(value: str | None) -> None:
 
 
 def remember_password(dsn: str) -> None:
-    """The password of a connection string (an address, or ``password=…``), or that of the
+    """The password of a connection string (in its address, or as ``password=…``), or that of the
     environment (``PGPASSWORD``), is a secret from now on.
 
     One that is also the name of the user or the database is none.
@@ -76,6 +76,7 @@ def remember_password(dsn: str) -> None:
     parts = urlsplit(dsn) if "://" in dsn else urlsplit("")
     written = re.findall(r"(?:^|\s)(user|dbname|password)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)", dsn)
     words = {name: re.sub(r"\\(.)", r"\1", value.strip("'")) for name, value in written}
+    words |= parse_qsl(parts.query)
     names = {parts.username, parts.path.strip("/"), words.get("user"), words.get("dbname")}
     raw, given = parts.password, os.environ.get("PGPASSWORD")
     for secret in (raw, None if raw is None else unquote(raw), words.get("password"), given):

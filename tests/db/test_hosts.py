@@ -89,11 +89,12 @@ async def test_a_primary_is_found_behind_its_standby_and_a_standby_when_it_is_wa
     primary: ThrowAwayServer, standby: ThrowAwayServer
 ) -> None:
     assert await port_of(at(standby, primary)) == primary.port
-    wanted = at(primary, standby, more="?target_session_attrs=standby")
-    connection = await open_connection(wanted)
-    await connection.execute(USUAL)
-    assert await connection.fetchval("SELECT inet_server_port()") == standby.port
-    await connection.close()
+    for kind in ("standby", "prefer-standby"):
+        wanted = at(primary, standby, more=f"?target_session_attrs={kind}")
+        connection = await open_connection(wanted)
+        await connection.execute(USUAL)
+        assert await connection.fetchval("SELECT inet_server_port()") == standby.port
+        await connection.close()
 
 
 async def test_a_primary_that_was_replaced_is_not_gone_back_to(
