@@ -115,6 +115,7 @@ async def _read(
         wraparound=await health.wraparound(connection, schema=schema),
         never_vacuumed=await health.never_vacuumed(connection, schema=schema),
         partition_gaps=await health.partition_gaps(connection, schema=schema),
+        stray_partitions=await health.stray_partitions(connection, schema=schema),
         privileges_amiss=await health.privileges_amiss(connection, schema=schema),
         role=await health.role(connection, schema=schema),
         lock_holders=await health.lock_holders(connection, schema=schema),

@@ -64,6 +64,7 @@ class Diagnosis:
     wraparound: dict[str, Any]
     never_vacuumed: list[dict[str, Any]]
     partition_gaps: list[dict[str, Any]]
+    stray_partitions: list[dict[str, Any]]
     privileges_amiss: list[dict[str, Any]]
     role: dict[str, Any]
     lock_holders: list[dict[str, Any]]

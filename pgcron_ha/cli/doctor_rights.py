@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from pgcron_ha.cli.doctor_checks import Diagnosis, Finding, Level
 from pgcron_ha.cli.output import shown
@@ -87,13 +87,55 @@ def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
     for gap in found.partition_gaps:
         schema, relation = found.settings.schema, gap["relation"]
         since, until = gap["since"], gap["until"]
+        detached = [
+            stray
+            for stray in found.stray_partitions
+            if stray["relation"] == relation and stray["low"] < until and stray["high"] > since
+        ]
         yield Finding(
             "partitions",
             "problem",
             f"{relation} has none from {shown(since)} to {shown(until)}",
-            f"This makes one: SELECT {schema}.add_partition('{relation}', '{since.isoformat()}',"
-            f" '{until.isoformat()}')",
+            f"{detached[0]['partition']} was detached: {_attaching(schema, detached[0])}"
+            if detached
+            else f"This makes one: SELECT {schema}.add_partition('{relation}',"
+            f" '{since.isoformat()}', '{until.isoformat()}')",
         )
+
+
+def check_stray_partitions(found: Diagnosis) -> Iterator[Finding]:
+    """Partitions that are detached, or half so, and still there."""
+    schema = found.settings.schema
+    for stray in found.stray_partitions:
+        table = f"{schema}.{stray['partition']}"
+        level: Level = "advice"
+        if stray["is_pending"]:
+            message = "is half detached: nobody sees its rows"
+            hint = f"A node ends it within the hour; now: {_finalizing(schema, stray)}"
+        elif not stray["is_outlived"]:
+            level = "problem"
+            message = "is detached: nobody sees its rows"
+            hint = f"This brings them back: {_attaching(schema, stray)}"
+        elif stray["was_ours"]:
+            message = "is detached and not dropped yet"
+            hint = f"A node does it within the hour, once nobody reads it; now: DROP TABLE {table};"
+        else:
+            message = "is detached, and older than what is kept"
+            hint = f"No node drops it; nobody but you knows what it is for: DROP TABLE {table};"
+        yield Finding("partitions", level, f"{stray['partition']} {message}", hint)
+
+
+def _finalizing(schema: str, stray: dict[str, Any]) -> str:
+    relation, partition = stray["relation"], stray["partition"]
+    return f"ALTER TABLE {schema}.{relation} DETACH PARTITION {schema}.{partition} FINALIZE;"
+
+
+def _attaching(schema: str, stray: dict[str, Any]) -> str:
+    bounds = f"FROM ('{stray['low'].isoformat()}') TO ('{stray['high'].isoformat()}')"
+    relation, partition = stray["relation"], stray["partition"]
+    attach = f"ALTER TABLE {schema}.{relation} ATTACH PARTITION {schema}.{partition}"
+    begin = f"{_finalizing(schema, stray)} " if stray["is_pending"] else ""
+    return f"{begin}{attach} FOR VALUES {bounds};"
 
 
 def check_locks(found: Diagnosis) -> Iterator[Finding]:
@@ -113,5 +155,6 @@ RIGHTS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_role,
     check_privileges,
     check_partition_gaps,
+    check_stray_partitions,
     check_locks,
 )

@@ -171,6 +171,15 @@ async def partition_gaps(
     return await fetch_rows(connection, "list_partition_gaps", schema, limit=limit)
 
 
+async def stray_partitions(
+    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Partitions that are detached, or half so: relation, partition, low, high, was_ours,
+    is_pending, is_outlived.
+    """
+    return await fetch_rows(connection, "stray_partitions", schema)
+
+
 async def privileges_amiss(
     connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:

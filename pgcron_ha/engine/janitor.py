@@ -135,9 +135,23 @@ class Janitor(Service):
             partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
             try:
                 await self._detach(parent, partition)
-                await self._link.execute(f"DROP TABLE {partition}")
+                await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
             except Busy:
-                return  # a long reader; the next hour will do
+                break  # a long reader; the next hour will do
+        await self._drop_strays()
+
+    async def _drop_strays(self) -> None:
+        """Ends what was interrupted: a detach half-way, or before the table was dropped."""
+        for row in await self._link.rows("stray_partitions"):
+            parent = in_schema(f'pgcron."{row["relation"]}"', self._schema)
+            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
+            try:
+                if row["is_pending"]:
+                    await self._finish_detach(parent, partition)
+                if row["was_ours"] and row["is_outlived"]:
+                    await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
+            except Busy:
+                return
 
     async def _detach(self, parent: str, partition: str) -> None:
         try:
@@ -149,7 +163,10 @@ class Janitor(Service):
         except (
             PgcronError
         ):  # an earlier attempt was interrupted half-way: it is finished, not begun again
-            await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} FINALIZE")
+            await self._finish_detach(parent, partition)
+
+    async def _finish_detach(self, parent: str, partition: str) -> None:
+        await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} FINALIZE")
 
     async def _in_turn(
         self, duty: str, every: float, fulfil: Callable[[], Awaitable[None]]

@@ -123,6 +123,9 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements, ZoneStatements)
     def outlived_partitions(self) -> list[Row]:
         return []
 
+    def stray_partitions(self) -> list[Row]:
+        return []
+
     def sweep_history(self, *, pages: int) -> list[Row]:
         return []
 
