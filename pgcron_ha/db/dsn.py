@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from pgcron_ha.errors import DatabaseUnavailable
 
@@ -78,13 +78,31 @@ class PlainDsn(NamedTuple):
     """Arguments for the driver."""
 
 
+def split_dsn(dsn: str) -> SplitResult:
+    """Its parts, as of a URL; the newest Pythons refuse ``[::1],db2`` where a URL has its host."""
+    scheme, colon, rest = dsn.partition("://")
+    places = re.match("[^/?#]*", rest)
+    if not colon or places is None:
+        return urlsplit(dsn)
+    return urlsplit(f"{scheme}://{rest[places.end() :]}")._replace(netloc=places[0])
+
+
+def without_places(dsn: str) -> str:
+    """The DSN without hosts and ports, for who gives them beside it."""
+    parts = split_dsn(dsn)
+    user, at, _ = parts.netloc.rpartition("@")
+    asked = [pair for pair in parse_qsl(parts.query) if pair[0] not in ("host", "port")]
+    query = f"?{urlencode(asked, quote_via=quote)}" if asked else ""
+    return f"{parts.scheme}://{user}{at}{parts.path}{query}"
+
+
 def plain_dsn(dsn: str) -> PlainDsn:
     """The DSN with what its service (or that of PGSERVICE) fills in; its own words come first.
 
     Raises DatabaseUnavailable for a service that is not there and for what can't be kept,
     ValueError for no DSN, OSError for a file of a certificate.
     """
-    parts = urlsplit(dsn)
+    parts = split_dsn(dsn)
     if parts.scheme not in ("postgresql", "postgres"):
         return PlainDsn(dsn)  # the driver says what is wrong
     asked = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}

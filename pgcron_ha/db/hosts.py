@@ -12,11 +12,11 @@ import asyncio
 import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import asyncpg
 
-from pgcron_ha.db.dsn import plain_dsn
+from pgcron_ha.db.dsn import plain_dsn, split_dsn, without_places
 from pgcron_ha.db.passwords import command_in_use
 from pgcron_ha.db.statements import load
 from pgcron_ha.errors import DatabaseUnavailable
@@ -68,7 +68,7 @@ def hosts_of(dsn: str) -> list[Host]:
 
     Raises ValueError for a port that is no number, and for more than 16 hosts.
     """
-    parts = urlsplit(dsn)
+    parts = split_dsn(dsn)
     places = parts.netloc.rpartition("@")[2]
     asked = parse_qs(parts.query)
     if places:
@@ -133,7 +133,7 @@ CONNECT: Final[Any] = open_connection
 
 async def _try(dsn: str, host: Host, timeout: float, options: dict[str, Any]) -> _Answer:
     connection = await asyncpg.connect(
-        dsn, host=host.name, port=host.port, timeout=timeout, **options
+        without_places(dsn), host=host.name, port=host.port, timeout=timeout, **options
     )
     try:
         await connection.execute(ASKING, timeout=timeout)
@@ -213,7 +213,7 @@ def wanted_of(dsn: str) -> str | None:
     """The target_session_attrs of a DSN, or of PGTARGETSESSIONATTRS. Raises DatabaseUnavailable
     for a word that is none.
     """
-    asked = parse_qs(urlsplit(dsn).query).get("target_session_attrs", [""])[-1]
+    asked = parse_qs(split_dsn(dsn).query).get("target_session_attrs", [""])[-1]
     word = asked or os.environ.get("PGTARGETSESSIONATTRS")
     if word and word not in _KINDS:
         raise DatabaseUnavailable(
@@ -226,7 +226,7 @@ def wanted_of(dsn: str) -> str | None:
 
 
 def _has_password(dsn: str) -> bool:
-    parts = urlsplit(dsn)
+    parts = split_dsn(dsn)
     return parts.password is not None or "password" in parse_qs(parts.query)
 
 

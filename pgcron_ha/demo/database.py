@@ -11,10 +11,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pgcron_ha.db import demo
 from pgcron_ha.db.clients import connect_client
+from pgcron_ha.db.dsn import split_dsn
 from pgcron_ha.embedded import EmbeddedPostgres, find_tool
 from pgcron_ha.errors import ConfigError
 
@@ -86,7 +87,7 @@ def without_password(dsn: str) -> str:
 
 def password_of(dsn: str) -> str | None:
     """The password in the DSN, if there is one."""
-    user, _, _ = urlsplit(dsn).netloc.rpartition("@")
+    user, _, _ = split_dsn(dsn).netloc.rpartition("@")
     _, colon, password = user.partition(":")
     if colon:
         return unquote(password)

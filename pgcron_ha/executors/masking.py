@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
+
+from pgcron_ha.db.dsn import split_dsn
 
 MASK: Final = "***"
 
@@ -73,7 +75,7 @@ def remember_password(dsn: str) -> None:
 
     One that is also the name of the user or the database is none.
     """
-    parts = urlsplit(dsn) if "://" in dsn else urlsplit("")
+    parts = split_dsn(dsn) if "://" in dsn else split_dsn("")
     written = re.findall(r"(?:^|\s)(user|dbname|password)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)", dsn)
     words = {name: re.sub(r"\\(.)", r"\1", value.strip("'")) for name, value in written}
     words |= parse_qsl(parts.query)

@@ -21,6 +21,7 @@ from tests.sessions import USUAL
     [
         ("postgresql://ann:s@db1:5432,db2/shop", [Host("db1", 5432), Host("db2", None)]),
         ("postgresql://ann@[::1]:5433,db2:5/shop", [Host("::1", 5433), Host("db2", 5)]),
+        ("postgresql://ann@db1,[::1]/shop", [Host("db1", None), Host("::1", None)]),
         ("postgresql://ann@/shop?host=a,b&port=5,6", [Host("a", 5), Host("b", 6)]),
         ("postgresql://ann@/shop?host=a,b&port=5", [Host("a", 5), Host("b", 5)]),
         ("postgresql://ann@/shop?host=/run/pg", [Host("/run/pg", None)]),
