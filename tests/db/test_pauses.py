@@ -26,6 +26,7 @@ from tests.db.control import (
     put_schedule,
     waits_for_lock,
 )
+from tests.sessions import own_session
 
 MOMENT = timedelta(microseconds=1)
 
@@ -285,7 +286,7 @@ async def test_what_happens_after_a_pause_is_kept_and_put_again_for_nothing(
 
 async def test_a_pause_beyond_the_calendar_is_cut_by_the_migration(empty_database: str) -> None:
     await migrate(empty_database, revision=REQUIRED)
-    session = await asyncpg.connect(empty_database)
+    session = await own_session(empty_database)
     await session.execute(
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('job', '@daily', 'py:work');"
         " SELECT pgcron.pause_schedule('job', until => '200000-01-01')"
