@@ -22,7 +22,7 @@ from sqlalchemy.exc import ProgrammingError
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.connecting import NO_PATH
 from pgcron_ha.db.literals import literal
-from pgcron_ha.db.revision import foreign_table, newest_of
+from pgcron_ha.db.revision import VERSION_TABLE, foreign_table, newest_of
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.db.uninstall import (
     MIGRATION_KEY,
@@ -42,7 +42,6 @@ OWN: Final = "pgcron_ha"
 LENIENT: Final = "plpgsql.extra_errors = 'none'"
 """For the functions of 0001, four of which have a variable that is called found."""
 
-_TABLE: Final = "alembic_version"
 _FIRST: Final = "pgcron_0001"
 
 # The scripts' backslashes are plain, and they name what is not ours as if nothing stood before
@@ -73,21 +72,16 @@ def _begin(revision: str) -> bool:
     if _is_ours(context):
         return True
     schema = _schema(context)
-    _require_own_table(context, schema)
-    op.execute(
-        f"SET LOCAL {LENIENT}"
-        if context.as_sql
-        else f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"
-    )
+    _take_turn(context, schema)
     op.execute(making(schema))
     op.execute(
-        f"CREATE TABLE IF NOT EXISTS {schema}.alembic_version (version_num varchar(32) NOT NULL,"
+        f"CREATE TABLE IF NOT EXISTS {schema}.{VERSION_TABLE} (version_num varchar(32) NOT NULL,"
         " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
     )
     if not context.as_sql and revision <= (_noted(schema) or ""):
         return False
     op.execute(_forgetting(schema))
-    op.execute(f"INSERT INTO {schema}.alembic_version VALUES ('{revision}')")
+    op.execute(f"INSERT INTO {schema}.{VERSION_TABLE} VALUES ('{revision}')")
     return True
 
 
@@ -97,17 +91,23 @@ def begin_step_back(down_revision: str | None) -> bool:
     if _is_ours(context):
         return True
     schema = _schema(context)
-    _require_own_table(context, schema)
-    if context.as_sql:
-        op.execute(f"SET LOCAL {LENIENT}")
-    else:
-        op.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})")
-        if (_noted(schema) or "") <= (down_revision or ""):
-            return False
+    _take_turn(context, schema)
+    if not context.as_sql and (_noted(schema) or "") <= (down_revision or ""):
+        return False
     op.execute(_forgetting(schema))
     if down_revision is not None:
-        op.execute(f"INSERT INTO {schema}.alembic_version VALUES ('{down_revision}')")
+        op.execute(f"INSERT INTO {schema}.{VERSION_TABLE} VALUES ('{down_revision}')")
     return True
+
+
+def _take_turn(context: MigrationContext, schema: str) -> None:
+    """Waits for other migrations of a host's alembic; what is printed says how it is read."""
+    _require_own_table(context, schema)
+    op.execute(
+        f"SET LOCAL {LENIENT}"
+        if context.as_sql
+        else f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"
+    )
 
 
 def run_script(name: str) -> None:
@@ -180,7 +180,7 @@ def drop_everything() -> None:
 def _require_empty() -> None:
     """Raises Conflict when others have something in the schema, which would go with ours."""
     schema = _schema(op.get_context())
-    _refuse("strangers_in_schema", lambda names: not_empty(schema, names), {_TABLE})
+    _refuse("strangers_in_schema", lambda names: not_empty(schema, names), {VERSION_TABLE})
 
 
 def _refuse(look: str, error: Callable[[list[str]], Conflict], known: Iterable[str] = ()) -> None:
@@ -226,19 +226,21 @@ def _schema(context: MigrationContext) -> str:
 
 
 def _forgetting(schema: str) -> str:
-    return f"DELETE FROM {schema}.{_TABLE} WHERE starts_with(version_num, 'pgcron_')"
+    return f"DELETE FROM {schema}.{VERSION_TABLE} WHERE starts_with(version_num, 'pgcron_')"
 
 
 def _require_own_table(context: MigrationContext, schema: str) -> None:
     """Raises SchemaError when the host's alembic keeps its history in our version table."""
     named = context.version_table_schema, context.version_table
     if context.as_sql:
-        is_ours = named == (schema, _TABLE) or (schema == "public" and named == (None, _TABLE))
+        homes = (schema, None) if schema == "public" else (schema,)
+        is_ours = named in [(home, VERSION_TABLE) for home in homes]
     else:
         quote = context.impl.dialect.identifier_preparer.quote_identifier
         theirs = ".".join(quote(part) for part in named if part is not None)
         same = text("SELECT to_regclass(:theirs) = to_regclass(:ours)")
-        is_ours = op.get_bind().scalar(same, {"theirs": theirs, "ours": f"{schema}.{_TABLE}"})
+        ours = f"{schema}.{VERSION_TABLE}"
+        is_ours = op.get_bind().scalar(same, {"theirs": theirs, "ours": ours})
     if is_ours:
         raise foreign_table(schema, "This alembic would keep its own history in it.")
 
@@ -246,11 +248,11 @@ def _require_own_table(context: MigrationContext, schema: str) -> None:
 def _noted(schema: str) -> str | None:
     """The revision that our own version table has, or None."""
     bind = op.get_bind()
-    name = {"name": f"{schema}.{_TABLE}"}
+    name = {"name": f"{schema}.{VERSION_TABLE}"}
     if bind.scalar(text("SELECT to_regclass(:name)"), name) is None:
         return None
     try:
-        rows = bind.scalars(text(f"SELECT version_num FROM {schema}.{_TABLE}"))
+        rows = bind.scalars(text(f"SELECT version_num FROM {schema}.{VERSION_TABLE}"))
         return newest_of(rows.all(), schema)
     except ProgrammingError as error:
         raise foreign_table(schema, "It has no column version_num.") from error

@@ -22,6 +22,9 @@ REQUIRED: Final = "pgcron_0001"
 NEWEST: Final = "pgcron_0002"
 """The revision that `pgcron-ha migrate` brings; a test keeps it equal to the newest one."""
 
+VERSION_TABLE: Final = "alembic_version"
+"""Ours, in the schema of ours."""
+
 _OURS: Final = re.compile(r"pgcron_\d{4}")
 
 
@@ -35,7 +38,7 @@ async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SC
     SchemaError when its version table is another history's.
     """
     statements = load(schema)
-    table = f"{schema}.alembic_version"
+    table = f"{schema}.{VERSION_TABLE}"
     try:
         if await connection.fetchval(statements["find_relation"].sql, table) is None:
             return None
@@ -63,7 +66,7 @@ def newest_of(noted: Sequence[object], schema: str) -> str | None:
 def foreign_table(schema: str, why: str) -> SchemaError:
     """That the version table in `schema` is that of another history."""
     return SchemaError(
-        f"{schema}.alembic_version is not the version table of pgcron_ha alone",
+        f"{schema}.{VERSION_TABLE} is not the version table of pgcron_ha alone",
         f"{why} The history of an application has a table of its own.",
         "Give pgcron_ha another schema (--schema; pgcron_ha_schema in alembic.ini), or the other "
         "history another table (version_table_schema or version_table in its env.py).",

@@ -11,14 +11,12 @@ import asyncpg
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.connecting import NO_PATH, connect
-from pgcron_ha.db.revision import is_newer, read_revision
+from pgcron_ha.db.revision import VERSION_TABLE, is_newer, read_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.errors import Conflict
 
 # Migrations of one database wait for each other on this key, whatever the schema is called.
 MIGRATION_KEY: Final = 0x706763726F6E
-
-_TABLE: Final = "alembic_version"
 
 _MADE: Final = re.compile(
     r"^\s*(?:CREATE (?:OR REPLACE )?(?:UNLOGGED )?"
@@ -67,9 +65,9 @@ async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool
 async def _remove_shell(connection: asyncpg.Connection, schema: str) -> bool:
     """Removes the version table that a history has left empty, unless it is among other things."""
     statements = load(schema)
-    table = await connection.fetchval(statements["find_relation"].sql, f"{schema}.{_TABLE}")
+    table = await connection.fetchval(statements["find_relation"].sql, f"{schema}.{VERSION_TABLE}")
     look = statements["strangers_in_schema"].sql
-    if table is None or await connection.fetch(look, schema, [_TABLE]):
+    if table is None or await connection.fetch(look, schema, [VERSION_TABLE]):
         return False
     script = (MIGRATIONS / "sql" / "uninstall.sql").read_text(encoding="utf-8")
     await connection.execute(in_schema(script, schema))
@@ -144,4 +142,4 @@ def known_names() -> set[str]:
     """The names of all tables, views, functions, … that migrations make."""
     scripts = (MIGRATIONS / "sql").glob("*.sql")
     made = {name for path in scripts for name in _MADE.findall(path.read_text(encoding="utf-8"))}
-    return made | {_TABLE}
+    return made | {VERSION_TABLE}

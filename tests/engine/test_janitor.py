@@ -46,6 +46,16 @@ async def make_old_partition(connection: Connection, table: str = "log") -> str:
     return made
 
 
+async def detach_half(connection: Connection, interrupted: Link, partition: str) -> None:
+    """Begins to detach a partition of the log, and gives up as somebody reads."""
+    await interrupted.execute("SET lock_timeout = 200")
+    detach = f"ALTER TABLE pgcron.log DETACH PARTITION {partition} CONCURRENTLY"
+    async with connection.transaction():
+        await connection.execute("SELECT count(*) FROM pgcron.log")
+        with pytest.raises(Busy):
+            await interrupted.execute(detach)
+
+
 async def test_partitions_are_made_ahead(janitor: Janitor, connection: Connection) -> None:
     before = await partitions(connection, "history")
     dated = [name for name in before if name[-1].isdigit()]
@@ -123,12 +133,7 @@ async def test_a_drop_that_was_interrupted_half_way_is_finished(
     janitor: Janitor, connection: Connection, make_link: MakeLink
 ) -> None:
     old = await make_old_partition(connection)
-    interrupted = make_link()
-    await interrupted.execute("SET lock_timeout = 200")
-    async with connection.transaction():
-        await connection.execute("SELECT count(*) FROM pgcron.log")
-        with pytest.raises(Busy):
-            await interrupted.execute(f"ALTER TABLE pgcron.log DETACH PARTITION {old} CONCURRENTLY")
+    await detach_half(connection, make_link(), old)
 
     await janitor.run_once()
 
@@ -159,12 +164,7 @@ async def test_what_somebody_detached_and_what_is_to_be_kept_is_not_dropped(
     mine = await make_old_partition(connection, "attempt")
     await connection.execute(f"ALTER TABLE pgcron.attempt DETACH PARTITION {mine}")
     old = await make_old_partition(connection)
-    interrupted = make_link()
-    await interrupted.execute("SET lock_timeout = 200")
-    async with connection.transaction():
-        await connection.execute("SELECT count(*) FROM pgcron.log")
-        with pytest.raises(Busy):
-            await interrupted.execute(f"ALTER TABLE pgcron.log DETACH PARTITION {old} CONCURRENTLY")
+    await detach_half(connection, make_link(), old)
     await connection.execute("UPDATE pgcron.retention SET keep = '1000 days'")
 
     await janitor.run_once()
