@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import ClassVar, Final
+import traceback
+from time import monotonic
+from typing import Any, ClassVar, Final
 
+from pgcron_ha.engine.isolation import SetAside
 from pgcron_ha.errors import PgcronError, Refused
 from pgcron_ha.telemetry.events import ServiceFailed
 from pgcron_ha.telemetry.log import emit
@@ -15,6 +18,11 @@ from pgcron_ha.telemetry.log import emit
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.25
+
+MOST_UNKNOWN_FAILURES: Final = 50
+"""So many passes in a row that end with an exception nobody foresaw end the process: another one
+may do better.
+"""
 
 
 class Service:
@@ -29,6 +37,12 @@ class Service:
         self._wake = asyncio.Event()
         self._stopping = False
         self._may_retry = False
+        self.good_at = monotonic()
+        """When a pass last went well, or the service was made; `time.monotonic` seconds."""
+        self.error: str | None = None
+        """Why the last pass failed; None when it went well."""
+        self.aside: SetAside[Any] = SetAside()
+        """What the service goes on without."""
 
     async def run_once(self) -> float | None:
         """One bounded pass. Returns the seconds to the next one: 0 for at once, None for the
@@ -54,20 +68,30 @@ class Service:
     async def run(self) -> None:
         """Passes until `stop`: at the interval with jitter, sooner when woken, later when they
         fail.
+
+        An exception that is none of ours is a failed pass, too; many in a row are raised.
         """
-        failures = 0
+        failures = unknown = 0
         while not self._stopping:
             try:
                 self._wake.clear()
                 wait = await self.run_once()
-                failures = 0
             except PgcronError as error:
-                failures += 1
+                failures, unknown = failures + 1, 0
+                self.error = told(error)
+            except Exception as error:
+                failures, unknown = failures + 1, unknown + 1
+                if unknown >= MOST_UNKNOWN_FAILURES:
+                    raise
+                self.error = unforeseen(error)
+            else:
+                failures = unknown = 0
+                self.good_at, self.error = monotonic(), None
+            if self.error is not None:
                 wait = backoff(failures)
-                emit(ServiceFailed(self.name, told(error), wait))
-                await self._pause(
-                    wait
-                )  # a wake-up does not cut a back-off short, or a dead database would be hammered
+                emit(ServiceFailed(self.name, self.error, wait))
+                # A wake-up does not cut a back-off short, or a dead database would be hammered.
+                await self._pause(wait)
                 continue
             if wait is None:
                 wait = self.interval * random.uniform(0.75, 1.25)
@@ -100,6 +124,13 @@ def told(error: PgcronError) -> str:
     if not isinstance(error, Refused):
         return error.message
     return f"{error.message}; a node has the rights of the role that migrated, or it is GRANTed one"
+
+
+def unforeseen(error: Exception) -> str:
+    """An exception that is none of ours, with the place that raised it."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" at {frame.name}, line {frame.lineno} of {frame.filename}" for frame in last)
+    return f"{type(error).__name__}: {error}{place}"[:1000]
 
 
 def backoff(failures: int) -> float:

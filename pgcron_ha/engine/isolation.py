@@ -1,0 +1,180 @@
+"""How every batch of the engine meets a row that is refused, locked or too slow: it goes on
+without it.
+
+`isolate` sends a batch in one statement. When the database refuses it, or does not finish it in
+time, the batch is halved until the culprits stand alone; the others get done. What becomes of a
+culprit is its service's business: a refused row is marked with the server's reason, one that is
+locked or slow waits in `SetAside` and is tried again with back-off.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final, Generic, TypeVar
+
+from pgcron_ha.db.link import IMPATIENT, Busy, Unanswered
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+Key = TypeVar("Key", bound=Hashable)
+
+MOST_ASIDE: Final = 1000
+"""Keys that one register holds; more than that are tried again with everything else."""
+
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 300.0
+
+_SYSTEMIC: Final = (Refused, SchemaError)
+_SYSTEMIC_AFTER: Final = 16
+"""So many refusals for want of a right or of a table, and no success, are nobody's row's fault."""
+
+
+async def isolate(
+    batch: Sequence[Item],
+    send: Callable[[Sequence[Item]], Awaitable[Answer]],
+    refused: Callable[[Item, PgcronError], Awaitable[None]],
+    delayed: Callable[[Item, PgcronError], None],
+) -> list[Answer]:
+    """The answers to the parts of `batch` that went through: one, unless something was wrong.
+
+    `send` makes one statement of a part. `refused` gets an item that the database refuses when it
+    stands alone; `delayed` one whose statement waits for a lock, is too slow or is not answered.
+
+    Raises DatabaseUnavailable when there is no database, and Refused or SchemaError when nothing
+    of the batch went through for want of a right or of a table: then no row is at fault.
+    """
+    if not batch:
+        return []
+    parts = _Parts(send)
+    await parts.send(batch)
+    parts.raise_if_systemic()
+    for item, error in parts.delayed:
+        delayed(item, error)
+    for item, error in parts.refused:
+        await refused(item, error)
+    return parts.answers
+
+
+class _Parts(Generic[Item, Answer]):
+    """One batch on its way: what went through and what did not."""
+
+    def __init__(self, send: Callable[[Sequence[Item]], Awaitable[Answer]]) -> None:
+        self._send = send
+        self.answers: list[Answer] = []
+        self.refused: list[tuple[Item, PgcronError]] = []
+        self.delayed: list[tuple[Item, PgcronError]] = []
+
+    async def send(self, batch: Sequence[Item]) -> None:
+        try:
+            self.answers.append(await self._send(batch))
+            return
+        except (Busy, Unanswered) as error:
+            if len(batch) == 1:
+                self.delayed.append((batch[0], error))
+                return
+        except DatabaseUnavailable:
+            raise
+        except PgcronError as error:
+            if len(batch) == 1:
+                self.refused.append((batch[0], error))
+                if len(self.refused) >= _SYSTEMIC_AFTER:
+                    self.raise_if_systemic()
+                return
+        middle = len(batch) // 2
+        with impatience():
+            await self.send(batch[:middle])
+            await self.send(batch[middle:])
+
+    def raise_if_systemic(self) -> None:
+        """Raises when nothing went through and every refusal is for want of a right or a table."""
+        if self.answers or not self.refused:
+            return
+        if all(isinstance(error, _SYSTEMIC) for _, error in self.refused):
+            raise self.refused[-1][1]
+
+
+@contextmanager
+def impatience() -> Iterator[None]:
+    """Inside, a statement waits for locks a fifth of a second only: who looks for a culprit must
+    not wait for it at every step.
+    """
+    token = IMPATIENT.set(True)
+    try:
+        yield
+    finally:
+        IMPATIENT.reset(token)
+
+
+@dataclass(slots=True)
+class Aside:
+    """Something that a service goes on without. Instants are `time.monotonic` seconds."""
+
+    what: str
+    """For people: ``run 42``, ``schedule 'nightly'``."""
+    error: str
+    since: float
+    again_at: float
+    tries: int = 1
+
+
+class SetAside(Generic[Key]):
+    """What a service goes on without, by key; each is tried again, alone, with back-off."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, Aside] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, key: Key, what: str, error: str) -> None:
+        """Not this one for a while: a second at first, twice as long each time, five minutes at
+        most.
+        """
+        now = monotonic()
+        known = self._entries.get(key)
+        if known is None:
+            if len(self._entries) < MOST_ASIDE:
+                again_at = now + FIRST_PAUSE_SECONDS
+                self._entries[key] = Aside(what, error, now, again_at)
+            return
+        known.tries += 1
+        longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(known.tries, 20))
+        known.error, known.again_at = error, now + longest * random.uniform(0.5, 1.0)
+
+    def forget(self, key: Key) -> None:
+        """It went through, or is gone."""
+        self._entries.pop(key, None)
+
+    def keep(self, keys: set[Key]) -> None:
+        """Forgets all but these."""
+        for key in self._entries.keys() - keys:
+            del self._entries[key]
+
+    def waits(self, key: Key) -> bool:
+        """Whether its time to be tried again has not come yet."""
+        entry = self._entries.get(key)
+        return entry is not None and entry.again_at > monotonic()
+
+    def waiting(self) -> list[Key]:
+        """Those that are to be left out now."""
+        now = monotonic()
+        return [key for key, entry in self._entries.items() if entry.again_at > now]
+
+    def is_aside(self, key: Key) -> bool:
+        """Whether it did not go through the last time; it is sent alone then."""
+        return key in self._entries
+
+    def next_try(self) -> float | None:
+        """Seconds until the first of them is tried again; None when there is none."""
+        if not self._entries:
+            return None
+        return max(0.0, min(entry.again_at for entry in self._entries.values()) - monotonic())
+
+    def entries(self) -> list[Aside]:
+        """All of them, the oldest first."""
+        return sorted(self._entries.values(), key=lambda entry: entry.since)
