@@ -1995,6 +1995,41 @@ BEGIN
      WHERE g.ids IS NOT NULL;
 END $$;
 
+CREATE FUNCTION pgcron.end_refused_run(run bigint, token uuid, reason text, node_name text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  ending pgcron.run;
+  class text := 'RunRefused';
+BEGIN
+  -- Only the row's lock is taken: an UPDATE would be judged.
+  PERFORM FROM pgcron.run r WHERE r.id = end_refused_run.run AND r.token IS NOT DISTINCT FROM end_refused_run.token FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  BEGIN
+    SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = end_refused_run.run;
+    PERFORM pgcron.end_run(ending, 'dead', class, reason, left(md5(class || ' ' || ending.handler), 16), node_name);
+  EXCEPTION WHEN others THEN
+    -- Locks, limits and lost servers are no fault of the row.
+    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    WITH ended AS (
+      DELETE FROM pgcron.run r WHERE r.id = end_refused_run.run
+      RETURNING r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.queue, r.priority, r.handler, r.delivery, r.attempt, r.due_at, r.created_at, r.created_by, r.claimed_at, r.started_at,
+                r.owner, r.fence),
+    letter AS (
+      INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, timeout, retry_base, retry_cap, attempts, error_class, error,
+                                      fingerprint)
+      SELECT e.id, e.uuid, 'dead', e.schedule_id, e.schedule, e.scheduled_for, e.queue, e.priority, e.handler, '{}', e.delivery, '1 hour', '2 seconds', '1 hour', e.attempt, class, reason,
+             left(md5(class || ' ' || e.handler), 16) FROM ended e ON CONFLICT DO NOTHING)
+    INSERT INTO pgcron.history_overflow (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority, handler, args, delivery, outcome, attempt, due_at, created_at, created_by, claimed_at,
+                                         started_at, owner, node, fence, error)
+    SELECT e.id, e.uuid, e.origin, e.schedule_id, e.schedule, e.scheduled_for, e.queue, e.priority, e.handler, '{}', e.delivery, 'dead', e.attempt, e.due_at, e.created_at, e.created_by, e.claimed_at,
+           e.started_at, e.owner, node_name, e.fence, reason FROM ended e;
+  END;
+  RETURN true;
+END $$;
+
+COMMENT ON FUNCTION pgcron.end_refused_run(run bigint, token uuid, reason text, node_name text) IS 'Ends a run that the database refuses to write as usual: dead, with the reason as its error; token NULL for one that waits. False: the run is not there, or not this claim''s.';
+
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text, result jsonb DEFAULT NULL::jsonb, finished_at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$

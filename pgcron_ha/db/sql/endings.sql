@@ -23,6 +23,12 @@ RETURNING id;
 SELECT run_id, verdict FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds, :error_classes, :errors, :tracebacks,
                                           :causes, :fingerprints, :node);
 
+-- name: end_refused_run
+-- running -> dead
+-- ready -> dead
+-- One run that the database refuses to write as usual, with the server's words; :token is NULL for a run that waits.
+SELECT pgcron.end_refused_run(:run_id, :token, :reason, :node);
+
 -- name: release_runs
 -- running -> ready
 -- By the living owner: the handler never began, so the attempt is given back. A unique key that it had while it waited may be another
