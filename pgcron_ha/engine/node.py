@@ -260,6 +260,7 @@ class Node:
             self._session.tick()
             if self._session.refusal is not None:
                 raise self._session.refusal
+            self._runner.check_executors()
             await asyncio.sleep(min(_TICK_SECONDS, self.settings.node.lease_ttl / 10))
 
     async def _drain(self) -> None:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
 from pgcron_ha.engine.reconcile import Held
+from pgcron_ha.engine.service import unforeseen
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Context, Executor, Interrupted, Outcome, StopReason
 from pgcron_ha.executors.operating_system import boottime
 
@@ -71,6 +73,7 @@ class Runner:
         self._is_collecting = False
         self._stopped_at: dict[int, float] = {}
         self._finishing: frozenset[str] = frozenset()
+        self._failure: BaseException | None = None
 
     def use(
         self, executors: Mapping[str, Executor], finishing: frozenset[str] = frozenset()
@@ -123,6 +126,15 @@ class Runner:
     def contexts(self) -> list[Context]:
         """Every held run, as it stands; those whose end is not acknowledged are among them."""
         return list(self._held.values())
+
+    def check_executors(self) -> None:
+        """Raises PgcronError when one can serve no run any more: its runs would never end."""
+        if self._failure is not None:
+            raise PgcronError(
+                "a thread that executes runs has ended",
+                unforeseen(self._failure),
+                "The node ends, so that another process takes its place. Please report it.",
+            )
 
     def accept(
         self,
@@ -283,6 +295,10 @@ class Runner:
                 self._loop.call_soon_threadsafe(self._collect_ended)
             except RuntimeError:
                 pass  # the loop is closed: the node is gone, its successor settles the run
+
+    def executor_failed(self, error: BaseException) -> None:
+        """A thread that serves an executor has ended: the node must."""
+        self._failure = error
 
     def feed_for(self, kind: str) -> Callable[[], Context | None]:
         """The feed of one executor: the next run for the slot that became free, or None, which

@@ -126,7 +126,7 @@ def told(error: PgcronError) -> str:
     return f"{error.message}; a node has the rights of the role that migrated, or it is GRANTed one"
 
 
-def unforeseen(error: Exception) -> str:
+def unforeseen(error: BaseException) -> str:
     """An exception that is none of ours, with the place that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     place = "".join(f" at {frame.name}, line {frame.lineno} of {frame.filename}" for frame in last)

@@ -41,6 +41,7 @@ async def build_executors(
             slots=settings.node.slots,
             directory=home.directory,
             inherit=(home.descriptor,),
+            failed=runner.executor_failed,
         )
 
     executors: dict[str, Executor] = {}
@@ -60,6 +61,7 @@ async def build_executors(
             Transactions(settings.required_dsn(), node.transactions, settings.schema, node.name),
             recorder.flush_from_thread,
             child_program(node.apps, settings.required_dsn(), settings.schema, [home.descriptor]),
+            runner.executor_failed,
         )
         python.at_end += [app.close for app in apps]  # what handlers have enqueued with
     except BaseException:
@@ -105,6 +107,7 @@ def _add_configured(
             transactions=(
                 Transactions(settings.required_dsn(), 1, settings.schema) if told else None
             ),
+            failed=place.failed,
         )
     if settings.http:
         from pgcron_ha.engine.http_services import http_executor  # and the client library with it

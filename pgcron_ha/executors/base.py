@@ -43,6 +43,7 @@ __all__ = [
     "Doubtful",
     "Executor",
     "Failed",
+    "Failure",
     "Feed",
     "Interrupted",
     "LogSink",
@@ -53,6 +54,7 @@ __all__ = [
     "Stopped",
     "Stream",
     "Succeeded",
+    "ignore_failure",
 ]
 
 Done = Callable[[Context, Outcome], None]
@@ -60,6 +62,15 @@ Done = Callable[[Context, Outcome], None]
 
 Feed = Callable[[], "Context | None"]
 """Gives the next waiting context for this executor, or None. Called from any thread."""
+
+Failure = Callable[[BaseException], None]
+"""Called, from any thread, by an executor that can serve no run any more: the node ends, so that
+another process takes its place.
+"""
+
+
+def ignore_failure(error: BaseException) -> None:
+    """The `Failure` of an executor that no node has made."""
 
 
 class Executor(Protocol):

@@ -18,7 +18,7 @@ from pgcron_ha.executors.child_process import ChildProcess, State
 from pgcron_ha.executors.child_supervisor import ChildSupervisor
 from pgcron_ha.executors.child_watch import ChildWatch, files_of
 from pgcron_ha.executors.context import Context, Lease, StopReason
-from pgcron_ha.executors.failures import bounded_text
+from pgcron_ha.executors.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.flood_watch import FLOOD_SECONDS
 from pgcron_ha.executors.isolation import Isolation
 from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
@@ -170,10 +170,15 @@ class ChildLoop:
             self._refuse(self._waiting.popleft())
         while self._waiting and self._idle:
             context = self._waiting.popleft()
-            child = self._idle.pop()
+            child = self._idle[-1]
+            try:
+                child.begin(context, self._isolations[context.handler], self._lease.deadline)
+            except Exception as error:  # nothing of one run ends this thread
+                self._finish(context, outcome_of_error(error, context))
+                continue
+            self._idle.pop()
             if context.outlives_lease:
                 self._supervisor.spare(child.number, True)
-            child.begin(context, self._isolations[context.handler], self._lease.deadline)
         states = [child.state for child in self._children.values()]
         starting = states.count(State.STARTING)
         room = self._limit - len(states) + states.count(State.LEAVING)
@@ -264,7 +269,7 @@ class ChildLoop:
         """Whether there may be more to hear."""
         try:
             messages = child.receive()
-        except BadMessage as bad:
+        except (BadMessage, RecursionError) as bad:
             self._watch.remove(child)
             self._kill(child, f"it sent what a child does not say: {bad}")
             return False

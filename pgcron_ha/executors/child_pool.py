@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.base import Failure, ignore_failure
 from pgcron_ha.executors.child_loop import ChildLoop
 from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.isolation import Isolation
@@ -70,9 +71,11 @@ class ChildPool:
         done: Callable[[Context, Outcome], None],
         limit: int,
         previous: Source = None,
+        failed: Failure = ignore_failure,
     ) -> None:
         """Without ``previous`` their handlers can't ask for the run before."""
         self._is_closing = False
+        self._failed = failed
         self._ended: Future[None] = Future()
         self._loop = ChildLoop(
             program.code, program.opening, program.inherit, isolations, done, limit, previous
@@ -102,14 +105,19 @@ class ChildPool:
             return
         self._is_closing = True
         self._loop.tell("kill all")
-        nothing_left = asyncio.wrap_future(self._loop.nothing_left)
-        await asyncio.wait({nothing_left}, timeout=_KILL_SECONDS)
+        nothing_left, ended = map(asyncio.wrap_future, (self._loop.nothing_left, self._ended))
+        await asyncio.wait(
+            {nothing_left, ended}, timeout=_KILL_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
         self._loop.tell("end")
-        await asyncio.wrap_future(self._ended)
+        await ended
         self._thread.join()
 
     def _run(self) -> None:
         try:
             self._loop.serve()
+        except BaseException as error:
+            self._failed(error)
+            raise
         finally:
             self._ended.set_result(None)

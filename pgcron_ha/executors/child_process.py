@@ -129,15 +129,19 @@ class ChildProcess:
             self._outgoing.clear()
 
     def begin(self, context: Context, isolation: Isolation, lease: float) -> None:
-        """Hand a run over; ``lease`` is the boottime instant at which the node's is over."""
+        """Hand a run over; ``lease`` is the boottime instant at which the node's is over. Raises
+        what args that can't be sent raise; then it is as it was.
+        """
+        lease = math.inf if context.outlives_lease else lease
+        limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
+        members = context_members(context)
+        message = {"do": "run", "run": self._runs + 1, "context": members, **limits}
+        self._outgoing.append(memoryview(message_bytes(message)))  # what raises comes before this
         self.state, self.context, self.isolation = State.BUSY, context, isolation
         self._runs += 1
         self.has_begun = False
         context._work = self
-        lease = math.inf if context.outlives_lease else lease
-        limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
-        members = context_members(context)
-        self.say({"do": "run", "run": self._runs, "context": members, **limits})
+        self.flush()
 
     def ask_to_stop(self, reason: StopReason) -> None:
         """Its handler learns it as in a node: by cancellation or from `Context.check`."""

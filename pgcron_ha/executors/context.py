@@ -351,6 +351,12 @@ def _parse_args(text: str) -> dict[str, Any]:
         raise InvalidInput(
             f"the args {text[:80]!r} are not JSON", str(error), "args must be a JSON object"
         ) from None
+    except RecursionError:
+        raise InvalidInput(
+            f"the args {text[:80]!r} are nested too deeply to be read",
+            "Python reads JSON of at most about 1,000 levels",
+            "nest the args less deeply",
+        ) from None
     if not isinstance(args, dict):
         raise InvalidInput(
             f"the args {text[:80]!r} are no JSON object",

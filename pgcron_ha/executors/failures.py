@@ -73,7 +73,11 @@ def outcome_of_error(error: BaseException, context: Context) -> Outcome:
         return Interrupted(reason, f"stopped: {reason}")
     if isinstance(error, Cancel):
         return Interrupted(StopReason.CANCELLED, _message(error))
-    return _failure(error, context.handler)
+    try:
+        return _failure(error, context.handler)
+    except Exception as unreadable:  # whatever an exception of the user's does when it is read
+        kind, problem = type(error).__name__, type(unreadable).__name__
+        return Failed(kind[:200], f"{kind[:200]} ({problem} when it was read)")
 
 
 def refused(error: PgcronError) -> Failed:

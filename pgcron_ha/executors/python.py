@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pgcron_ha.executors.base import Done, Feed
+from pgcron_ha.executors.base import Done, Failure, Feed, ignore_failure
 from pgcron_ha.executors.capture import capture, current_run
 from pgcron_ha.executors.child_pool import ChildPool, ChildProgram, isolations_of
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
@@ -65,6 +65,7 @@ class PythonExecutor:
         transactions: Transactions | None = None,
         flush: FlushLines | None = None,
         children: ChildProgram | None = None,
+        failed: Failure = ignore_failure,
     ) -> None:
         """``transactions`` are those of runs with that delivery; ``flush`` writes the lines of a
         run before it is committed. ``children`` says how a process for an isolated handler is
@@ -96,10 +97,9 @@ class PythonExecutor:
         capture.install()
         self._loop_thread.start()
         self._children: ChildPool | None = None
-        if isolated:
-            assert children is not None
+        if isolated and children is not None:
             self._children = ChildPool(
-                children, isolated, self._end_isolated, max_threads, self._previous
+                children, isolated, self._end_isolated, max_threads, self._previous, failed
             )
         watch_for_copies(self)
 

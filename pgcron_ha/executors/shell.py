@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.executors.base import Done, Feed
+from pgcron_ha.executors.base import Done, Failure, Feed, ignore_failure
 from pgcron_ha.executors.context import Context, LogSink, StopReason
 from pgcron_ha.executors.shell_command import account_of, can_reach
 from pgcron_ha.executors.shell_loop import ShellLoop
@@ -62,6 +62,7 @@ class ShellExecutor:
         directory: Path | None = None,
         environment: Mapping[str, str] | None = None,
         transactions: Transactions | None = None,
+        failed: Failure = ignore_failure,
     ) -> None:
         offered = {f"shell:{each.name}": (each, account_of(each)) for each in templates.values()}
         accounts = [account for _, account in offered.values() if account is not None]
@@ -84,6 +85,7 @@ class ShellExecutor:
             None if transactions is None else PreviousDesk(transactions),
         )
         self._transactions = transactions
+        self._failed = failed
         self._thread = threading.Thread(target=self._run, name="pgcron-shell", daemon=True)
         self._thread.start()
 
@@ -120,13 +122,14 @@ class ShellExecutor:
             return
         self._closing = True
         self._loop.tell(("close", ()))
-        nothing_left = asyncio.wrap_future(self._loop.nothing_left)
-        await asyncio.wait({nothing_left}, timeout=grace)
+        nothing_left, ended = map(asyncio.wrap_future, (self._loop.nothing_left, self._ended))
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait({nothing_left, ended}, timeout=grace, return_when=first)
         if not nothing_left.done():
             self._loop.tell(("kill all", ()))
-            await asyncio.wait({nothing_left}, timeout=_KILL_SECONDS)
+            await asyncio.wait({nothing_left, ended}, timeout=_KILL_SECONDS, return_when=first)
         self._loop.tell(("end", ()))
-        await asyncio.wrap_future(self._ended)
+        await ended
         self._thread.join()
         if self._transactions is not None:
             await self._transactions.close()
@@ -136,5 +139,9 @@ class ShellExecutor:
     def _run(self) -> None:
         try:
             self._loop.serve()
+        except BaseException as error:
+            self._failed(error)
+            self._loop.break_off()
+            raise
         finally:
             self._ended.set_result(None)

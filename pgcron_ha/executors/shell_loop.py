@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import selectors
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Done, Feed
 from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
-from pgcron_ha.executors.failures import bounded_text, refused
+from pgcron_ha.executors.failures import bounded_text, outcome_of_error, refused
 from pgcron_ha.executors.flood_watch import FLOOD_SECONDS, FloodWatch
 from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
 from pgcron_ha.executors.shell_command import (
@@ -110,6 +111,16 @@ class ShellLoop:
             self._flush()
         self._close()
 
+    def break_off(self) -> None:
+        """After an error of `serve`: its programs are killed, their runs have no outcome."""
+        if self._supervisor is not None:
+            self._supervisor.close()
+        for run in self._runs.values():
+            for pipe in run.pipes:
+                os.close(pipe.descriptor)
+        self._selector.close()
+        self._waker.close()
+
     def _pause(self) -> float | None:
         if self._orphans:
             return _ORPHAN_SECONDS
@@ -182,6 +193,8 @@ class ShellLoop:
             return refused(error)
         except OSError as error:
             return Failed("CouldNotStart", bounded_text(str(error)))
+        except Exception as error:  # such as RecursionError: nothing of one run ends this thread
+            return outcome_of_error(error, context)
         context._work = run
         self._runs[run.number] = run
         for pipe in run.pipes:
@@ -223,7 +236,7 @@ class ShellLoop:
             for path, value in files.items():
                 write_json_file(path, value, account)
             descriptors = run.open_pipes(self._sink)
-        except OSError:
+        except BaseException:
             for path in files:
                 path.unlink(missing_ok=True)
             raise

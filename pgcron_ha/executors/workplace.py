@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgcron_ha.executors.base import Done, Feed
+from pgcron_ha.executors.base import Done, Failure, Feed, ignore_failure
 from pgcron_ha.executors.context import LogSink
 
 
@@ -15,7 +15,8 @@ class Workplace:
 
     ``slots`` bounds how many runs it is given at the same time. ``directory`` belongs to this node
     alone and outlives it. An open descriptor of ``inherit`` in a child process keeps the node's
-    successor from beginning before the child is gone, too.
+    successor from beginning before the child is gone, too. Call ``failed`` when a thread that
+    serves the runs has ended by an error: the node ends.
     """
 
     done: Done
@@ -24,3 +25,4 @@ class Workplace:
     slots: int
     directory: Path | None = None
     inherit: tuple[int, ...] = ()
+    failed: Failure = ignore_failure

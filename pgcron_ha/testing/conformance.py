@@ -122,6 +122,18 @@ class ExecutorConformance:
             assert not outcome.retry
             assert outcome.message
 
+    @pytest.mark.parametrize("levels", [450, 950, 100_000])
+    def test_deeply_nested_args_end_no_other_run(self, levels: int, tmp_path: Path) -> None:
+        with self._executor(tmp_path) as (executor, engine):
+            other = self._start_and_wait(executor, engine, self.lasts)
+            nested = engine.run(self.succeeds.handler, f'{{"a": {"[" * levels}{"]" * levels}}}')
+            executor.start([nested])
+            engine.outcome(nested)
+            executor.stop(other, StopReason.CANCELLED)
+            assert isinstance(engine.outcome(other), Interrupted)
+            following = self._start(executor, engine, self.succeeds)
+            assert isinstance(engine.outcome(following), Succeeded)
+
     # The end of a run.
 
     def test_a_run_that_ends_well_is_told_once(self, tmp_path: Path) -> None:

@@ -38,13 +38,18 @@ class RecordingEngine:
         return Workplace(self.done, self.feed, self, slots, directory)
 
     def run(
-        self, handler: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None
+        self,
+        handler: str,
+        args: Mapping[str, Any] | str | None = None,
+        *,
+        timeout: float | None = None,
     ) -> Context:
-        """A new run, claimed and not begun."""
+        """A new run, claimed and not begun. Args may be JSON text, as the engine has them."""
         self._last_run += 1
         number = self._last_run
+        given = args if isinstance(args, str) else dict(args or {})
         return Context(
-            *(number, uuid.uuid4(), handler, dict(args or {}), 1, 3, "default", 0, None, None),
+            *(number, uuid.uuid4(), handler, given, 1, 3, "default", 0, None, None),
             *(uuid.uuid4(), number + 1000),
             timeout=timeout,
         )

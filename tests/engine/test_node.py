@@ -366,3 +366,15 @@ async def test_only_a_node_with_the_labels_runs_what_requires_them(
 
     async with living(settings(labels=["gpu=a100"]), handlers):
         await until("somebody has them", is_in(connection, run, "succeeded"))
+
+
+async def test_a_node_whose_executor_serves_nobody_any_more_ends(
+    settings: Start, handlers: Handlers
+) -> None:
+    node = Node(settings(), [handlers.app], "0")
+    task = asyncio.create_task(node.run())
+    await until("the node may claim", lambda: task.done() or _may_claim(node))
+    node.runner.executor_failed(RecursionError("too deep"))
+    with pytest.raises(PgcronError, match="a thread that executes runs has ended") as ended:
+        await asyncio.wait_for(task, 30)
+    assert ended.value.detail == "RecursionError: too deep"

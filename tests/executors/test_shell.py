@@ -270,6 +270,39 @@ async def test_args_that_do_not_fit_the_template_are_refused(args: Any, sentence
     assert not record.lines
 
 
+async def test_args_nested_too_deeply_fail_their_run_and_no_other(tmp_path: Path) -> None:
+    levels = 9000
+    offered = shell("read line; echo $line", stdin="args")
+    async with executor(offered, directory=tmp_path) as (running, record):
+        runs = [context(1, "shell:t", f'{{"a": {"[" * levels}{"]" * levels}}}')]
+        runs += [context(2, "shell:t", '{"b": 1}')]
+        running.start(runs)
+        nested, plain = [await asyncio.to_thread(record.outcome, run) for run in runs]
+        assert isinstance(nested, Failed)
+        assert nested.error_class == "InvalidInput"
+        assert plain is SUCCEEDED
+        assert [line for _, _, line in record.lines] == ['{"b": 1}']
+        assert [path.name for path in tmp_path.rglob("*.json")] == []
+
+
+async def test_a_thread_that_ends_by_an_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[BaseException] = []
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    class Breaks(Record):
+        def done(self, context: Context, outcome: Any) -> None:
+            super().done(context, outcome)
+            raise ValueError("the engine's own fault")
+
+    record = Breaks()
+    offered = {"t": shell("true")}
+    running = ShellExecutor(offered, record.done, record.feed, record, failed=failures.append)
+    running.start([run := context(1, "shell:t")])
+    await asyncio.to_thread(record.outcome, run)
+    await asyncio.wait_for(running.close(20), 10)
+    assert [str(each) for each in failures] == ["the engine's own fault"]
+
+
 async def test_output_is_seen_line_by_line_while_the_program_runs(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go on")
     async with executor(shell(f"echo one; read x < '{tmp_path}/go on'; echo $x")) as (
