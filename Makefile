@@ -3,7 +3,7 @@
 # PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix examples check format bench chaos model previous-package lock clean
+.PHONY: help demo test test-matrix examples check format bench chaos model lock clean
 
 ARGS ?=
 ONLY ?=
@@ -59,10 +59,6 @@ model: ## every state of the protocol's models, and what each guard is for; FULL
 	@.ci/environment dev
 	@.ci/model-checker
 	@$(BIN)/python -m tests.model $(if $(FULL),--full) $(if $(ONLY),--only "$(ONLY)") $(ARGS)
-
-previous-package: ## build the version before again, whose nodes the tests run beside this one's; from the commit in tests/upgrade/previous.py
-	@.ci/environment dev
-	@$(BIN)/python -m tests.upgrade.previous
 
 lock: ## resolve pyproject.toml again into .requirements/ (needs uv)
 	.requirements/lock "$(UV)"

@@ -126,10 +126,6 @@ class Link:
         if revision is not None and revision != self._statements.revision:
             self._statements = load(self._schema, revision)
 
-    def has(self, name: str) -> bool:
-        """Whether the schema is new enough for this statement."""
-        return name in self._statements
-
     async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
         """The rows of one named statement, in a transaction of its own.
 

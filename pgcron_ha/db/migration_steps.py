@@ -118,31 +118,6 @@ def run_script(name: str) -> None:
     _execute(in_schema(escaped(script), _schema(op.get_context())))
 
 
-def put_back(name: str, *functions: str) -> None:
-    """Makes functions again as ``migrations/sql/<name>.sql`` has made them, with their comments;
-    their grants stay.
-    """
-    script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-    for function in functions:
-        made = list(_made_by(script, function))
-        if not made:
-            raise SchemaError(f"{name} does not make the function {function!r}")
-        for command in made:
-            _execute(in_schema(escaped(command), _schema(op.get_context())))
-
-
-def _made_by(script: str, function: str) -> Iterator[str]:
-    for match in re.finditer(
-        rf"^CREATE (?:OR REPLACE )?(FUNCTION pgcron\.{function}\(.*?\bAS (\$\w*\$).*?\2[^;]*;)",
-        script,
-        re.MULTILINE | re.DOTALL,
-    ):
-        yield f"CREATE OR REPLACE {match[1]}"
-    comment = rf"^COMMENT ON FUNCTION pgcron\.{function}\([^)]*\) IS '(?:[^']|'')*';"
-    for match in re.finditer(comment, script, re.MULTILINE):
-        yield match[0]
-
-
 def escaped(script: str) -> str:
     """The script with its backslashes in literals that mean the same to every session.
 

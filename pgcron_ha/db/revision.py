@@ -19,7 +19,7 @@ from pgcron_ha.errors import SchemaError
 # The oldest revision that holds everything the node's statements use. A test keeps it equal to a
 # revision of migrations/.
 REQUIRED: Final = "pgcron_0001"
-NEWEST: Final = "pgcron_0002"
+NEWEST: Final = "pgcron_0001"
 """The revision that `pgcron-ha migrate` brings; a test keeps it equal to the newest one."""
 
 VERSION_TABLE: Final = "alembic_version"

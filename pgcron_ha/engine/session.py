@@ -102,6 +102,7 @@ class Session(threading.Thread):
         self._has_failed = False
         self._said_deaf = False
         self._leave_because: str | None = None
+        self._revision: str | None = None
 
     def may_claim(self) -> bool:
         """Whether claims and handlers may begin, now."""
@@ -201,7 +202,8 @@ class Session(threading.Thread):
 
     def _follow(self, revision: str | None) -> None:
         """The schema may be migrated, forth and back, while the node works."""
-        before = self._link.revision
+        # The link may know it already: by a statement that did not fit.
+        before, self._revision = self._revision, revision or self._revision
         self._link.use_revision(revision)
         if None not in (before, revision) and before != revision:
             emit(SchemaMoved(str(before), str(revision)))

@@ -9,10 +9,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.client.verifying import prove
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.revision import REQUIRED
-from pgcron_ha.db.schema import migrate
 from pgcron_ha.engine.materializer import decide
 from tests.db.control import (
     Connect,
@@ -26,7 +22,6 @@ from tests.db.control import (
     put_schedule,
     waits_for_lock,
 )
-from tests.sessions import own_session
 
 MOMENT = timedelta(microseconds=1)
 
@@ -282,31 +277,3 @@ async def test_what_happens_after_a_pause_is_kept_and_put_again_for_nothing(
 
     row = await schedule_row(connection)
     assert (row["after_pause"], row["version"]) == ("catchup", 1)
-
-
-async def test_a_pause_beyond_the_calendar_is_cut_by_the_migration(empty_database: str) -> None:
-    await migrate(empty_database, revision=REQUIRED)
-    session = await own_session(empty_database)
-    await session.execute(
-        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('job', '@daily', 'py:work');"
-        " SELECT pgcron.pause_schedule('job', until => '200000-01-01')"
-    )
-
-    await migrate(empty_database)
-
-    ends = "SELECT paused_until FROM pgcron.{}"
-    for table in ("schedule", "cursor"):
-        assert (await session.fetchval(ends.format(table))).year == 9998
-    await session.execute(
-        "SELECT pgcron.resume_schedule('job'); UPDATE pgcron.cursor SET status = 'valid'"
-    )
-    # As its versions stay when it is resumed before the migration.
-    await session.execute(
-        "UPDATE pgcron.schedule_version SET content = jsonb_set(content, '{paused_until}',"
-        " '\"200000-01-01T00:00:00+00:00\"') WHERE NOT (content ->> 'enabled')::boolean"
-    )
-    reader = await connect(empty_database)
-    proof = await prove(reader, await database_now(reader) - minutes(60))
-    assert (proof.schedules, proof.breaks) == (1, [])
-    await reader.close()
-    await session.close()

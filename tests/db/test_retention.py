@@ -7,8 +7,6 @@ import asyncio
 import asyncpg
 import pytest
 
-from pgcron_ha.cli.grants import statements
-from pgcron_ha.db.schema import migrate
 from tests.db.control import Connect, Connection
 from tests.db.retention import ended, kept, make_days, sweep
 
@@ -238,29 +236,3 @@ async def test_history_kept_shorter_than_a_rule_is_what_counts(connection: Conne
         await connection.execute("SELECT pgcron.set_table_retention('run', '5 days')")
     with pytest.raises(asyncpg.PostgresError, match="every queue and outcome 'lost'"):
         await connection.execute("SELECT pgcron.reset_retention(outcome => 'lost')")
-
-
-async def test_who_could_read_what_is_kept_may_read_the_rules_after_the_migration(
-    empty_database: str,
-) -> None:
-    await migrate(empty_database, revision="pgcron_0001")
-    session = await asyncpg.connect(empty_database)
-    number = await session.fetchval("SELECT pg_backend_pid()")
-    viewer, other = f"viewer_{number}", f"other_{number}"
-    await session.execute(f"CREATE ROLE {viewer}; CREATE ROLE {other}")
-    try:
-        for statement in statements("viewer", viewer, "pgcron"):
-            if "retention_rule" not in statement:
-                await session.execute(statement)
-        await session.execute(
-            f"GRANT USAGE ON SCHEMA pgcron TO {other}; GRANT SELECT ON pgcron.retention TO {viewer}"
-        )
-        await migrate(empty_database)
-
-        for role, may in ((viewer, True), (other, False)):
-            for table in ("retention_rule", "retention_sweep"):
-                asked = "SELECT has_table_privilege($1, 'pgcron.' || $2, 'SELECT')"
-                assert await session.fetchval(asked, role, table) is may
-    finally:
-        await session.execute(f"DROP OWNED BY {viewer}, {other}; DROP ROLE {viewer}, {other}")
-        await session.close()

@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Identifier
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.migration_steps import escaped
 from pgcron_ha.db.revision import NEWEST, REQUIRED, read_revision, require_revision
-from pgcron_ha.db.schema import as_sql, check, head, migrate, sql_back, step_back
+from pgcron_ha.db.schema import BASE, as_sql, check, head, migrate, step_back
 from pgcron_ha.db.statements import load
 from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
 from tests.db.control import Connection
@@ -113,7 +113,9 @@ async def test_going_back_leaves_nothing_and_going_forth_makes_it_again(
     empty_database: str, reviewed: str
 ) -> None:
     await migrate(empty_database)
-    await migrate(empty_database, revision="base")
+    with pytest.raises(Refused, match="no step to take back"):
+        await step_back(empty_database)
+    await migrate(empty_database, revision=BASE)
 
     version_table = {name for name in await objects_of(empty_database) if "alembic" in name}
     assert await objects_of(empty_database) == version_table
@@ -122,49 +124,8 @@ async def test_going_back_leaves_nothing_and_going_forth_makes_it_again(
     assert dump(empty_database) == reviewed
 
 
-async def test_the_last_step_is_taken_back_to_the_letter(
-    empty_database: str, reviewed: str
-) -> None:
-    await migrate(empty_database, revision=REQUIRED)
-    before = dump(empty_database)
-    await migrate(empty_database)
-    assert dump(empty_database) == reviewed
-
-    assert await step_back(empty_database) == REQUIRED
-    assert dump(empty_database) == before
-    assert (await check(empty_database))[0] == REQUIRED
-    with pytest.raises(Refused, match="no step to take back") as first:
-        await step_back(empty_database)
-    assert first.value.hint is not None
-    assert "--uninstall" in first.value.hint
-
-    await migrate(empty_database)
-    assert dump(empty_database) == reviewed
-
-
-async def test_printed_steps_bring_what_is_missing_and_take_it_back(
-    empty_database: str, reviewed: str
-) -> None:
-    await migrate(empty_database, revision=REQUIRED)
-    before = dump(empty_database)
-    forth, back = as_sql(since=REQUIRED), sql_back()
-    assert "CREATE SCHEMA" not in forth + back
-    connection = await asyncpg.connect(empty_database)
-
-    await connection.execute(forth)
-    assert dump(empty_database) == reviewed
-    assert await check(empty_database) == (head(), head())
-
-    await connection.execute(back)
-    assert dump(empty_database) == before
-    assert (await check(empty_database))[0] == REQUIRED
-    await connection.close()
-
-
-async def test_a_migration_gives_way_to_a_lock_and_comes_again(
-    connection: Connection, database: str
-) -> None:
-    await step_back(database)
+async def test_a_migration_gives_way_to_a_lock_and_comes_again(empty_database: str) -> None:
+    await migrate(empty_database, revision=BASE)
     waits = "SELECT pid FROM pg_locks WHERE NOT granted AND relation = $1::regclass"
     tries: set[int] = set()
 
@@ -172,15 +133,17 @@ async def test_a_migration_gives_way_to_a_lock_and_comes_again(
         tries.update(row["pid"] for row in await other.fetch(waits, table))
         return len(tries) > 1
 
-    other, table = await asyncpg.connect(database), "pgcron.alembic_version"
-    async with connection.transaction():
-        await connection.execute(f"LOCK TABLE {table} IN SHARE MODE")
-        migrating = asyncio.create_task(migrate(database))
+    table = "pgcron.alembic_version"
+    holder, other = [await asyncpg.connect(empty_database) for _ in range(2)]
+    async with holder.transaction():
+        await holder.execute(f"LOCK TABLE {table} IN SHARE MODE")
+        migrating = asyncio.create_task(migrate(empty_database))
         await until("a second try waits", has_come_again)
     await migrating
 
-    assert await check(database) == (head(), head())
+    assert await check(empty_database) == (head(), head())
     await other.close()
+    await holder.close()
 
 
 async def test_two_schemas_live_in_one_database(database: str, reviewed: str) -> None:

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import re
 
-import psycopg
 import pytest
 
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.migration_steps import escaped
-from pgcron_ha.db.revision import NEWEST, REQUIRED
-from pgcron_ha.db.schema import migrate, step_back
+from pgcron_ha.db.revision import NEWEST
+from pgcron_ha.db.schema import migrate
 from pgcron_ha.db.statements import Statement, Statements, every_variant, load, varying
-from pgcron_ha.db.variants import fitting
 from pgcron_ha.errors import ConfigError, SchemaError
 from tests.db.control import Connection
 from tests.house.checkout import ROOT
@@ -43,16 +41,6 @@ async def test_every_statement_prepares(database: str) -> None:
 
 def test_no_statement_means_something_else_where_backslashes_escape() -> None:
     assert [each.name for each in every_variant() if escaped(each.sql) != each.sql] == []
-
-
-async def test_every_older_variant_prepares_on_the_newest_schema(database: str) -> None:
-    assert await prepare_all(database, "pgcron", REQUIRED) == list(load(revision=REQUIRED))
-
-
-async def test_every_variant_for_an_older_schema_prepares_there(empty_database: str) -> None:
-    await migrate(empty_database, revision=REQUIRED)
-
-    assert await prepare_all(empty_database, "pgcron", REQUIRED) == list(load(revision=REQUIRED))
 
 
 async def test_variants_of_a_statement_are_called_and_answer_alike(
@@ -109,19 +97,6 @@ def test_of_variants_the_newest_is_sent_that_the_schema_takes() -> None:
         assert refused.value.detail == "What was asked for needs pgcron_0003."
         with pytest.raises(KeyError):
             found["pgcron_0002"]["unheard of"]
-
-
-async def test_who_does_not_know_the_revision_gets_what_the_database_takes(database: str) -> None:
-    async with await psycopg.AsyncConnection.connect(database) as connection:
-        newest = await fitting(connection, "list_retention", "pgcron")
-        assert newest.since == NEWEST
-        await connection.rollback()
-        await step_back(database)
-
-        assert (await fitting(connection, "list_retention", "pgcron")).since is None
-        with pytest.raises(SchemaError, match=f"at revision {REQUIRED}"):
-            await fitting(connection, "set_retention", "pgcron")
-        assert await fitting("nobody asks it", "enqueue", "pgcron") == load()["enqueue"]
 
 
 def test_nobody_takes_a_statement_by_name_that_depends_on_the_revision() -> None:

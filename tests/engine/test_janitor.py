@@ -212,19 +212,6 @@ async def test_what_a_rule_keeps_no_longer_is_removed_and_its_room_given_back(
     assert await kept(connection) == stays
 
 
-async def test_a_schema_that_has_no_rules_yet_is_not_asked_for_them(
-    janitor: Janitor, link: Link, connection: Connection
-) -> None:
-    await make_days(connection, 6)
-    await ended(connection, 5, queue="mail")
-    await connection.execute("SELECT pgcron.set_retention('1 day', 'mail')")
-    link.use_revision("pgcron_0001")
-
-    assert await janitor.run_once() is None
-
-    assert len(await kept(connection)) == 1
-
-
 async def test_a_day_that_somebody_reads_is_not_rewritten_and_nobody_waits(
     janitor: Janitor, connection: Connection
 ) -> None:

@@ -5,9 +5,7 @@ import asyncio
 import pytest
 
 from pgcron_ha.db.link import Busy, Link, NoPartition, Unanswered
-from pgcron_ha.db.revision import NEWEST, REQUIRED
-from pgcron_ha.db.schema import migrate, step_back
-from pgcron_ha.errors import DatabaseUnavailable, InvalidInput, PgcronError, SchemaError
+from pgcron_ha.errors import DatabaseUnavailable, InvalidInput, PgcronError
 from tests.db.control import Connection, claim, enqueue, join
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
@@ -125,27 +123,6 @@ async def test_a_link_that_joins_by_hash_keeps_that_over_a_broken_connection(
     await link.check(lambda connection: _read_setting(connection, "enable_nestloop", settings))
 
     assert settings == ["off"]
-
-
-async def test_a_link_follows_a_schema_that_is_migrated_under_it(
-    make_link: MakeLink, database: str
-) -> None:
-    await step_back(database)
-    link = make_link(revision=REQUIRED)
-    assert not link.has("oldest_program")
-    with pytest.raises(SchemaError, match=f"at revision {REQUIRED}") as refused:
-        await link.value("oldest_program")
-    assert refused.value.hint is not None
-    assert "pgcron-ha migrate" in refused.value.hint
-
-    await migrate(database)
-    assert await link.value("oldest_program") == REQUIRED
-    assert (link.revision, link.has("oldest_program")) == (NEWEST, True)
-    assert len(await link.rows("list_retention", limit=10)) == 4
-
-    await step_back(database)
-    assert len(await link.rows("list_retention", limit=10)) == 4
-    assert (link.revision, link.opened) == (REQUIRED, 1)
 
 
 async def test_a_lock_that_can_not_be_had_is_busy_and_nothing_happened(

@@ -1,45 +1,50 @@
-"""The version before, and databases as it leaves them."""
+"""The version after this one, and databases as it leaves them."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import os
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from pgcron_ha.db.schema import migrate
-from tests.e2e.ledger import Connection
-from tests.servers import ThrowAwayServer
-from tests.sessions import own_session
-from tests.upgrade.previous import REVISION, unpack
+from pgcron_ha.db import statements
+from tests.e2e.nodes import Cluster
+from tests.upgrade.later import make
 
-_numbers = itertools.count(1)
+Pgcron = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of the version before, as installed."""
-    return unpack(tmp_path_factory.mktemp("previous"))
+def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of the version after this one, as installed."""
+    return make(tmp_path_factory.mktemp("later"))
 
 
 @pytest.fixture
-def older_database(server: ThrowAwayServer) -> Iterator[str]:
-    """The DSN of a database of this test's own with the schema of the version before."""
-    name = f"older_{os.getpid()}_{next(_numbers)}"
-    dsn = server.create_database(name)
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(migrate(dsn, revision=REVISION))).result()
-    yield dsn
-    server.drop_database(name)
+def pgcron(database: str, later: Path, tmp_path: Path) -> Pgcron:
+    """The command line of the version after this one, on a database of this one."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    cluster = Cluster(database, folder)
+    cluster.package = later
+
+    def call(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        answer = cluster.command(*words)
+        assert answer.returncode == code, answer.stdout + answer.stderr
+        return answer
+
+    return call
 
 
 @pytest.fixture
-async def older(older_database: str) -> AsyncIterator[Connection]:
-    """A connection to it."""
-    connection = await own_session(older_database)
-    yield connection
-    await connection.close(timeout=5)
+def later_statements(later: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process sends the statements of the version after this one."""
+    kept = (statements.load, statements.every_variant, statements.varying)
+    with monkeypatch.context() as patched:
+        patched.setattr(statements, "_FOLDER", later / "pgcron_ha/db/sql")
+        for each in kept:
+            each.cache_clear()
+        yield
+    for each in kept:
+        each.cache_clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
 from tests.e2e.ledger import Connection, ended, enqueue, unaccounted
@@ -107,7 +108,13 @@ class Workload:
         assert {run for run, count in done.items() if count > 1} <= killed
         assert set(self.accepted) <= set(done)
 
-    def longest_gap(self, since: float) -> float:
-        """Seconds without a beginning of any run, after the boottime instant `since`."""
-        starts = sorted(e.at for e in self._cluster.evidence.events("start") if e.at >= since)
-        return max(after - before for before, after in itertools.pairwise(starts))
+    def longest_gaps(self, moves: Sequence[tuple[float, float]]) -> tuple[float, float]:
+        """Seconds without a beginning of any run: while the schema moved (from one boottime instant
+        to another), and otherwise.
+        """
+        starts = sorted(event.at for event in self._cluster.evidence.events("start"))
+        gaps: dict[bool, list[float]] = {True: [0.0], False: [0.0]}
+        for before, after in itertools.pairwise(starts):
+            is_moving = any(before < end and after > begin for begin, end in moves)
+            gaps[is_moving].append(after - before)
+        return max(gaps[True]), max(gaps[False])

@@ -1,23 +1,15 @@
 -- name: sweep_history
--- since: pgcron_0002
 -- Ended runs that a rule of retention keeps no longer, from a few pages of one day; no row: nothing is due.
 SELECT partition, removed, removed_in_all, remaining, is_over FROM pgcron.sweep_history(:pages::int);
 
 -- name: spent_partitions
--- since: pgcron_0002
 -- Days whose file is worth being rewritten, each told to one node.
 SELECT pgcron.spent_partitions() AS partition;
 
 -- name: note_given_back
--- since: pgcron_0002
 SELECT pgcron.note_given_back(:partition::text) AS is_smaller;
 
 -- name: list_spent_days
--- There are no rules yet.
-SELECT NULL::text AS name, NULL::bigint AS bytes, NULL::bigint AS remaining, NULL::timestamptz AS dropped_at WHERE false;
-
--- name: list_spent_days
--- since: pgcron_0002
 -- Days of which rules have removed half or more, and whose room nodes do not give back: it would take too long, or somebody is always at it.
 SELECT format('%s.%I', 'pgcron'::regnamespace, s.partition) AS name, size.bytes, s.remaining, s.until + k.keep AS dropped_at
 FROM pgcron.retention_sweep s CROSS JOIN pgcron.retention k CROSS JOIN LATERAL (SELECT pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) AS bytes) size
@@ -26,12 +18,6 @@ WHERE k.relation = 'history' AND s.ended_at IS NOT NULL AND s.gone > 0 AND s.gon
 ORDER BY size.bytes DESC LIMIT :limit::int;
 
 -- name: list_retention
--- Tables; here are no rules yet.
-SELECT k.relation, NULL AS queue, NULL AS outcome, k.keep, k.keep AS in_force, NULL AS set_by, NULL::timestamptz AS set_at, k.relation AS place, 0 AS rank
-FROM pgcron.retention k ORDER BY k.relation LIMIT :limit::int;
-
--- name: list_retention
--- since: pgcron_0002
 -- Tables first, then the rules of ended runs as they go before one another: the first that is about a run counts.
 SELECT k.relation, NULL AS queue, NULL AS outcome, k.keep, k.keep AS in_force, NULL AS set_by, NULL::timestamptz AS set_at, k.relation AS place, 0 AS rank
 FROM pgcron.retention k
@@ -41,13 +27,10 @@ FROM pgcron.retention_rule r CROSS JOIN pgcron.retention k WHERE k.relation = 'h
 ORDER BY rank, place LIMIT :limit::int;
 
 -- name: set_retention
--- since: pgcron_0002
 SELECT pgcron.set_retention(justify_hours(make_interval(secs => :keep::float8)), :queue::text, :outcome::text, :actor::text);
 
 -- name: reset_retention
--- since: pgcron_0002
 SELECT pgcron.reset_retention(:queue::text, :outcome::text);
 
 -- name: set_table_retention
--- since: pgcron_0002
 SELECT pgcron.set_table_retention(:relation::text, justify_hours(make_interval(secs => :keep::float8)));

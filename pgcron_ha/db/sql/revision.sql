@@ -6,7 +6,6 @@ SELECT to_regclass(:name::text)::text AS name;
 SELECT a.version_num FROM pgcron.alembic_version a;
 
 -- name: oldest_program
--- since: pgcron_0002
 -- Asked by programs that are older than the schema.
 SELECT pgcron.oldest_program() AS revision;
 

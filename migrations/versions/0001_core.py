@@ -59,6 +59,15 @@ SCRIPTS = (
     "0001_33_calendars",
     "0001_34_zones",
     "0001_38_calendar_files",
+    "0002_00_programs",
+    "0002_01_retention",
+    "0002_02_producers",
+    "0002_03_any_database",
+    "0002_04_calendar_bounds",
+    "0002_05_pending_pauses",
+    "0002_06_plain_names",
+    "0002_07_partitions",
+    "0002_08_short_words",
 )
 
 
