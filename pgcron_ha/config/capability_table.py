@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pgcron_ha.config.breaker import Breaker, read_breaker
+from pgcron_ha.config.patterns import compile_pattern
 from pgcron_ha.config.values import parse_duration
 from pgcron_ha.errors import ConfigError
 
@@ -128,7 +129,7 @@ class CapabilityTable:
             self.refuse(f"placeholders.{name}", "expected a regular expression, or true")
             return DEFAULT_PATTERN
         try:
-            re.compile(raw)
-        except re.error as error:
-            self.refuse(f"placeholders.{name}", f"'{raw}' is no regular expression: {error}")
+            compile_pattern(raw)
+        except ValueError as error:
+            self.refuse(f"placeholders.{name}", str(error))
         return raw

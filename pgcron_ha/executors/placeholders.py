@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from pgcron_ha.config.patterns import compile_pattern
 from pgcron_ha.errors import InvalidInput
 
 MAX_VALUE_CHARACTERS = 4 * 1024
@@ -47,7 +47,7 @@ def placeholder_text(
     # As in JSON, where the value came from.
     text = str(value).lower() if isinstance(value, bool) else str(value)
     fits = len(text) <= MAX_VALUE_CHARACTERS and "\0" not in text and _encodable(text)
-    if not fits or not re.fullmatch(pattern, text):
+    if not fits or not compile_pattern(pattern).fullmatch(text):
         raise InvalidInput(
             f"the arg {name!r} has the value {text[:100]!r}",
             f"it must match {pattern} from end to end, in {MAX_VALUE_CHARACTERS} characters",

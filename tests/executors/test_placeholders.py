@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.placeholders import MAX_VALUE_CHARACTERS, placeholder_text
+
+# Each goes back exponentially, or with a high power of the length, under Python's own `re`.
+HARD = [
+    ("([a-z0-9]+[.-]?)+", "a", "!"),
+    ("(a|a)*", "a", "b"),
+    ("(a|aa)+", "a", "b"),
+    ("(a*)*b", "a", "c"),
+    (r"([\w.]+\s?)*", "a", "\n!"),
+    (r"^(([a-z])+.)+[A-Z]([a-z])+$", "a", ""),
+    ("(.*)(.*)(.*)(.*)(.*)x", "a", "y"),
+    (r"\s*\s*\s*\s*x", " ", "y"),
+    ("((a{0,30}){0,30})*b", "a", "c"),
+    ("(?:[^@]*[^.]*)*@", "ü", "."),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "end"), HARD)
+def test_a_value_is_matched_in_linear_time_whatever_the_pattern(
+    pattern: str, text: str, end: str
+) -> None:
+    value = text * (MAX_VALUE_CHARACTERS - len(end)) + end
+    began = time.process_time()
+    with pytest.raises(InvalidInput, match="has the value"):
+        placeholder_text("p", pattern, {"p": value}, "shell:t", "")
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value", "fits"),
+    [
+        ("[a-z_]{1,63}", "orders_2", False),
+        ("[a-z_]{1,63}", "orders", True),
+        ("[a-z_]+", "orders\n", False),
+        ("a|ab", "ab", True),
+        (r"(?i)[a-zé]+", "ÉLA", True),
+        (r"\d{4}-\d{2}", "2026-11", True),
+    ],
+)
+def test_a_pattern_means_what_it_says_from_end_to_end(pattern: str, value: str, fits: bool) -> None:
+    try:
+        assert placeholder_text("p", pattern, {"p": value}, "shell:t", "") == value
+    except InvalidInput:
+        assert not fits
+    else:
+        assert fits
