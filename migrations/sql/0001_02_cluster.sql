@@ -34,6 +34,7 @@ CREATE TABLE pgcron.node (
   is_idle boolean NOT NULL DEFAULT false,
   is_pooled boolean NOT NULL DEFAULT false,
   awaits bigint,
+  health jsonb,
   started_at timestamptz NOT NULL DEFAULT now(),
   ended_at timestamptz,
   ended_because text,
@@ -43,6 +44,7 @@ COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row i
 COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the time zones'' data that is installed where it runs; older than the cluster''s, it computes with the cluster''s.';
 COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive lock proves that an earlier incarnation of the same home is dead.';
 COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
+COMMENT ON COLUMN pgcron.node.health IS 'What is wrong with its services, as its last beat said: which fail, and what each goes on without; NULL: nothing.';
 COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
 CREATE INDEX node_living ON pgcron.node (incarnation) WHERE state <> 'dead';
 

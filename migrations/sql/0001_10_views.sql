@@ -45,7 +45,7 @@ CREATE VIEW pgcron.nodes AS
   SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.lease_until, n.lease_ttl, n.state <> 'dead' AND n.lease_until > now() AS has_lease,
          n.slots, n.slots_used, n.queues, (SELECT array_agg(o.handler ORDER BY o.handler) FROM pgcron.offer o WHERE o.incarnation = n.incarnation) AS handlers,
          n.is_idle, n.started_at, n.ended_at, n.ended_because, n.labels,
-         c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.reason AS cordon_reason, n.is_pooled, n.tzdata
+         c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.reason AS cordon_reason, n.is_pooled, n.tzdata, n.health
     FROM pgcron.node n
     LEFT JOIN LATERAL (SELECT e.* FROM pgcron.cordon e WHERE e.lifted_at IS NULL AND e.node IN (n.name, n.incarnation::text) ORDER BY e.set_at LIMIT 1) c ON n.state <> 'dead';
 

@@ -10,6 +10,7 @@ import click
 
 from pgcron_ha.cli.doctor_checks import BASICS, CHECKS, Diagnosis, Finding
 from pgcron_ha.cli.doctor_hearing import check_pooler, listen_past
+from pgcron_ha.cli.doctor_nodes import NODES
 from pgcron_ha.cli.doctor_rights import RIGHTS
 from pgcron_ha.cli.doctor_upkeep import UPKEEP
 from pgcron_ha.cli.output import json_option, print_json
@@ -78,7 +79,7 @@ async def examine(session: Session) -> Examination:
             diagnosis = await _read(session, server=server, revision=revision, asked=middle)
     except Refused as error:
         return Examination((Finding("role", "problem", error.message, _MAY_NOT_LOOK),))
-    checks = (*BASICS, *UPKEEP, *CHECKS, check_pooler, *RIGHTS)
+    checks = (*BASICS, *UPKEEP, *CHECKS, *NODES, check_pooler, *RIGHTS)
     return Examination(tuple(finding for check in checks for finding in check(diagnosis)))
 
 
@@ -119,5 +120,6 @@ async def _read(
         privileges_amiss=await health.privileges_amiss(connection, schema=schema),
         role=await health.role(connection, schema=schema),
         lock_holders=await health.lock_holders(connection, schema=schema),
+        nodes=await overview.nodes(connection, schema=schema),
         heard=await listen_past(session),
     )

@@ -10,6 +10,7 @@ from pgcron_ha.cli.output import json_option, print_json, shown
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import overview
 from pgcron_ha.db.deaf_runs import deaf_words
+from pgcron_ha.db.node_health import read_health, without_words
 
 
 @click.command("status")
@@ -67,6 +68,17 @@ def _cordons(nodes: Sequence[overview.Row]) -> Iterator[str]:
             yield f"cordoned   node '{node['name']}' since {shown(node['cordoned_at'])} {by}"
 
 
+def _troubles(node: overview.Row) -> Iterator[str]:
+    health = read_health(node)
+    for failing in health.failing:
+        since = f"no pass has succeeded for {failing.seconds:.0f} s"
+        yield f"failing    {failing.service} of node '{node['name']}': {since}: {failing.error}"
+    for without in health.without:
+        yield f"set aside  {without.what}: on node '{node['name']}' {without_words(without)}"
+    if health.more:
+        yield f"set aside  {health.more} more on node '{node['name']}'; its log says why"
+
+
 def _pauses(counts: overview.Row) -> Iterator[str]:
     if counts["paused_at"]:
         by = f"by {shown(counts['paused_by'])}: {shown(counts['paused_note'])}"
@@ -81,6 +93,8 @@ def _complaints(status: overview.Row) -> Iterator[str]:
     for node in status["nodes"]:
         if node["deaf_runs"]:
             yield f"deaf       node '{node['name']}': {deaf_words(node['deaf_runs'])}"
+    for node in status["nodes"]:
+        yield from _troubles(node)
     for parked in status["parked"]:
         count = f"{parked['runs']} run{'s' if parked['runs'] > 1 else ''}"
         yield f"parked     {count} since {shown(parked['oldest_due'])}: {parked['reason']}"

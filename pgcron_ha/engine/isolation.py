@@ -18,6 +18,8 @@ from typing import Final, Generic, TypeVar
 
 from pgcron_ha.db.link import IMPATIENT, Busy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
+from pgcron_ha.telemetry.health_events import IsNoLongerAside, WasSetAside
+from pgcron_ha.telemetry.log import emit
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -25,6 +27,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 MOST_ASIDE: Final = 1000
 """Keys that one register holds; more than that are tried again with everything else."""
+
+MOST_LOGGED: Final = 20
+"""While so many are set aside, the log does not name each that joins them."""
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
@@ -120,12 +125,15 @@ class Aside:
     since: float
     again_at: float
     tries: int = 1
+    is_logged: bool = False
 
 
 class SetAside(Generic[Key]):
     """What a service goes on without, by key; each is tried again, alone, with back-off."""
 
-    def __init__(self) -> None:
+    def __init__(self, service: str = "") -> None:
+        """`service` is the name of whose register it is, for the log."""
+        self._service = service
         self._entries: dict[Key, Aside] = {}
 
     def __len__(self) -> int:
@@ -139,8 +147,10 @@ class SetAside(Generic[Key]):
         known = self._entries.get(key)
         if known is None:
             if len(self._entries) < MOST_ASIDE:
-                again_at = now + FIRST_PAUSE_SECONDS
-                self._entries[key] = Aside(what, error, now, again_at)
+                self._entries[key] = entry = Aside(what, error, now, now + FIRST_PAUSE_SECONDS)
+                entry.is_logged = len(self._entries) <= MOST_LOGGED
+                if entry.is_logged:
+                    emit(WasSetAside(self._service, what, error))
             return
         known.tries += 1
         longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(known.tries, 20))
@@ -148,12 +158,14 @@ class SetAside(Generic[Key]):
 
     def forget(self, key: Key) -> None:
         """It went through, or is gone."""
-        self._entries.pop(key, None)
+        entry = self._entries.pop(key, None)
+        if entry is not None and entry.is_logged:
+            emit(IsNoLongerAside(self._service, entry.what, monotonic() - entry.since))
 
     def keep(self, keys: set[Key]) -> None:
         """Forgets all but these."""
         for key in self._entries.keys() - keys:
-            del self._entries[key]
+            self.forget(key)
 
     def waits(self, key: Key) -> bool:
         """Whether its time to be tried again has not come yet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Link
@@ -31,6 +32,7 @@ class Listener(Service):
     """Keeps one listening connection and passes each payload on."""
 
     name: ClassVar[str] = "listener"
+    longest_pass: ClassVar[float] = inf  # it lasts as long as the connection
 
     def __init__(
         self,

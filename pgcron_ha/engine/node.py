@@ -35,6 +35,7 @@ from pgcron_ha.engine.reconcile import Beat, reconcile
 from pgcron_ha.engine.recorder import Recorder
 from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
+from pgcron_ha.engine.service_health import ServiceHealth
 from pgcron_ha.engine.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.standing import NodeLook
 from pgcron_ha.engine.strangers import settle_strangers
@@ -218,6 +219,7 @@ class Node:
             slots_used=lambda: self._runner.executing,
             is_quiet=lambda: self._runner.executing == 0 and self._runner.waiting == 0,
             is_deaf=lambda: self._listener.is_deaf,
+            health=lambda: self._health.text,
         )
 
     def _post(self, callback: Callable[..., None], *arguments: object) -> None:
@@ -241,6 +243,8 @@ class Node:
         ]
 
     async def _work(self) -> None:
+        self._health = ServiceHealth(self._services(), self._session.beat_now)
+        self.look.follow_services(self._services())
         self._session.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -258,6 +262,7 @@ class Node:
     async def _tick(self) -> None:
         while True:
             self._session.tick()
+            self._health.look()
             if self._session.refusal is not None:
                 raise self._session.refusal
             self._runner.check_executors()

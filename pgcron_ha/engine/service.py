@@ -18,6 +18,8 @@ from pgcron_ha.telemetry.log import emit
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.25
+# A failure that the next tries mend is nobody's business.
+_MOMENT_SECONDS: Final = 1.0
 
 MOST_UNKNOWN_FAILURES: Final = 50
 """So many passes in a row that end with an exception nobody foresaw end the process: another one
@@ -31,6 +33,8 @@ class Service:
     """
 
     name: ClassVar[str]
+    longest_pass: ClassVar[float] = 30.0
+    """A pass that takes more seconds than this is in trouble."""
 
     def __init__(self, interval: float) -> None:
         self.interval = interval
@@ -41,8 +45,10 @@ class Service:
         """When a pass last went well, or the service was made; `time.monotonic` seconds."""
         self.error: str | None = None
         """Why the last pass failed; None when it went well."""
-        self.aside: SetAside[Any] = SetAside()
+        self.aside: SetAside[Any] = SetAside(self.name)
         """What the service goes on without."""
+        self._failing_since: float | None = None
+        self._pass_began: float | None = None
 
     async def run_once(self) -> float | None:
         """One bounded pass. Returns the seconds to the next one: 0 for at once, None for the
@@ -51,6 +57,19 @@ class Service:
         Raises PgcronError when the pass failed; it is tried again with back-off.
         """
         raise TypeError(f"{type(self).__name__} does nothing")
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no pass goes well, when it is no matter of an instant; None: nothing is wrong."""
+        if self._stopping:
+            return None
+        if self._failing_since is not None and self.error is not None:
+            lasting = monotonic() - self._failing_since
+            return self.error if lasting > _MOMENT_SECONDS else None
+        began = self._pass_began
+        if began is not None and monotonic() - began > self.longest_pass:
+            return f"its pass has not ended within {self.longest_pass:g} s"
+        return None
 
     def wake(self) -> None:
         """The next pass begins at once. From the service's loop only."""
@@ -75,6 +94,7 @@ class Service:
         while not self._stopping:
             try:
                 self._wake.clear()
+                self._pass_began = monotonic()
                 wait = await self.run_once()
             except PgcronError as error:
                 failures, unknown = failures + 1, 0
@@ -86,8 +106,10 @@ class Service:
                 self.error = unforeseen(error)
             else:
                 failures = unknown = 0
-                self.good_at, self.error = monotonic(), None
+                self.good_at, self.error, self._failing_since = monotonic(), None, None
+            self._pass_began = None
             if self.error is not None:
+                self._failing_since = self._failing_since or monotonic()
                 wait = backoff(failures)
                 emit(ServiceFailed(self.name, self.error, wait))
                 # A wake-up does not cut a back-off short, or a dead database would be hammered.

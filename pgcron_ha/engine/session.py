@@ -72,6 +72,8 @@ class SessionHooks:
     """Whether nothing of the last incarnation runs any more: only then a new one begins."""
     is_deaf: Callable[[], bool] = lambda: False
     """Whether no notification reaches the node."""
+    health: Callable[[], str | None] = lambda: None
+    """What is wrong with the node's services, as its row keeps it; None: nothing."""
 
 
 class Session(threading.Thread):
@@ -220,6 +222,7 @@ class Session(threading.Thread):
             incarnation=self.incarnation,
             slots_used=self._hooks.slots_used(),
             is_draining=self.is_draining,
+            health=self._hooks.health(),
         )
         if not rows:
             self._lose_incarnation()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from time import monotonic
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.runner import Runner
+from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.session import Session
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.standing import Standing
@@ -17,12 +19,17 @@ class NodeLook:
     def __init__(self, name: str) -> None:
         self._name = name
         self._followed: tuple[Session, Runner, Mapping[str, Link], int] | None = None
+        self._services: Sequence[Service] = ()
 
     def follow(
         self, session: Session, runner: Runner, links: Mapping[str, Link], handlers: int
     ) -> None:
         """The node has these parts now, and offers so many handlers."""
         self._followed = session, runner, links, handlers
+
+    def follow_services(self, services: Sequence[Service]) -> None:
+        """These work for it."""
+        self._services = services
 
     def __call__(self) -> Standing:
         """How the node stands."""
@@ -41,5 +48,9 @@ class NodeLook:
             tuple(context.run_id for context in runner.contexts()),
             handlers,
             {name: link.opened for name, link in links.items()},
+            {
+                service.name: (monotonic() - service.good_at, len(service.aside))
+                for service in self._services
+            },
             session.is_cordoned,
         )

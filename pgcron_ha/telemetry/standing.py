@@ -25,6 +25,9 @@ class Standing:
     handlers: int = 0
     connects: Mapping[str, int] = field(default_factory=dict)
     """How often each of its connections was made."""
+    services: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    """By name: seconds since the last good pass, and how many things the service goes on
+    without."""
     is_cordoned: bool = False
     """Whether somebody wants it to take nothing new; it is ready all the same: it does all else."""
 

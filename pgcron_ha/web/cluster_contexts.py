@@ -32,6 +32,8 @@ class NodeRow:
     """Why it ended, or what happens to it now."""
     labels: tuple[str, ...] = ()
     """Each as key=value."""
+    troubles: tuple[str, ...] = ()
+    """What is wrong with its services, a sentence for each."""
 
 
 @dataclass(frozen=True)

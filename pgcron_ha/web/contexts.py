@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from pgcron_ha.db.node_health import WELL, NodeHealth
 from pgcron_ha.web.health import Health
 from pgcron_ha.web.plots import SparkBar, Timeline, Trend
 
@@ -96,6 +97,7 @@ class NodeLine:
     cordoned_at: datetime | None = None
     deaf_runs: Sequence[int] = ()
     """The first that go on though it was told to stop them."""
+    health: NodeHealth = WELL
 
 
 @dataclass(frozen=True)

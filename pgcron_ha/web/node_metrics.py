@@ -192,6 +192,18 @@ def _services(counters: Counters, standing: Standing) -> Iterator[Metric]:
         counters.failures,
     )
     yield _gauge(
+        "pgcron_service_last_good_age_seconds",
+        "Since the last pass of a service that succeeded; it grows by the interval at least.",
+        "service",
+        {name: age for name, (age, _) in standing.services.items()},
+    )
+    yield _gauge(
+        "pgcron_set_aside",
+        "Runs, schedules and other rows that a service goes on without, and tries again.",
+        "service",
+        {name: aside for name, (_, aside) in standing.services.items()},
+    )
+    yield _gauge(
         "pgcron_breaker_state",
         "Circuit breakers that this node saw open: 0 closed again, 1 half open, 2 open.",
         "breaker",

@@ -6395,6 +6395,7 @@ CREATE TABLE pgcron.node (
     is_idle boolean DEFAULT false NOT NULL,
     is_pooled boolean DEFAULT false NOT NULL,
     awaits bigint,
+    health jsonb,
     started_at timestamp with time zone DEFAULT now() NOT NULL,
     ended_at timestamp with time zone,
     ended_because text,
@@ -6415,6 +6416,8 @@ COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive 
 COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
 
 COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
+
+COMMENT ON COLUMN pgcron.node.health IS 'What is wrong with its services, as its last beat said: which fail, and what each goes on without; NULL: nothing.';
 
 CREATE TABLE pgcron.offer (
     incarnation uuid NOT NULL,
@@ -6449,7 +6452,8 @@ CREATE VIEW pgcron.nodes AS
     c.set_by AS cordoned_by,
     c.reason AS cordon_reason,
     n.is_pooled,
-    n.tzdata
+    n.tzdata,
+    n.health
    FROM (pgcron.node n
      LEFT JOIN LATERAL ( SELECT e.node,
             e.incarnation,

@@ -20,7 +20,12 @@ from tests.db.control import (
 
 async def beat(connection: Connection, node: Node) -> list[Row]:
     return await call(
-        connection, "beat", incarnation=node.incarnation, slots_used=1, is_draining=False
+        connection,
+        "beat",
+        incarnation=node.incarnation,
+        slots_used=1,
+        is_draining=False,
+        health=None,
     )
 
 

@@ -67,7 +67,12 @@ async def test_a_kill_of_a_running_run_is_told_to_its_node_with_the_next_beat(
     await connection.execute("SELECT pgcron.kill_run($1, 'again', 'eve')", ids[0])
 
     [beat] = await call(
-        connection, "beat", incarnation=node.incarnation, slots_used=3, is_draining=False
+        connection,
+        "beat",
+        incarnation=node.incarnation,
+        slots_used=3,
+        is_draining=False,
+        health=None,
     )
 
     assert sorted(beat["cancelled_ids"]) == sorted(beat["killed_ids"]) == ids[:2]

@@ -175,7 +175,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "reap": lambda scene: ("reap_runs", {"at_most": 10}),
     "beat": lambda scene: (
         "beat",
-        {"incarnation": NODES[0], "slots_used": 1, "is_draining": False},
+        {"incarnation": NODES[0], "slots_used": 1, "is_draining": False, "health": None},
     ),
     "leave": lambda scene: ("leave", {"incarnation": NODES[0], "reason": "it stops"}),
     "cancel": _of_run("cancel_run", 0, reason="why"),
@@ -231,7 +231,7 @@ def _retried(call: Call, pass_time: Callable[[float], None]) -> Scene:
     name, parameters = ACTS["fail"](scene)
     call(name, **parameters)
     pass_time(30)
-    call("beat", incarnation=NODES[1], slots_used=0, is_draining=False)
+    call("beat", incarnation=NODES[1], slots_used=0, is_draining=False, health=None)
     return scene
 
 

@@ -60,7 +60,9 @@ class NodeStatements(Tables):
     def note_timeline(self) -> list[Row]:
         return []
 
-    def beat(self, *, incarnation: UUID, slots_used: int, is_draining: bool) -> list[Row]:
+    def beat(
+        self, *, incarnation: UUID, slots_used: int, is_draining: bool, health: str | None
+    ) -> list[Row]:
         node = self.nodes.get(incarnation)
         if node is None or node.state == "dead":
             return []

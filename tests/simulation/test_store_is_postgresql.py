@@ -111,7 +111,11 @@ class Calls(RuleBasedStateMachine):
     @rule(which=few, draining=st.sampled_from([False, False, False, True]))
     def a_node_beats(self, which: int, draining: bool) -> None:
         self.both.call(
-            "beat", incarnation=self._node(which), slots_used=which, is_draining=draining
+            "beat",
+            incarnation=self._node(which),
+            slots_used=which,
+            is_draining=draining,
+            health=None,
         )
 
     @precondition(lambda self: self.nodes)

@@ -44,6 +44,7 @@ RETURNING epoch, quarantine_until;
 -- them are to stop, how the peers' leases stand, whether somebody wants this node to take nothing new, and at which revision the schema is.
 WITH renewed AS (
   UPDATE pgcron.node SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
+         health = :health::text::jsonb,
          state = CASE WHEN :is_draining OR state = 'draining' THEN 'draining'
                       WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node IN (node.name, node.incarnation::text) AND c.lifted_at IS NULL) THEN 'cordoned'
                       ELSE 'alive' END

@@ -97,6 +97,7 @@ ORDER BY 1 LIMIT :limit::int;
 -- name: list_nodes
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
        n.slots, n.slots_used, n.queues, n.handlers, n.started_at, n.ended_at, n.ended_because, n.labels,
+       n.health, extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
        n.cordoned_at, n.cordoned_by, n.cordon_reason, n.tzdata, (SELECT c.tzdata FROM pgcron.cluster c) AS cluster_tzdata,
        ARRAY(SELECT r.id FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead' LIMIT :look_deaf::int) r
              WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8) OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)

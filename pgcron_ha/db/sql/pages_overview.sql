@@ -26,6 +26,7 @@ GROUP BY newest.handler, newest.cause ORDER BY max(newest.died_at) DESC LIMIT :l
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
        extract(epoch FROM n.lease_until - now())::float8 AS lease_left, n.slots, n.slots_used, n.queues, n.started_at, n.ended_at, n.ended_because,
        c.reason AS cordon_reason, c.set_by AS cordoned_by, c.set_at AS cordoned_at,
+       n.health::text AS health, extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age,
        ARRAY(SELECT r.id FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead' LIMIT :look_deaf::int) r
              WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8) OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
              ORDER BY r.id LIMIT :few::int) AS deaf_runs

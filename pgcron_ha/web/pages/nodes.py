@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from pgcron_ha.db import cordons
 from pgcron_ha.db.deaf_runs import deaf_words
+from pgcron_ha.db.node_health import read_health
 from pgcron_ha.db.pages import nodes as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
@@ -21,6 +22,7 @@ from pgcron_ha.web.cluster_contexts import NodeRow, NodesView, NodeView
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import duration, plain, plural, short
 from pgcron_ha.web.pages.overview import node_state
+from pgcron_ha.web.pages.services import troubles
 from pgcron_ha.web.visit import Visit
 
 STATES: Final = ("alive", "cordoned", "draining", "silent", "dead")
@@ -194,6 +196,7 @@ def _row(visit: Visit, facts: dict[str, Any], now: datetime, usual: str | None) 
         has_other_version=usual is not None and facts["version"] != usual,
         sentence=_sentences(facts, state, left),
         labels=tuple(f"{key}={value}" for key, value in labels.items()),
+        troubles=troubles(read_health(facts)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
 
+from pgcron_ha.db.node_health import read_health
 from pgcron_ha.db.pages import breakers as ask_breakers
 from pgcron_ha.db.pages import overview as ask
 from pgcron_ha.db.pages import schedules as ask_schedules
@@ -240,6 +241,7 @@ def _node_line(visit: Visit, row: dict[str, Any]) -> NodeLine:
         href=visit.link("node", incarnation=row["incarnation"]),
         cordoned_at=row["cordoned_at"],
         deaf_runs=row["deaf_runs"],
+        health=read_health(row),
     )
 
 

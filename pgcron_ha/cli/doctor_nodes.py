@@ -1,0 +1,48 @@
+"""Checks of `pgcron-ha doctor`: what nodes say is wrong with their services."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from pgcron_ha.cli.doctor_checks import Diagnosis, Finding
+from pgcron_ha.db.node_health import (
+    LONG_SECONDS,
+    Failing,
+    Without,
+    merged,
+    read_health,
+    without_words,
+)
+
+
+def check_services(found: Diagnosis) -> Iterator[Finding]:
+    """Services whose passes do not succeed, and what others go on without."""
+    health = {node["name"]: read_health(node) for node in found.nodes}
+    for nodes, cause in merged(health):
+        where = f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"
+        yield _failing(where, cause) if isinstance(cause, Failing) else _without(where, cause)
+    more = sum(each.more for each in health.values())
+    if more:
+        yield Finding("set aside", "problem", f"{more} more", "The logs of the nodes name them.")
+
+
+def _failing(where: str, each: Failing) -> Finding:
+    return Finding(
+        "services",
+        "problem",
+        f"{each.service} of {where}: no pass has succeeded for {each.seconds:.0f} s: {each.error}",
+        f"{each.consequence} It goes on by itself once the cause is gone.".strip(),
+    )
+
+
+def _without(where: str, each: Without) -> Finding:
+    return Finding(
+        "set aside",
+        "problem" if each.seconds > LONG_SECONDS else "advice",
+        f"{each.what}: on {where} {without_words(each)}",
+        "It is tried again by itself, after five minutes at most.",
+    )
+
+
+NODES: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (check_services,)

@@ -1,0 +1,144 @@
+"""What is wrong with the services of a node, as its row says it: written by each beat while there
+is something, read by pages and commands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+MOST_ENTRIES: Final = 20
+MOST_CHARACTERS: Final = 300
+"""Of one error or name."""
+
+LONG_SECONDS: Final = 30.0
+"""A service that fails for so long, or goes on so long without something, needs somebody."""
+
+_WITHOUT: Final = {
+    "dispatcher": "It claims no runs.",
+    "materializer": "It decides no fires.",
+    "completer": "It records no ends of runs, which keep their slots.",
+    "recorder": "It stores no output of runs.",
+    "reaper": "It takes nothing over from dead nodes.",
+    "watch": "It enforces no time limits.",
+    "backfills": "It goes on with no backfill.",
+    "breakers": "It opens and closes no circuit breakers.",
+    "janitor": "It makes and drops no partitions, and removes nothing that is over.",
+    "listener": "It looks for work at its poll interval.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A service whose passes do not succeed."""
+
+    service: str
+    error: str
+    seconds: float
+    """Since its last good pass."""
+
+    @property
+    def consequence(self) -> str:
+        """What the node does not do meanwhile."""
+        return _WITHOUT.get(self.service, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Something that a service goes on without."""
+
+    service: str
+    what: str
+    error: str
+    seconds: float
+    """Since it was set aside."""
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHealth:
+    """Empty: nothing is wrong."""
+
+    failing: tuple[Failing, ...] = ()
+    without: tuple[Without, ...] = ()
+    more: int = 0
+    """So many more things are set aside."""
+
+    @property
+    def has_failed_long(self) -> bool:
+        """Whether a service of the node has not succeeded for `LONG_SECONDS`."""
+        return any(each.seconds > LONG_SECONDS for each in self.failing)
+
+
+WELL: Final = NodeHealth()
+
+
+def written(health: NodeHealth) -> str | None:
+    """As the node's row keeps it, bounded; None when nothing is wrong."""
+    if not (health.failing or health.without):
+        return None
+    failing = [_bounded(asdict(each)) for each in health.failing[:MOST_ENTRIES]]
+    room = MOST_ENTRIES - len(failing)
+    without = [_bounded(asdict(each)) for each in health.without[:room]]
+    more = health.more + len(health.without) - len(without)
+    return json.dumps({"failing": failing, "without": without, "more": more})
+
+
+def read_health(row: Mapping[str, Any]) -> NodeHealth:
+    """Of a row with ``health`` (JSON, or its text) and ``health_age``, the seconds since it was
+    written.
+    """
+    found = row["health"]
+    if isinstance(found, str):
+        found = json.loads(found)
+    if not found or row["state"] == "dead":
+        return WELL
+    age = max(0.0, row["health_age"])
+    return NodeHealth(
+        tuple(Failing(**{**each, "seconds": each["seconds"] + age}) for each in found["failing"]),
+        tuple(Without(**{**each, "seconds": each["seconds"] + age}) for each in found["without"]),
+        found["more"],
+    )
+
+
+def without_words(each: Without) -> str:
+    """Why a service goes on without it."""
+    times = "once" if each.tries == 1 else f"{each.tries} times"
+    return f"the {each.service} goes on without it, tried {times}: {each.error}"
+
+
+def merged(health: Mapping[str, NodeHealth]) -> Sequence[tuple[tuple[str, ...], Failing | Without]]:
+    """What is wrong on nodes (by name), each cause once with the nodes that have it."""
+    causes: dict[tuple[str, str, str], tuple[list[str], Failing | Without]] = {}
+    for node, found in health.items():
+        for failing in found.failing:
+            key = ("failing", failing.service, failing.error)
+            _join(causes, key, node, failing)
+        for without in found.without:
+            _join(causes, ("without", without.service, without.what), node, without)
+    return [(tuple(nodes), cause) for nodes, cause in causes.values()]
+
+
+def _join(
+    causes: dict[tuple[str, str, str], tuple[list[str], Failing | Without]],
+    key: tuple[str, str, str],
+    node: str,
+    cause: Failing | Without,
+) -> None:
+    nodes, longest = causes.get(key, ([], cause))
+    worse = cause if cause.seconds > longest.seconds else longest
+    causes[key] = ([*nodes, node], worse)
+
+
+def _bounded(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _storable(value) if isinstance(value, str) else value
+        for name, value in fields.items()
+    }
+
+
+def _storable(text: str) -> str:
+    """As jsonb takes it, whatever it holds: the beat that writes it must not be refused."""
+    return text[:MOST_CHARACTERS].replace("\0", "").encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,56 @@
+"""What is wrong with a node's services: gathered on the engine's loop, published by the beats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Final
+
+from pgcron_ha.db.node_health import MOST_ENTRIES, Failing, NodeHealth, Without, written
+from pgcron_ha.engine.service import Service
+from pgcron_ha.executors.masking import mask
+
+# What changes more often is published by the beats as they come.
+_PUBLISH_SECONDS: Final = 1.0
+
+
+class ServiceHealth:
+    """`look` several times a second; `text` is what the next beat writes."""
+
+    def __init__(self, services: Sequence[Service], changed: Callable[[], None]) -> None:
+        """`changed` asks for a beat at once."""
+        self._services = services
+        self._changed = changed
+        self._last: frozenset[tuple[str, str]] = frozenset()
+        self._published_at = float("-inf")
+        self.text: str | None = None
+        """None when nothing is wrong. One assignment changes it: it is read by another thread."""
+
+    def look(self) -> None:
+        """From the engine's loop only: services belong to it."""
+        health = self._health()
+        self.text = written(health)
+        causes = frozenset(
+            [(each.service, each.error) for each in health.failing]
+            + [(each.service, each.what) for each in health.without]
+        )
+        if causes != self._last and monotonic() - self._published_at > _PUBLISH_SECONDS:
+            self._last, self._published_at = causes, monotonic()
+            self._changed()
+
+    def _health(self) -> NodeHealth:
+        now = monotonic()
+        failing = [
+            Failing(service.name, mask(trouble), now - service.good_at)
+            for service in self._services
+            if (trouble := service.trouble) is not None
+        ]
+        aside = [service for service in self._services if len(service.aside)]
+        without = [
+            Without(service.name, mask(each.what), mask(each.error), now - each.since, each.tries)
+            for service in aside
+            for each in service.aside.entries()[:MOST_ENTRIES]
+        ]
+        without.sort(key=lambda each: -each.seconds)
+        more = sum(len(service.aside) for service in aside) - len(without)
+        return NodeHealth(tuple(failing), tuple(without), more)

@@ -1,0 +1,126 @@
+"""What nodes say is wrong with their services: on the overview, the pages of nodes, in metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pgcron_ha.config import load_settings, read_sources
+from pgcron_ha.db.node_health import Failing, NodeHealth, Without, written
+from pgcron_ha.engine.isolation import SetAside
+from pgcron_ha.engine.node import Node
+from pgcron_ha.executors.masking import remember_secret
+from pgcron_ha.telemetry.counters import Counters
+from pgcron_ha.web.node_metrics import NodeCollector
+from tests.db.control import Connection
+from tests.waiting import until
+from tests.web.conftest import Site
+
+SECRET = "a-secret-of-the-node"
+
+
+@pytest.fixture
+async def node(database: str, tmp_path: Path) -> AsyncIterator[Node]:
+    flags = {"dsn": database, "node.name": "n1", "node.state_directory": str(tmp_path)}
+    node = Node(load_settings(read_sources(environment={}, flags=flags)), (), "0")
+    task = asyncio.create_task(node.run())
+    await until("the node has joined", lambda: node.look().incarnation is not None or task.done())
+    yield node
+    node.stop()
+    await task
+
+
+def row_of(page: str, what: str) -> str:
+    """The row of "Needs attention" about it."""
+    attention = page.partition('id="attention"')[2].partition("</section>")[0]
+    return next((row for row in attention.split("<tr>") if what in row), "")
+
+
+async def test_a_service_that_fails_is_named_within_seconds_and_forgotten_after(
+    site: Site, node: Node, connection: Connection
+) -> None:
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('often', 'every 1s', 'py:a')"
+    )
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("LOCK TABLE pgcron.cursor IN SHARE MODE")
+
+    async def is_named() -> bool:
+        return "lock timeout" in row_of((await site.get("/")).text, "Materializer of node n1")
+
+    await until("the overview names it", is_named, deadline=10)
+    row = row_of((await site.get("/")).text, "Materializer of node n1")
+    assert "No pass has succeeded for" in row
+    assert "It decides no fires." in row
+    assert "Materializer: no pass has succeeded for" in (await site.get("/nodes")).text
+
+    await transaction.rollback()
+
+    async def is_forgotten() -> bool:
+        return not row_of((await site.get("/")).text, "Materializer of node n1")
+
+    await until("the overview forgets it", is_forgotten, deadline=15)
+
+
+async def test_what_a_service_goes_on_without_is_named_with_its_secrets_masked(
+    site: Site, node: Node
+) -> None:
+    remember_secret(SECRET)
+    aside: SetAside[int] = next(s for s in node._services() if s.name == "completer").aside
+    for number in range(30):
+        aside.put(number, f"run {number}", f"canceling statement: {SECRET} \0 \ud800")
+        aside.put(number, f"run {number}", f"canceling statement: {SECRET} \0 \ud800")
+
+    async def is_named() -> bool:
+        return "goes on without it" in row_of((await site.get("/")).text, "run 7<")
+
+    await until("the overview names it", is_named, deadline=5)
+    page = (await site.get("/?attention=all")).text
+    assert "tried 2 times: canceling statement: *** " in row_of(page, "run 7<")
+    assert "10 more things" in page
+    assert SECRET not in page
+    href = f"/nodes/{node.look().incarnation}"
+    assert "Run 7: the completer goes on without it" in (await site.get(href)).text
+    samples = [
+        s for metric in NodeCollector(node.look, Counters()).collect() for s in metric.samples
+    ]
+    values = {(s.name, s.labels.get("service")): s.value for s in samples}
+    assert values["pgcron_set_aside", "completer"] == 30
+    assert values["pgcron_set_aside", "reaper"] == 0
+    assert 0 <= values["pgcron_service_last_good_age_seconds", "dispatcher"] < 30
+
+    for number in range(30):
+        aside.forget(number)
+
+    async def is_forgotten() -> bool:
+        return "set aside" not in (await site.get("/")).text
+
+    await until("the overview forgets it", is_forgotten, deadline=5)
+
+
+async def test_one_cause_on_several_nodes_is_one_row(site: Site, connection: Connection) -> None:
+    health = NodeHealth(
+        (Failing("dispatcher", "canceling statement", 40.0),),
+        (Without("reaper", "run 5", "locked", 4.0, 3),),
+    )
+    for number in range(5):
+        await connection.execute(
+            """INSERT INTO pgcron.node (incarnation, name, host, process_id, version, lease_ttl,
+                                        lease_until, slots, queues, health)
+               VALUES (gen_random_uuid(), $1, 'h', 1, '0', '15 s', now() + interval '15 s', 4,
+                       '{default}', $2)""",
+            f"n{number}",
+            written(health),
+        )
+
+    page = (await site.get("/")).text
+    row = row_of(page, "Dispatcher of nodes n0, n1, n2 and 2 more")
+    assert re.search("No pass has succeeded for 4[0-9] s: canceling statement", row)
+    assert "It claims no runs." in row
+    assert "On nodes n0, n1, n2 and 2 more the reaper goes on without it, tried 3 times" in page
+    assert "Nothing." not in page.partition('id="attention"')[2].partition("</section>")[0]
