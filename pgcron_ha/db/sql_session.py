@@ -17,6 +17,7 @@ from pgcron_ha.db.hosts import open_connection
 from pgcron_ha.db.link import Unanswered
 from pgcron_ha.db.sql_values import as_json, as_text, read_by_text
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, Statement, load
+from pgcron_ha.db.transactions import MARK_TRANSACTION, TransactionEnded
 from pgcron_ha.errors import PgcronError
 
 T = TypeVar("T")
@@ -146,6 +147,7 @@ class SqlSession:
         """All that follows is one transaction."""
         self._transaction = self._connection.transaction()
         await self._answered(self._transaction.start())
+        await self._answered(self._connection.execute(MARK_TRANSACTION))
 
     async def execute(
         self, text: str, values: Sequence[Any], keep: int, say: Say
@@ -167,12 +169,14 @@ class SqlSession:
 
     async def finish(self, run: int, token: UUID, elapsed: float, result: Any) -> None:
         """The run's fenced completion, in this transaction; `result` is JSON's value. Raises
-        SqlError (PC012).
+        SqlError (PC012), and TransactionEnded.
         """
         await self._hush()
         statement = self._database.statements["finish_run"].sql
         values = (run, str(token), elapsed, result, self._database.node)
-        await self._answered(self._connection.execute(statement, *values))
+        row = await self._answered(self._connection.fetchrow(statement, *values))
+        if not row["is_same"]:
+            raise TransactionEnded("a statement of the profile ended the run's transaction")
 
     async def commit(self) -> None:
         """Raises Unanswered when it may have happened. Never cancelled."""

@@ -31,6 +31,14 @@ _SETTINGS: Final = f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSAC
 # Through a pooler it can't be the session's.
 _IN_TRANSACTION: Final = _SETTINGS.replace("SET ", "SET LOCAL ")
 
+MARK_TRANSACTION: Final = "SET LOCAL pgcron_ha.transaction = 'open'"
+"""Gone with the transaction in which it was said, whatever begins after it; `finish_run` reads it.
+"""
+
+
+class TransactionEnded(Exception):
+    """A statement of the run's own ended the transaction, and another one began after it."""
+
 
 class Transactions:
     """At most `most` at a time; who comes then waits. Belongs to the loop that first uses it."""
@@ -58,8 +66,8 @@ class Transactions:
                 await connection.fetch(self._mark, [run], [token], [elapsed])
             transaction = connection.transaction(isolation=isolation)
             await transaction.start()
-            if was_pooled(self._dsn):
-                await connection.execute(_IN_TRANSACTION)
+            local = f"{_IN_TRANSACTION}; " if was_pooled(self._dsn) else ""
+            await connection.execute(local + MARK_TRANSACTION)
         except BaseException as error:
             cut(connection)
             self._pool.give_back(connection)
@@ -128,11 +136,13 @@ class Open:
         return savepoint
 
     async def finish(self, run: int, token: UUID, elapsed: float, result: str | None) -> None:
-        """The fenced completion: raises Fenced when the token does not hold the run any more, and
-        Unanswered.
+        """The fenced completion: raises Fenced when the token does not hold the run any more,
+        TransactionEnded, and Unanswered.
         """
         statement = self._transactions.finish_arguments(run, token, elapsed, result)
-        await self._answer(self.connection.execute(*statement))
+        row = await self._answer(self.connection.fetchrow(*statement))
+        if not row["is_same"]:
+            raise TransactionEnded
 
     async def commit(self) -> None:
         """Raises Unanswered when it may have happened, other errors when it did not."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.link import Unanswered
 from pgcron_ha.db.sql_session import InvalidValue, SqlDatabase, SqlError, SqlSession
+from pgcron_ha.db.transactions import TransactionEnded
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.failures import bounded_text, outcome_of_error, outcome_of_result, refused
@@ -156,6 +157,8 @@ class SqlRun:
         if isinstance(error, SqlError):
             retry = error.code.startswith(_PASSING) or not error.code.startswith(_FINAL)
             return Failed(error.code, bounded_text(place + error.message), retry=retry)
+        if isinstance(error, TransactionEnded):
+            return Failed("TransactionEnded", bounded_text(str(error)), retry=False)
         if isinstance(error, InvalidValue):
             return _invalid(place + error.message, None)
         if isinstance(error, PgcronError):

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from pgcron_ha.db.link import Unanswered
-from pgcron_ha.db.transactions import Isolation
+from pgcron_ha.db.transactions import Isolation, TransactionEnded
 from pgcron_ha.errors import Conflict, Fenced, InvalidInput
 from pgcron_ha.executors.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.outcome import Committed, Doubtful, Failed, Outcome, Succeeded
@@ -170,6 +170,9 @@ class RunTransaction:
         except Unanswered as error:
             held.drop()
             return _doubtful(f"{error.message}: {error.detail}")
+        except TransactionEnded:
+            await held.roll_back()
+            return _ended()
         except Fenced as error:
             await held.roll_back()
             return Failed("Fenced", error.message)
@@ -183,8 +186,7 @@ class RunTransaction:
             message = "the handler returned while something of it still used the run's connection"
             return Failed("ConnectionInUse", message)
         if held.was_ended:
-            message = "the handler ended the run's transaction with a statement of its own"
-            return Failed("TransactionEnded", message, retry=False)
+            return _ended()
         return None
 
     async def _commit(self, held: Open, outcome: Succeeded) -> None:
@@ -302,6 +304,11 @@ def _submit(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) 
             "In an async handler write `async with context.connection() as connection`.",
         )
     return asyncio.run_coroutine_threadsafe(sending, loop)
+
+
+def _ended() -> Failed:
+    message = "the handler ended the run's transaction with a statement of its own"
+    return Failed("TransactionEnded", message, retry=False)
 
 
 def _doubtful(message: str) -> Doubtful:

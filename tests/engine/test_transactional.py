@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha.db.link import Link
-from pgcron_ha.db.transactions import Transactions
+from pgcron_ha.db.transactions import Isolation, Transactions
 from pgcron_ha.engine.completer import Completer
 from pgcron_ha.engine.recorder import Recorder
 from pgcron_ha.engine.runner import Runner
@@ -364,13 +364,15 @@ async def test_an_error_that_was_swallowed_inside_a_block_fails_the_run(
     assert (outcome.error_class, left) == ("InFailedSQLTransactionError", [])
 
 
+@pytest.mark.parametrize("end", ["COMMIT", "COMMIT; BEGIN", "COMMIT AND CHAIN", "ABORT; BEGIN"])
+@pytest.mark.parametrize("isolation", ["read_committed", "serializable"])
 async def test_a_handler_that_ends_the_transaction_itself_fails_for_good(
-    stage: Stage, database: str
+    stage: Stage, database: str, end: str, isolation: Isolation
 ) -> None:
     async def work(context: Context) -> None:
-        async with context.connection() as own:
+        async with context.connection(isolation) as own:
             await own.execute(NOTE, "one")
-            await own.execute("COMMIT")
+            await own.execute(end)
 
     _, outcome, _ = await notes_of(stage, work, database)
 

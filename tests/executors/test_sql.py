@@ -411,6 +411,20 @@ async def test_the_lost_answer_of_a_commit_is_a_doubt(
     assert await history_row(connection, run.run_id) is not None
 
 
+async def test_a_transactional_profile_that_ends_its_transaction_fails_for_good(
+    database: str, connection: Connection, table: None
+) -> None:
+    script = "INSERT INTO public.note VALUES ('one'); ROLLBACK AND CHAIN"
+    async with claimed(connection, database, script) as (running, record, run, _):
+        running.start([run])
+        outcome = await outcome_in(record, run)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.error_class, outcome.retry) == ("TransactionEnded", False)
+    assert await history_row(connection, run.run_id) is None
+    assert await notes(connection) == []
+
+
 async def test_a_transactional_run_needs_a_transactional_profile(database: str) -> None:
     async with executor(database, profile("SELECT 1")) as (running, record):
         run = context(1, "sql:t")

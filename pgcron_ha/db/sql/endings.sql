@@ -76,5 +76,7 @@ WHERE a.run_id = ANY(:run_ids);
 
 -- name: finish_run
 -- running -> succeeded
--- Inside the transaction that holds the handler's effects; raises PC012 when the claim is over.
-SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node);
+-- Inside the transaction that holds the handler's effects; raises PC012 when the claim is over. `is_same`: no statement
+-- of the handler has ended the transaction that the node began, and begun another.
+SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node),
+       coalesce(current_setting('pgcron_ha.transaction', true) = 'open', false) AS is_same;
