@@ -53,11 +53,14 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT (extract(epoch FROM at) * 1000000)::bigint * 256 / (extract(epoch FROM per) * 1000000)::bigint $$;
 
 -- How many more may start now, and when the next may if none (room 0). What lies in the future, as the clock was set back, counts as now.
+-- A rate that breaks its rules has no room: its queue or key waits, and holds up no other (pgcron.broken_settings names it).
 CREATE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval, at timestamptz, OUT room int, OUT next_at timestamptz)
 LANGUAGE sql STABLE AS $$
-  SELECT greatest(0, rate_room.rate - coalesce(sum(counted.starts), 0))::int,
+  SELECT CASE WHEN now_slice.number IS NULL THEN 0
+              ELSE greatest(0, least(rate_room.rate, rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
          'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257) * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255) / 256 * interval '1 microsecond'
-    FROM (SELECT pgcron.rate_slice(rate_room.at, rate_room.per) AS number) now_slice
+    FROM (SELECT CASE WHEN pgcron.rate_is_fine(rate_room.rate, rate_room.per)
+                      THEN pgcron.rate_slice(rate_room.at, rate_room.per) END AS number) now_slice
     LEFT JOIN LATERAL (
       SELECT s.slice, s.starts FROM pgcron.rate_window w CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
        WHERE w.kind = rate_room.kind AND w.name = rate_room.name AND s.slice >= now_slice.number - 256) counted ON true
@@ -69,14 +72,14 @@ LANGUAGE sql AS $$
   VALUES (count_starts.kind, count_starts.name, ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
   ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (slices, starts) = (
     SELECT array_agg(kept.slice ORDER BY kept.slice), array_agg(kept.starts ORDER BY kept.slice) FROM (
-      SELECT least(s.slice, EXCLUDED.slices[1]) AS slice, sum(s.starts)::int AS starts
+      SELECT least(s.slice, EXCLUDED.slices[1]) AS slice, least(sum(s.starts), 2147483647)::int AS starts
         FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
        WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
 
 -- How many runs of a lane may execute at once, and start in a time; NULL is no limit. A lane of a weight has none, whatever was set for others.
 CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE (lane text, slots int, rate int, per interval)
 LANGUAGE sql STABLE ROWS 50 AS $$
-  SELECT asked.lane, CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1 ELSE known.slots END, known.rate, known.per
+  SELECT asked.lane, CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1 ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END, known.rate, known.per
     FROM unnest(lanes) asked(lane)
     LEFT JOIN LATERAL (
       SELECT l.lane, l.slots, l.rate, l.per FROM (
@@ -200,7 +203,7 @@ BEGIN
   limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
   IF limited <> '{}' THEN
     rooms := ARRAY(
-      SELECT greatest(0, least(coalesce(q.max_running - running.runs, 2147483647), rated.room)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
+      SELECT greatest(0, least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END - running.runs, 2147483647), rated.room)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
         JOIN pgcron.queue q ON q.name = name.queue
         LEFT JOIN LATERAL (SELECT w.room FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w WHERE q.rate IS NOT NULL) rated ON true
        CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = name.queue) running

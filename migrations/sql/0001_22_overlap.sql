@@ -253,14 +253,23 @@ END $$;
 -- Lets those go that were put aside and may have a slot now: each node calls it, when a run has ended that kept others waiting, and now and
 -- then. A walk over the schedules that keep runs waiting, from `beyond`, `most` of them; `ended_at` is where it ended (NULL: it saw all).
 -- Whether one of them starts is decided by its claim. Where a run waits for one that was not asked to stop yet it is asked.
-CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most int, OUT let_go int, OUT ended_at bigint)
+CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most int, OUT let_go int, OUT ended_at bigint, OUT refused bigint[], OUT error text)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   lane record;
   steps int := 0;
 BEGIN
   PERFORM pgcron.require_read_committed('lanes');
-  let_go := CASE WHEN beyond = 0 THEN pgcron.decide_dependents() ELSE 0 END;
+  let_go := 0;
+  refused := '{}';
+  IF beyond = 0 THEN
+    BEGIN
+      let_go := pgcron.decide_dependents();
+    EXCEPTION WHEN OTHERS THEN
+      refused := ARRAY(SELECT DISTINCT r.schedule_id FROM pgcron.run r WHERE r.hold = 'previous' AND r.due_at <= now() + interval '1 minute' LIMIT 1000);
+      error := SQLERRM;
+    END;
+  END IF;
   FOR lane IN
     WITH RECURSIVE walk(schedule_id) AS (
       (SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id LIMIT 1)
@@ -277,10 +286,15 @@ BEGIN
   LOOP
     steps := steps + 1;
     IF (lane.room > 0 OR lane.overlap IN ('replace', 'terminate')) AND pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(lane.schedule_id)) THEN
-      IF lane.overlap IN ('replace', 'terminate') THEN
-        SELECT let_go + count(*) INTO let_go FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
-      END IF;
-      SELECT let_go + count(*) INTO let_go FROM pgcron.settle_queues(ARRAY[lane.schedule_id]) s WHERE s.verdict <> 'hold';
+      BEGIN      -- a schedule whose runs can't be let go holds up no other
+        IF lane.overlap IN ('replace', 'terminate') THEN
+          SELECT let_go + count(*) INTO let_go FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
+        END IF;
+        SELECT let_go + count(*) INTO let_go FROM pgcron.settle_queues(ARRAY[lane.schedule_id]) s WHERE s.verdict <> 'hold';
+      EXCEPTION WHEN OTHERS THEN
+        refused := refused || lane.schedule_id;
+        error := SQLERRM;
+      END;
     END IF;
     IF steps >= most THEN
       ended_at := lane.schedule_id;

@@ -59,6 +59,7 @@ SCRIPTS = (
     "0001_33_calendars",
     "0001_34_zones",
     "0001_38_calendar_files",
+    "0001_36_refusals",
     "0002_00_programs",
     "0002_01_retention",
     "0002_02_producers",

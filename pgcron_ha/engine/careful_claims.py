@@ -41,6 +41,10 @@ class Decided:
     keep_waiting: list[int]
 
 
+NOTHING_DECIDED: Final = Decided([], 0, 0, 0, False, [])
+"""What a round comes to that could not take place."""
+
+
 class CarefulClaims:
     """The statements of both kinds, and how far to look for lanes."""
 

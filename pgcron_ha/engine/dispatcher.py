@@ -7,15 +7,17 @@ while nothing ends is given back. Runs that may start only once are claimed for 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
-from pgcron_ha.engine.careful_claims import CarefulClaims
+from pgcron_ha.engine.careful_claims import NOTHING_DECIDED, CarefulClaims
 from pgcron_ha.engine.claim_paths import AGEING_EVERY, ClaimPaths
+from pgcron_ha.engine.claim_steps import LONGEST_PAUSE_SECONDS, ClaimSteps
 from pgcron_ha.engine.heads import Heads
 from pgcron_ha.engine.intake import Intake
+from pgcron_ha.engine.isolation import SetAside
 from pgcron_ha.engine.limited_claims import LimitedClaims
 from pgcron_ha.engine.overlap_waits import OverlapWaits
 from pgcron_ha.engine.pace import Pace
@@ -25,7 +27,6 @@ from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.session import Session
 from pgcron_ha.engine.unstarted import give_back
 from pgcron_ha.executors.base import Succeeded
-from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import RunsParked
 from pgcron_ha.telemetry.log import emit
@@ -64,8 +65,6 @@ notify it.
 
 _BROKEN: Final = "the breaker of their handler is open"
 
-_Answer = TypeVar("_Answer")
-
 
 class Dispatcher(Service):
     """Keeps the runner in work."""
@@ -98,8 +97,10 @@ class Dispatcher(Service):
         self._pace = Pace(prefetch)
         self._intake = Intake(link, session, runner, self._pace, weights or {})
         self._careful = CarefulClaims(link, session, handlers, self._paths)
-        self._limited = LimitedClaims(link, session, handlers, queues, poll_interval)
-        self._waits = OverlapWaits(link, poll_interval)
+        self.aside = SetAside(self.name, LONGEST_PAUSE_SECONDS)
+        self._steps = ClaimSteps(link, session, self.aside, queues)
+        self._limited = LimitedClaims(link, session, handlers, queues, poll_interval, self._steps)
+        self._waits = OverlapWaits(link, poll_interval, self._steps)
         self._careful_turns = 0
         self._waits_for_slot = False
         self._heads = Heads(link, queues, self._paths)
@@ -111,14 +112,12 @@ class Dispatcher(Service):
         self._may_have_retries = False
         self._full_claims = 0
         self._claims_begun = 0
-        self._claim_sent_at: float | None = None
-        self._answered_after = 0.0
 
     def claims_settled_at(self) -> float:
         """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its row is
         known to nobody here.
         """
-        return boottime() if self._claim_sent_at is None else self._claim_sent_at
+        return self._steps.settled_at()
 
     def ended(self, ended: Sequence[Ended]) -> None:
         """These runs ended here: the pace follows, and there may be room for more."""
@@ -186,7 +185,10 @@ class Dispatcher(Service):
         is_woken, self._is_woken = self._is_woken, False
         if self.probes.is_asked and self._free():
             incarnation = self._session.incarnation
-            await self._intake.take_probe(await self._settle(self.probes.claim()), incarnation)
+            probes = await self._steps.attempt(
+                "probes of circuit breakers", self.probes.claim, list[Row]()
+            )
+            await self._intake.take_probe(probes, incarnation)
         if is_woken and self._is_idle:
             self._limited.wake()
         if self._is_idle:
@@ -255,16 +257,15 @@ class Dispatcher(Service):
         paths = self._paths.in_order(monotonic())
         incarnation = self._session.incarnation
         # Rows that an unanswered statement claimed all the same are found by the next beats.
-        rows = await self._settle(
-            self._link.rows(
-                "claim_runs",
-                incarnation=incarnation,
-                handlers=list(self._handlers),
-                limit=limit,
-                **paths,
-            )
+        rows = await self._steps.rows(
+            "plain runs",
+            "claim_runs",
+            incarnation=incarnation,
+            handlers=list(self._handlers),
+            limit=limit,
+            **paths,
         )
-        COUNTERS.claimed(len(rows), limit, self._answered_after)
+        COUNTERS.claimed(len(rows), limit, self._steps.answered_after)
         await self._intake.take(rows, incarnation, may_outlive=True)
         self._paths.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
@@ -317,8 +318,8 @@ class Dispatcher(Service):
         room = min(self._unused() if awaited else self._wanted(), CLAIM_BATCH)
         free = min(self._unused(), room)
         incarnation = self._session.incarnation
-        found = await self._settle(self._limited.claim(free, room - free))
-        COUNTERS.claimed(len(found.claimed), room, self._answered_after)
+        found = await self._steps.settle(self._limited.claim(free, room - free))
+        COUNTERS.claimed(len(found.claimed), room, self._steps.answered_after)
         COUNTERS.occurrences["skipped"] += found.skipped
         COUNTERS.occurrences["superseded"] += found.superseded
         self._waits.expect(found.keep_waiting)
@@ -356,15 +357,23 @@ class Dispatcher(Service):
         claimed = 0
         if self._heads.once_due_at <= self._decided_at and self._free():
             incarnation = self._session.incarnation
-            rows = await self._settle(self._careful.claim_once(self._free(), oldest))
+            rows = await self._steps.attempt(
+                "runs with delivery at_most_once",
+                lambda: self._careful.claim_once(self._free(), oldest),
+                list[Row](),
+            )
             claimed = len(rows)
-            COUNTERS.claimed(claimed, self._free(), self._answered_after)
+            COUNTERS.claimed(claimed, self._free(), self._steps.answered_after)
             await self._intake.take(rows, incarnation, may_outlive=True)
         free = self._free()
         ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
         incarnation = self._session.incarnation
-        decided = await self._settle(self._careful.decide_lanes(free, ahead, oldest))
-        COUNTERS.claimed(len(decided.claimed), free + ahead, self._answered_after)
+        decided = await self._steps.attempt(
+            "runs of schedules that must not overlap",
+            lambda: self._careful.decide_lanes(free, ahead, oldest),
+            NOTHING_DECIDED,
+        )
+        COUNTERS.claimed(len(decided.claimed), free + ahead, self._steps.answered_after)
         COUNTERS.occurrences["skipped"] += decided.skipped
         COUNTERS.occurrences["superseded"] += decided.superseded
         self._waits.expect(decided.keep_waiting)
@@ -372,20 +381,11 @@ class Dispatcher(Service):
         await self._intake.take(decided.claimed, incarnation)
         return claimed + len(decided.claimed) + decided.skipped + decided.superseded + decided.held
 
-    async def _settle(self, claiming: Awaitable[_Answer]) -> _Answer:
-        """The answer to a claim; meanwhile it counts as unsettled."""
-        self._claim_sent_at = sent_at = boottime()
-        try:
-            answer = await claiming
-            self._answered_after = boottime() - sent_at
-            return answer
-        finally:
-            self._claim_sent_at = None
-
     async def _park(self, due: Sequence[Row]) -> None:
         """What is due and could not be claimed may wait for a handler that nobody offers."""
         paths = {(row["queue"], row["priority"]) for row in due}
-        rows = await self._link.rows(
+        rows = await self._steps.rows(
+            "runs that no node serves",
             "park_unserved",
             queues=[path[0] for path in paths],
             priorities=[path[1] for path in paths],

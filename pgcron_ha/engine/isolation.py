@@ -131,18 +131,19 @@ class Aside:
 class SetAside(Generic[Key]):
     """What a service goes on without, by key; each is tried again, alone, with back-off."""
 
-    def __init__(self, service: str = "") -> None:
-        """`service` is the name of whose register it is, for the log."""
+    def __init__(self, service: str = "", longest: float = LONGEST_PAUSE_SECONDS) -> None:
+        """`service` is the name of whose register it is, for the log; `longest`: seconds between
+        two tries at most.
+        """
         self._service = service
+        self._longest = longest
         self._entries: dict[Key, Aside] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(self, key: Key, what: str, error: str) -> None:
-        """Not this one for a while: a second at first, twice as long each time, five minutes at
-        most.
-        """
+        """Not this one for a while: a second at first, twice as long each time."""
         now = monotonic()
         known = self._entries.get(key)
         if known is None:
@@ -153,7 +154,7 @@ class SetAside(Generic[Key]):
                     emit(WasSetAside(self._service, what, error))
             return
         known.tries += 1
-        longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(known.tries, 20))
+        longest = min(self._longest, FIRST_PAUSE_SECONDS * 2 ** min(known.tries, 20))
         known.error, known.again_at = error, now + longest * random.uniform(0.5, 1.0)
 
     def forget(self, key: Key) -> None:

@@ -16,7 +16,10 @@ from typing import Final
 
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.claim_paths import AGEING_EVERY
+from pgcron_ha.engine.claim_steps import ClaimSteps
+from pgcron_ha.engine.isolation import isolate
 from pgcron_ha.engine.session import Session
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.telemetry.events import RunsParked
 from pgcron_ha.telemetry.log import emit
 
@@ -58,13 +61,17 @@ class LimitedClaims:
         handlers: Sequence[str],
         queues: Sequence[str],
         interval: float,
+        steps: ClaimSteps,
     ) -> None:
-        """`interval` in seconds: how long a slot that became free elsewhere may go unnoticed."""
+        """`interval` in seconds: how long a slot that became free elsewhere may go unnoticed.
+        `steps` keeps queues apart whose runs can't be claimed.
+        """
         self._link = link
         self._session = session
         self._handlers = handlers
         self._queues = list(queues)
         self._interval = interval
+        self._steps = steps
         self._beyond = dict.fromkeys(queues, "")
         self._lap_found = False
         self._mine: set[int] = set()
@@ -105,17 +112,25 @@ class LimitedClaims:
         skips what must be skipped. Now and then what is due longest goes first.
         """
         self._rounds += 1
-        verdicts = await self._link.rows(
-            "claim_limited",
-            incarnation=self._session.incarnation,
-            queues=self._queues,
-            beyond=[self._beyond[queue] for queue in self._queues],
-            handlers=list(self._handlers),
-            free=free,
-            ahead=ahead,
-            look=free + ahead + _LOOK_BEYOND,
-            aged=self._rounds % AGEING_EVERY == 0,
-        )
+        verdicts: list[Row] = []
+        has_ended_some = False
+
+        async def send(queues: Sequence[str]) -> None:
+            taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
+            room = max(0, free + ahead - taken)
+            verdicts.extend(await self._send(queues, max(0, free - taken), room))
+            for queue in queues:
+                self._steps.forget_queue(queue)
+
+        async def refuse(queue: str, error: PgcronError) -> None:
+            nonlocal has_ended_some
+            if await self._steps.end_refused([queue]):
+                has_ended_some = True
+            else:
+                self._steps.delay_queue(queue, error)
+
+        queues = [queue for queue in self._queues if not self._steps.queue_waits(queue)]
+        await isolate(queues, send, refuse, self._steps.delay_queue)
         claimed = [row for row in verdicts if row["verdict"] == "claim"]
         counts = Counter(row["verdict"] for row in verdicts)
         parked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "parked")
@@ -126,9 +141,22 @@ class LimitedClaims:
         self.waits_for_slot = counts["wait"] > 0
         self._yields = 0 < free + ahead <= len(claimed)
         self._lap_found |= bool(claimed)
-        self._plan(verdicts, is_full=self._yields)
+        self._plan(verdicts, is_full=self._yields or has_ended_some)
         mine = [row["id"] for row in verdicts if row["verdict"] == "mine"]
         return Limited(claimed, counts["skip"], counts["supersede"], counts["hold"], parked, mine)
+
+    async def _send(self, queues: Sequence[str], free: int, room: int) -> list[Row]:
+        return await self._link.rows(
+            "claim_limited",
+            incarnation=self._session.incarnation,
+            queues=list(queues),
+            beyond=[self._beyond[queue] for queue in queues],
+            handlers=list(self._handlers),
+            free=free,
+            ahead=room - free,
+            look=room + _LOOK_BEYOND,
+            aged=self._rounds % AGEING_EVERY == 0,
+        )
 
     async def park(self) -> None:
         """Puts aside runs that require labels and that no living node may take."""

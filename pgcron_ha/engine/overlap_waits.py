@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Final
 
-from pgcron_ha.db.link import Link
+from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.claim_steps import WAITING, ClaimSteps
 
 _LANES: Final = 200
 """Schedules looked at by one statement; a longer walk is taken in several."""
@@ -21,9 +22,10 @@ _AT_ONCE: Final = float("-inf")
 class OverlapWaits:
     """The statement, how far its walk over the schedules has come, and when to walk again."""
 
-    def __init__(self, link: Link, interval: float) -> None:
+    def __init__(self, link: Link, interval: float, steps: ClaimSteps) -> None:
         """`interval` in seconds: how long an end elsewhere may go unnoticed."""
         self._link = link
+        self._steps = steps
         self._interval = interval
         self._mine: set[int] = set()
         self._beyond = 0
@@ -51,8 +53,18 @@ class OverlapWaits:
     async def let_go(self) -> int:
         """How many runs may be claimed now, or ended since a newer one takes their place."""
         self._has_news = False
-        [row] = await self._link.rows("let_waiting_go", beyond=self._beyond, most=_LANES)
+        self.look_at = monotonic() + self._interval
+        row = await self._steps.attempt(WAITING, self._look, None)
+        if row is None:
+            return 0
         self._beyond = row["ended_at"] or 0
-        self.look_at = _AT_ONCE if self._beyond else monotonic() + self._interval
+        if self._beyond:
+            self.look_at = _AT_ONCE
         let_go: int = row["let_go"]
+        if row["refused"]:
+            let_go += await self._steps.end_refused_in_line(row["refused"], row["error"])
         return let_go
+
+    async def _look(self) -> Row | None:
+        rows = await self._link.rows("let_waiting_go", beyond=self._beyond, most=_LANES)
+        return rows[0]

@@ -136,6 +136,19 @@ class RunsReaped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RunRefused(Event):
+    """The database refuses what happens to every run: it ended as a dead letter."""
+
+    level = logging.ERROR
+    run: int
+    error: str
+
+    def sentence(self) -> str:
+        """Says which run, and the server's reason."""
+        return f"run {self.run} can't be claimed and is dead: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunFenced(Event):
     """A completion was refused: the run is not this node's any more."""
 

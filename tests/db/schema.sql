@@ -743,6 +743,58 @@ BEGIN
   RETURN OLD;
 END $$;
 
+CREATE TABLE pgcron.breaker (
+    name text NOT NULL,
+    failures integer DEFAULT 5 NOT NULL,
+    within interval DEFAULT '00:01:00'::interval NOT NULL,
+    open_for interval DEFAULT '00:00:30'::interval NOT NULL,
+    open_for_at_most interval DEFAULT '00:10:00'::interval NOT NULL,
+    fallback_handler text,
+    fallback_queue text,
+    set_by text,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    state text DEFAULT 'closed'::text NOT NULL,
+    failed_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
+    opened_at timestamp with time zone,
+    open_until timestamp with time zone,
+    openings integer DEFAULT 0 NOT NULL,
+    reason text,
+    last_error text,
+    probe_run bigint,
+    probe_fence bigint,
+    reset_by text,
+    reset_at timestamp with time zone,
+    CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
+    CONSTRAINT a_breaker_is_named_as_a_handler CHECK ((pgcron.handler_is_fine(name) OR pgcron.refuse_handler(name))),
+    CONSTRAINT a_breaker_is_open_1_second_to_1_day CHECK ((((open_for >= '00:00:01'::interval) AND (open_for <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('open_for %s is out of range'::text, open_for), 'A breaker opens for 1 second to 1 day at first; each probe that fails doubles it.'::text, 'Leave it out for ''30 seconds''.'::text))),
+    CONSTRAINT a_breaker_is_open_no_longer_than_a_week CHECK ((((open_for_at_most >= open_for) AND (open_for_at_most <= '7 days'::interval)) OR pgcron.refuse('PC001'::text, format('open_for_at_most %s is out of range'::text, open_for_at_most), 'It is at least open_for and at most 7 days.'::text, 'Leave it out for ''10 minutes''.'::text))),
+    CONSTRAINT a_breaker_opens_after_1_to_100_failures CHECK ((((failures >= 1) AND (failures <= 100)) OR pgcron.refuse('PC001'::text, format('failures %s is out of range'::text, failures), 'A breaker opens after 1 to 100 failures.'::text, 'Leave it out for 5.'::text))),
+    CONSTRAINT a_fallback_is_a_handler_name CHECK (((fallback_handler IS NULL) OR pgcron.handler_is_fine(fallback_handler) OR pgcron.refuse_handler(fallback_handler))),
+    CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
+    CONSTRAINT a_fallback_is_another_handler CHECK (((fallback_handler IS NULL) OR (fallback_handler <> name) OR pgcron.refuse('PC001'::text, format('the fallback of breaker %L is its own handler'::text, name), 'While a breaker is open none of its handlers is executed.'::text, 'Name another handler, or a queue, or leave it out.'::text))),
+    CONSTRAINT a_fallback_queue_is_simple CHECK (((fallback_queue IS NULL) OR ((fallback_queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(fallback_queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(fallback_queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
+    CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
+    CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
+    CONSTRAINT failures_count_for_1_second_to_1_day CHECK ((((within >= '00:00:01'::interval) AND (within <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('within %s is out of range'::text, within), 'A failure counts for 1 second to 1 day.'::text, 'Leave it out for ''1 minute''.'::text)))
+);
+
+COMMENT ON TABLE pgcron.breaker IS 'Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
+
+COMMENT ON COLUMN pgcron.breaker.failed_at IS 'The latest failures, no more than open it.';
+
+COMMENT ON COLUMN pgcron.breaker.openings IS 'How often in a row it opened: after a probe that failed it stays open twice as long as before, up to open_for_at_most.';
+
+COMMENT ON COLUMN pgcron.breaker.probe_fence IS 'Fence number of the claim that probes: when no run has it any more, the probe is over.';
+
+CREATE FUNCTION pgcron.breaker_is_fine(b pgcron.breaker) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  SELECT (b.failures BETWEEN 1 AND 100 AND b.within BETWEEN '1 second' AND '1 day'
+          AND b.open_for BETWEEN '1 second' AND '1 day'
+          AND b.open_for_at_most BETWEEN b.open_for AND '7 days' AND b.openings >= 0
+          AND (b.state = 'closed' OR b.open_until IS NOT NULL)) IS TRUE $$;
+
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
     generation bigint DEFAULT 1 NOT NULL,
@@ -807,6 +859,31 @@ BEGIN
   SELECT before.schedule_id, fire, fire, 1, 'edited', bridge_clocks.note FROM unnest(lost) fire WHERE fire <= decided ON CONFLICT DO NOTHING;
   UPDATE pgcron.cursor c SET watermark = greatest(lost[1] - interval '1 microsecond', decided) WHERE c.schedule_id = before.schedule_id;
 END $$;
+
+CREATE FUNCTION pgcron.broken_settings() RETURNS TABLE(kind text, name text, error text)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  SELECT 'queue', q.name,
+         CASE WHEN NOT pgcron.rate_is_fine(q.rate, q.per)
+              THEN format('its rate is %s in %s', coalesce(q.rate::text, 'NULL'),
+                          coalesce(q.per::text, 'NULL'))
+              ELSE format('max_running must be between 1 and 100000, got %s', q.max_running) END
+    FROM pgcron.queue q
+   WHERE NOT q.is_plain AND (NOT pgcron.rate_is_fine(q.rate, q.per)
+                             OR NOT coalesce(q.max_running, 1) BETWEEN 1 AND 100000)
+  UNION ALL
+  SELECT 'key', l.lane,
+         CASE WHEN NOT pgcron.rate_is_fine(l.rate, l.per)
+              THEN format('its rate is %s in %s', coalesce(l.rate::text, 'NULL'),
+                          coalesce(l.per::text, 'NULL'))
+              ELSE format('slots must be between 1 and 10000, got %s', l.slots) END
+    FROM pgcron.lane_limit l
+   WHERE NOT pgcron.rate_is_fine(l.rate, l.per) OR NOT coalesce(l.slots, 1) BETWEEN 1 AND 10000
+  UNION ALL
+  SELECT 'breaker', b.name, 'its numbers are out of range'
+    FROM pgcron.breaker b
+   WHERE NOT pgcron.breaker_is_fine(b) $$;
 
 CREATE FUNCTION pgcron.calendar_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -1181,7 +1258,7 @@ BEGIN
   limited := ARRAY(SELECT name FROM unnest(limited) name WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('queue ' || name)));
   IF limited <> '{}' THEN
     rooms := ARRAY(
-      SELECT greatest(0, least(coalesce(q.max_running - running.runs, 2147483647), rated.room)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
+      SELECT greatest(0, least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END - running.runs, 2147483647), rated.room)) FROM unnest(limited) WITH ORDINALITY name(queue, position)
         JOIN pgcron.queue q ON q.name = name.queue
         LEFT JOIN LATERAL (SELECT w.room FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w WHERE q.rate IS NOT NULL) rated ON true
        CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = name.queue) running
@@ -1477,7 +1554,7 @@ CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at times
   VALUES (count_starts.kind, count_starts.name, ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
   ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (slices, starts) = (
     SELECT array_agg(kept.slice ORDER BY kept.slice), array_agg(kept.starts ORDER BY kept.slice) FROM (
-      SELECT least(s.slice, EXCLUDED.slices[1]) AS slice, sum(s.starts)::int AS starts
+      SELECT least(s.slice, EXCLUDED.slices[1]) AS slice, least(sum(s.starts), 2147483647)::int AS starts
         FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
        WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
 
@@ -3264,7 +3341,7 @@ CREATE FUNCTION pgcron.lane_of(lane text, weight integer) RETURNS text
 CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE(lane text, slots integer, rate integer, per interval)
     LANGUAGE sql STABLE ROWS 50
     AS $$
-  SELECT asked.lane, CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1 ELSE known.slots END, known.rate, known.per
+  SELECT asked.lane, CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1 ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END, known.rate, known.per
     FROM unnest(lanes) asked(lane)
     LEFT JOIN LATERAL (
       SELECT l.lane, l.slots, l.rate, l.per FROM (
@@ -3290,7 +3367,7 @@ CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamp with tim
     UNION ALL
     (SELECT h.finished_at FROM pgcron.history_overflow h WHERE h.schedule_id = of_schedule AND h.finished_at >= since AND h.outcome = 'succeeded' AND h.origin = 'schedule')) told $$;
 
-CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint) RETURNS record
+CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint, OUT refused bigint[], OUT error text) RETURNS record
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -3298,7 +3375,16 @@ DECLARE
   steps int := 0;
 BEGIN
   PERFORM pgcron.require_read_committed('lanes');
-  let_go := CASE WHEN beyond = 0 THEN pgcron.decide_dependents() ELSE 0 END;
+  let_go := 0;
+  refused := '{}';
+  IF beyond = 0 THEN
+    BEGIN
+      let_go := pgcron.decide_dependents();
+    EXCEPTION WHEN OTHERS THEN
+      refused := ARRAY(SELECT DISTINCT r.schedule_id FROM pgcron.run r WHERE r.hold = 'previous' AND r.due_at <= now() + interval '1 minute' LIMIT 1000);
+      error := SQLERRM;
+    END;
+  END IF;
   FOR lane IN
     WITH RECURSIVE walk(schedule_id) AS (
       (SELECT r.schedule_id FROM pgcron.run r WHERE r.hold = 'overlap' AND r.schedule_id > let_waiting_go.beyond ORDER BY r.schedule_id LIMIT 1)
@@ -3315,10 +3401,15 @@ BEGIN
   LOOP
     steps := steps + 1;
     IF (lane.room > 0 OR lane.overlap IN ('replace', 'terminate')) AND pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashint8(lane.schedule_id)) THEN
-      IF lane.overlap IN ('replace', 'terminate') THEN
-        SELECT let_go + count(*) INTO let_go FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
-      END IF;
-      SELECT let_go + count(*) INTO let_go FROM pgcron.settle_queues(ARRAY[lane.schedule_id]) s WHERE s.verdict <> 'hold';
+      BEGIN      -- a schedule whose runs can't be let go holds up no other
+        IF lane.overlap IN ('replace', 'terminate') THEN
+          SELECT let_go + count(*) INTO let_go FROM pgcron.replace_older(ARRAY[lane.schedule_id], NULL);
+        END IF;
+        SELECT let_go + count(*) INTO let_go FROM pgcron.settle_queues(ARRAY[lane.schedule_id]) s WHERE s.verdict <> 'hold';
+      EXCEPTION WHEN OTHERS THEN
+        refused := refused || lane.schedule_id;
+        error := SQLERRM;
+      END;
     END IF;
     IF steps >= most THEN
       ended_at := lane.schedule_id;
@@ -3327,7 +3418,7 @@ BEGIN
   END LOOP;
 END $$;
 
-COMMENT ON FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint) IS 'Runs that wait for a slot of their schedule become claimable where one is free.';
+COMMENT ON FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint, OUT refused bigint[], OUT error text) IS 'Runs that wait for a slot of their schedule become claimable where one is free.';
 
 CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms integer[], limited_queues text[], handlers text[], room integer, labels text[], placed_queues text[]) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, delivery text, schedule_id bigint, overlap_slot smallint, weight integer, overlap text)
     LANGUAGE sql STABLE ROWS 100
@@ -4116,9 +4207,11 @@ CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
 CREATE FUNCTION pgcron.rate_room(kind text, name text, rate integer, per interval, at timestamp with time zone, OUT room integer, OUT next_at timestamp with time zone) RETURNS record
     LANGUAGE sql STABLE
     AS $$
-  SELECT greatest(0, rate_room.rate - coalesce(sum(counted.starts), 0))::int,
+  SELECT CASE WHEN now_slice.number IS NULL THEN 0
+              ELSE greatest(0, least(rate_room.rate, rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
          'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257) * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255) / 256 * interval '1 microsecond'
-    FROM (SELECT pgcron.rate_slice(rate_room.at, rate_room.per) AS number) now_slice
+    FROM (SELECT CASE WHEN pgcron.rate_is_fine(rate_room.rate, rate_room.per)
+                      THEN pgcron.rate_slice(rate_room.at, rate_room.per) END AS number) now_slice
     LEFT JOIN LATERAL (
       SELECT s.slice, s.starts FROM pgcron.rate_window w CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
        WHERE w.kind = rate_room.kind AND w.name = rate_room.name AND s.slice >= now_slice.number - 256) counted ON true
@@ -4409,6 +4502,43 @@ BEGIN
   RETURN pgcron.refuse('PC001', format('%s has %s characters', what, length(given)), format('It has at most %s: %s …', most, left(given, 40)), 'Say it in a few words, and keep the rest elsewhere.');
 END $$;
 
+CREATE FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[]) RETURNS TABLE(run_id bigint, error text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  tried record;
+BEGIN
+  FOREACH run_id IN ARRAY refused_runs.run_ids LOOP
+    BEGIN
+      SELECT r.priority INTO tried FROM pgcron.run r
+       WHERE r.id = run_id AND r.state = 'ready' FOR UPDATE SKIP LOCKED;
+      CONTINUE WHEN NOT FOUND;
+      IF NOT tried.priority BETWEEN 0 AND 9 THEN
+        RAISE check_violation
+        USING MESSAGE = format('priority must be between 0 and 9, got %s', tried.priority);
+      END IF;
+      UPDATE pgcron.run r SET hold = NULL WHERE r.id = run_id;
+      UPDATE pgcron.run r
+         SET state = 'running', owner = refused_runs.incarnation, token = gen_random_uuid(),
+             fence = 0, attempt = r.attempt + 1, claimed_at = now(),
+             lane_slot = CASE WHEN r.lane IS NOT NULL THEN 2147483647 END,
+             overlap_slot = coalesce(r.overlap_slot, CASE r.overlap WHEN 'skip' THEN 1 END,
+                                     CASE WHEN r.overlap IS NOT NULL THEN 32767 END)
+       WHERE r.id = run_id;
+      RAISE EXCEPTION USING ERRCODE = 'PC999';      -- it can be claimed: taken back
+    EXCEPTION
+      WHEN SQLSTATE 'PC999' OR unique_violation OR lock_not_available OR deadlock_detected THEN
+        CONTINUE;
+      WHEN OTHERS THEN
+        error := left(SQLERRM, 500);
+        RETURN NEXT;
+    END;
+  END LOOP;
+END $$;
+
+COMMENT ON FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[]) IS 'Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.';
+
 CREATE FUNCTION pgcron.rename_schedule(name text, new_name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -4507,49 +4637,6 @@ BEGIN
    WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler AND r.state <> 'running' AND r.attempt = 0;
   RETURN FOUND;
 END $$;
-
-CREATE TABLE pgcron.breaker (
-    name text NOT NULL,
-    failures integer DEFAULT 5 NOT NULL,
-    within interval DEFAULT '00:01:00'::interval NOT NULL,
-    open_for interval DEFAULT '00:00:30'::interval NOT NULL,
-    open_for_at_most interval DEFAULT '00:10:00'::interval NOT NULL,
-    fallback_handler text,
-    fallback_queue text,
-    set_by text,
-    set_at timestamp with time zone DEFAULT now() NOT NULL,
-    state text DEFAULT 'closed'::text NOT NULL,
-    failed_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
-    opened_at timestamp with time zone,
-    open_until timestamp with time zone,
-    openings integer DEFAULT 0 NOT NULL,
-    reason text,
-    last_error text,
-    probe_run bigint,
-    probe_fence bigint,
-    reset_by text,
-    reset_at timestamp with time zone,
-    CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
-    CONSTRAINT a_breaker_is_named_as_a_handler CHECK ((pgcron.handler_is_fine(name) OR pgcron.refuse_handler(name))),
-    CONSTRAINT a_breaker_is_open_1_second_to_1_day CHECK ((((open_for >= '00:00:01'::interval) AND (open_for <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('open_for %s is out of range'::text, open_for), 'A breaker opens for 1 second to 1 day at first; each probe that fails doubles it.'::text, 'Leave it out for ''30 seconds''.'::text))),
-    CONSTRAINT a_breaker_is_open_no_longer_than_a_week CHECK ((((open_for_at_most >= open_for) AND (open_for_at_most <= '7 days'::interval)) OR pgcron.refuse('PC001'::text, format('open_for_at_most %s is out of range'::text, open_for_at_most), 'It is at least open_for and at most 7 days.'::text, 'Leave it out for ''10 minutes''.'::text))),
-    CONSTRAINT a_breaker_opens_after_1_to_100_failures CHECK ((((failures >= 1) AND (failures <= 100)) OR pgcron.refuse('PC001'::text, format('failures %s is out of range'::text, failures), 'A breaker opens after 1 to 100 failures.'::text, 'Leave it out for 5.'::text))),
-    CONSTRAINT a_fallback_is_a_handler_name CHECK (((fallback_handler IS NULL) OR pgcron.handler_is_fine(fallback_handler) OR pgcron.refuse_handler(fallback_handler))),
-    CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
-    CONSTRAINT a_fallback_is_another_handler CHECK (((fallback_handler IS NULL) OR (fallback_handler <> name) OR pgcron.refuse('PC001'::text, format('the fallback of breaker %L is its own handler'::text, name), 'While a breaker is open none of its handlers is executed.'::text, 'Name another handler, or a queue, or leave it out.'::text))),
-    CONSTRAINT a_fallback_queue_is_simple CHECK (((fallback_queue IS NULL) OR ((fallback_queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(fallback_queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(fallback_queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
-    CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
-    CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
-    CONSTRAINT failures_count_for_1_second_to_1_day CHECK ((((within >= '00:00:01'::interval) AND (within <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('within %s is out of range'::text, within), 'A failure counts for 1 second to 1 day.'::text, 'Leave it out for ''1 minute''.'::text)))
-);
-
-COMMENT ON TABLE pgcron.breaker IS 'Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
-
-COMMENT ON COLUMN pgcron.breaker.failed_at IS 'The latest failures, no more than open it.';
-
-COMMENT ON COLUMN pgcron.breaker.openings IS 'How often in a row it opened: after a probe that failed it stays open twice as long as before, up to open_for_at_most.';
-
-COMMENT ON COLUMN pgcron.breaker.probe_fence IS 'Fence number of the claim that probes: when no run has it any more, the probe is over.';
 
 CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
     LANGUAGE plpgsql
@@ -5758,6 +5845,41 @@ BEGIN
 END $$;
 
 COMMENT ON PROCEDURE pgcron.wait_long(IN run_id bigint, IN timeout interval, INOUT ended boolean, INOUT state text, INOUT result jsonb, INOUT error text) IS 'As pgcron.wait, up to a day, outside of a transaction: commits after each look, and so keeps no snapshot. CALL pgcron.wait_long(42).';
+
+CREATE FUNCTION pgcron.waiting_heads(queue text, most integer) RETURNS TABLE(id bigint, priority smallint)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  SELECT head.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
+    (SELECT r.id, r.priority FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+        AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+        AND r.queue = waiting_heads.queue AND r.priority = level AND r.due_at <= now()
+      ORDER BY r.due_at, r.id LIMIT most)
+    UNION ALL
+    (SELECT r.id, r.priority FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+        AND r.overlap IS NOT NULL
+        AND r.queue = waiting_heads.queue AND r.priority = level AND r.due_at <= now()
+      ORDER BY r.due_at, r.id LIMIT most)
+    UNION ALL
+    (SELECT r.id, r.priority FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+        AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+        AND r.queue = waiting_heads.queue AND r.priority = level AND r.due_at <= now()
+      ORDER BY r.due_at, r.id LIMIT most)) head
+  UNION ALL
+  (SELECT r.id, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+      AND r.queue = waiting_heads.queue AND (r.priority < 0 OR r.priority > 9) LIMIT most)
+  UNION ALL
+  (SELECT r.id, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+      AND r.queue = waiting_heads.queue AND r.due_at <= now() ORDER BY r.lane LIMIT most)
+  UNION ALL
+  (SELECT r.id, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+      AND r.queue = waiting_heads.queue AND r.due_at <= now() ORDER BY r.requires LIMIT most) $$;
 
 CREATE FUNCTION pgcron.wake_backfills() RETURNS void
     LANGUAGE plpgsql

@@ -74,7 +74,8 @@ SELECT * FROM pgcron.claim_limited(:incarnation, :queues, :beyond, :handlers, :f
 -- ready -> superseded
 -- ready -> upstream_failed
 -- Runs that were put aside until their schedule has a slot for them, where it has one now, or until the fire before theirs is over.
-SELECT let_go, ended_at FROM pgcron.let_waiting_go(:beyond, :most);
+-- Schedules whose runs could not be let go come back in `refused`, with the last reason.
+SELECT let_go, ended_at, refused, error FROM pgcron.let_waiting_go(:beyond, :most);
 
 -- name: end_waiting_runs
 -- ready -> skipped
@@ -164,3 +165,16 @@ WHERE r.id = ANY(ARRAY(
   WHERE h.hold = 'unserved' AND h.id = ANY(ARRAY(SELECT pgcron.served_again(:at_most)))
   FOR UPDATE OF h SKIP LOCKED))
 RETURNING r.id;
+
+-- name: refused_runs
+-- Due runs of these queues that no node can claim, with the server's reason: asked for after a claim that was refused. Changes nothing.
+SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
+  SELECT head.id FROM unnest(:queues::text[]) asked(queue) CROSS JOIN LATERAL pgcron.waiting_heads(asked.queue, :at_most::int) head LIMIT :at_most));
+
+-- name: refused_runs_in_line
+-- The same of runs that wait for a slot of their schedule, or for the fire before theirs.
+SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
+  SELECT r.id FROM pgcron.run r WHERE r.schedule_id = ANY(:schedules::bigint[]) AND r.state = 'ready' AND r.hold IN ('overlap', 'previous') ORDER BY r.due_at, r.id LIMIT :at_most));
+
+-- name: broken_settings
+SELECT kind, name, error FROM pgcron.broken_settings();

@@ -1,0 +1,109 @@
+-- What the engine goes on without: runs that no claim can take, and settings that break their rules.
+
+-- Which of these waiting runs can't become running: each is claimed by itself and given back, and
+-- what the server says is the error. Called after a claim that was refused as a whole; nothing of it
+-- remains.
+CREATE FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[])
+RETURNS TABLE (run_id bigint, error text)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  tried record;
+BEGIN
+  FOREACH run_id IN ARRAY refused_runs.run_ids LOOP
+    BEGIN
+      SELECT r.priority INTO tried FROM pgcron.run r
+       WHERE r.id = run_id AND r.state = 'ready' FOR UPDATE SKIP LOCKED;
+      CONTINUE WHEN NOT FOUND;
+      IF NOT tried.priority BETWEEN 0 AND 9 THEN
+        RAISE check_violation
+        USING MESSAGE = format('priority must be between 0 and 9, got %s', tried.priority);
+      END IF;
+      UPDATE pgcron.run r SET hold = NULL WHERE r.id = run_id;
+      UPDATE pgcron.run r
+         SET state = 'running', owner = refused_runs.incarnation, token = gen_random_uuid(),
+             fence = 0, attempt = r.attempt + 1, claimed_at = now(),
+             lane_slot = CASE WHEN r.lane IS NOT NULL THEN 2147483647 END,
+             overlap_slot = coalesce(r.overlap_slot, CASE r.overlap WHEN 'skip' THEN 1 END,
+                                     CASE WHEN r.overlap IS NOT NULL THEN 32767 END)
+       WHERE r.id = run_id;
+      RAISE EXCEPTION USING ERRCODE = 'PC999';      -- it can be claimed: taken back
+    EXCEPTION
+      WHEN SQLSTATE 'PC999' OR unique_violation OR lock_not_available OR deadlock_detected THEN
+        CONTINUE;
+      WHEN OTHERS THEN
+        error := left(SQLERRM, 500);
+        RETURN NEXT;
+    END;
+  END LOOP;
+END $$;
+COMMENT ON FUNCTION pgcron.refused_runs(uuid, bigint[]) IS
+  'Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.';
+
+-- The first due runs of each kind of claim of one queue; also those whose priority no claim looks for.
+CREATE FUNCTION pgcron.waiting_heads(queue text, most int)
+RETURNS TABLE (id bigint, priority smallint)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT head.* FROM generate_series(0, 9) level CROSS JOIN LATERAL (
+    (SELECT r.id, r.priority FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+        AND r.overlap IS NULL AND r.delivery = 'at_least_once'
+        AND r.queue = waiting_heads.queue AND r.priority = level AND r.due_at <= now()
+      ORDER BY r.due_at, r.id LIMIT most)
+    UNION ALL
+    (SELECT r.id, r.priority FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+        AND r.overlap IS NOT NULL
+        AND r.queue = waiting_heads.queue AND r.priority = level AND r.due_at <= now()
+      ORDER BY r.due_at, r.id LIMIT most)
+    UNION ALL
+    (SELECT r.id, r.priority FROM pgcron.run r
+      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+        AND r.overlap IS NULL AND r.delivery <> 'at_least_once'
+        AND r.queue = waiting_heads.queue AND r.priority = level AND r.due_at <= now()
+      ORDER BY r.due_at, r.id LIMIT most)) head
+  UNION ALL
+  (SELECT r.id, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL
+      AND r.queue = waiting_heads.queue AND (r.priority < 0 OR r.priority > 9) LIMIT most)
+  UNION ALL
+  (SELECT r.id, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
+      AND r.queue = waiting_heads.queue AND r.due_at <= now() ORDER BY r.lane LIMIT most)
+  UNION ALL
+  (SELECT r.id, r.priority FROM pgcron.run r
+    WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
+      AND r.queue = waiting_heads.queue AND r.due_at <= now() ORDER BY r.requires LIMIT most) $$;
+
+CREATE FUNCTION pgcron.breaker_is_fine(b pgcron.breaker) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT (b.failures BETWEEN 1 AND 100 AND b.within BETWEEN '1 second' AND '1 day'
+          AND b.open_for BETWEEN '1 second' AND '1 day'
+          AND b.open_for_at_most BETWEEN b.open_for AND '7 days' AND b.openings >= 0
+          AND (b.state = 'closed' OR b.open_until IS NOT NULL)) IS TRUE $$;
+
+-- Settings of queues, concurrency keys and circuit breakers that break their rules, as only a row
+-- can that was written past its constraints. A queue or key starts nothing until it is mended; a
+-- breaker stays as it is. Nothing else is held up by them.
+CREATE FUNCTION pgcron.broken_settings()
+RETURNS TABLE (kind text, name text, error text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT 'queue', q.name,
+         CASE WHEN NOT pgcron.rate_is_fine(q.rate, q.per)
+              THEN format('its rate is %s in %s', coalesce(q.rate::text, 'NULL'),
+                          coalesce(q.per::text, 'NULL'))
+              ELSE format('max_running must be between 1 and 100000, got %s', q.max_running) END
+    FROM pgcron.queue q
+   WHERE NOT q.is_plain AND (NOT pgcron.rate_is_fine(q.rate, q.per)
+                             OR NOT coalesce(q.max_running, 1) BETWEEN 1 AND 100000)
+  UNION ALL
+  SELECT 'key', l.lane,
+         CASE WHEN NOT pgcron.rate_is_fine(l.rate, l.per)
+              THEN format('its rate is %s in %s', coalesce(l.rate::text, 'NULL'),
+                          coalesce(l.per::text, 'NULL'))
+              ELSE format('slots must be between 1 and 10000, got %s', l.slots) END
+    FROM pgcron.lane_limit l
+   WHERE NOT pgcron.rate_is_fine(l.rate, l.per) OR NOT coalesce(l.slots, 1) BETWEEN 1 AND 10000
+  UNION ALL
+  SELECT 'breaker', b.name, 'its numbers are out of range'
+    FROM pgcron.breaker b
+   WHERE NOT pgcron.breaker_is_fine(b) $$;

@@ -1,0 +1,246 @@
+"""A row that can't be claimed, or a setting that breaks its rules, holds up no other run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pgcron_ha.db.connecting import connect
+from pgcron_ha.telemetry.events import Event, RunRefused
+from tests.db import control
+from tests.db.control import Connection
+from tests.engine.workshop import Workshop
+from tests.waiting import until
+
+SLOTS = 8
+POISON = '{"poison": true}'
+
+
+@pytest.fixture
+async def workshop(database: str) -> AsyncIterator[Workshop]:
+    workshop = Workshop(database, slots=SLOTS, queues=("default", "other"))
+    await workshop.join()
+    yield workshop
+    await workshop.leave()
+
+
+async def poison(connection: Connection, table: str, rule: str) -> None:
+    """From now on rows of `table` that break `rule` can't be written any more."""
+    await connection.execute(
+        f"ALTER TABLE pgcron.{table} ADD CONSTRAINT poison CHECK ({rule}) NOT VALID"
+    )
+
+
+async def fires(connection: Connection, overlap: str, count: int, **columns: Any) -> list[int]:
+    """Due runs of a schedule, one a minute."""
+    name = f"{overlap}-{await connection.fetchval('SELECT count(*) FROM pgcron.schedule')}"
+    schedule = await control.put_schedule(connection, name, overlap=overlap)
+    rows = await connection.fetch(
+        "INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler, overlap,"
+        " due_at, args)"
+        " SELECT 'schedule', $1, $2, now() - n * interval '1 minute', 'py:work', $3,"
+        " now() - n * interval '1 minute', $5::jsonb FROM generate_series($4::int, 1, -1) n"
+        " RETURNING id",
+        schedule,
+        name,
+        overlap,
+        count,
+        columns.get("args", "{}"),
+    )
+    return [row["id"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {},
+        {"delivery": "at_most_once"},
+        {"lane": "customer-7"},
+        {"requires": ["gpu"]},
+        {"priority": 0},
+        {"lane": "*weight 2", "weight": 2},
+    ],
+    ids=lambda columns: next(iter(columns), "plain"),
+)
+async def test_a_run_that_cannot_be_claimed_is_a_dead_letter_and_the_others_are_claimed(
+    database: str, connection: Connection, columns: dict[str, Any], events: list[Event]
+) -> None:
+    workshop = Workshop(database, slots=SLOTS)
+    await connection.execute("SELECT pgcron.set_lane('customer-7', 10)")
+    [bad] = await control.enqueue(connection, 1, args=POISON, **columns)
+    alike = await control.enqueue(connection, 2, **columns)
+    plain = await control.enqueue(connection, 2)
+    await poison(connection, "run", "args <> '{\"poison\": true}'")
+    await workshop.join()
+    await connection.execute('UPDATE pgcron.node SET labels = \'{"gpu": "yes"}\'')
+
+    await workshop.step()
+    await workshop.step()
+
+    assert sorted(workshop.executor.executing) == sorted(alike + plain)
+    ended = await control.history_row(connection, bad)
+    assert ended is not None
+    assert ended["outcome"] == "dead"
+    assert 'violates check constraint "poison"' in ended["error"]
+    assert [event.run for event in events if isinstance(event, RunRefused)] == [bad]
+    await workshop.leave()
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue", "replace"])
+async def test_a_fire_that_cannot_be_claimed_holds_up_no_other_schedule(
+    workshop: Workshop, connection: Connection, overlap: str
+) -> None:
+    [bad] = await fires(connection, overlap, 1, args=POISON)
+    good = await fires(connection, overlap, 1)
+    plain = await control.enqueue(connection, 1)
+    await poison(connection, "run", "args <> '{\"poison\": true}'")
+
+    await workshop.step()
+    await workshop.step()
+
+    assert sorted(workshop.executor.executing) == sorted(good + plain)
+    ended = await control.history_row(connection, bad)
+    assert ended is not None
+    assert ended["outcome"] == "dead"
+
+
+async def test_a_run_that_waits_for_its_schedule_and_cannot_be_changed_holds_up_no_other(
+    workshop: Workshop, connection: Connection
+) -> None:
+    bad = await fires(connection, "queue", 2, args=POISON)
+    good = await fires(connection, "queue", 2)
+    await workshop.step()
+    assert sorted(workshop.executor.executing) == [bad[0], good[0]]
+    await poison(connection, "run", "args <> '{\"poison\": true}' OR state = 'running'")
+
+    for run in (bad[0], good[0]):
+        context = workshop.executor.executing[run]
+        workshop.executor.end(run)
+        row = {"id": run, "token": context.token}
+        await control.finish(connection, [row])  # type: ignore[list-item]
+        workshop.runner.forget([context])
+    workshop.dispatcher.settled()
+    await workshop.step()
+    await workshop.step()
+
+    assert list(workshop.executor.executing) == [good[1]]
+    ended = await control.history_row(connection, bad[1])
+    assert ended is not None
+    assert ended["outcome"] == "dead"
+
+
+async def test_a_priority_that_no_claim_looks_for_is_found_by_a_refusal_of_others(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await connection.execute("ALTER TABLE pgcron.run DROP CONSTRAINT a_run_keeps_its_rules")
+    [bad] = await control.enqueue(connection, 1, priority=99)
+    [other] = await control.enqueue(connection, 1, args=POISON)
+    plain = await control.enqueue(connection, 1)
+    await poison(connection, "run", "args <> '{\"poison\": true}'")
+
+    await workshop.step()
+
+    assert list(workshop.executor.executing) == plain
+    for run in (bad, other):
+        ended = await control.history_row(connection, run)
+        assert ended is not None
+        assert ended["outcome"] == "dead"
+
+
+BROKEN = [
+    "INSERT INTO pgcron.queue (name, rate, per) VALUES ('other', 0, '0')",
+    "INSERT INTO pgcron.queue (name, rate, per) VALUES ('other', -3, '-1 day')",
+    "INSERT INTO pgcron.queue (name, rate) VALUES ('other', 5)",
+    "INSERT INTO pgcron.queue (name, max_running) VALUES ('other', -2147483648)",
+    "INSERT INTO pgcron.lane_limit (lane, rate, per) VALUES ('bad*', 0, '0')",
+    "INSERT INTO pgcron.lane_limit (lane, rate, per) VALUES ('bad*', 3, NULL)",
+    "INSERT INTO pgcron.lane_limit (lane, slots) VALUES ('bad*', -2147483648)",
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+async def test_a_limit_that_breaks_its_rules_alone_waits(
+    workshop: Workshop, connection: Connection, broken: str
+) -> None:
+    for table, rules in (
+        (
+            "queue",
+            ("a_queue_starts_1_to_1000000_runs_in_a_time", "a_queue_runs_1_to_100000_at_once"),
+        ),
+        (
+            "lane_limit",
+            ("a_lane_starts_1_to_1000000_runs_in_a_time", "a_lane_has_1_to_10000_slots"),
+        ),
+    ):
+        for rule in rules:
+            await connection.execute(f"ALTER TABLE pgcron.{table} DROP CONSTRAINT {rule}")
+    await connection.execute(broken)
+    await connection.execute("SELECT pgcron.set_lane('fine', 2, 5, '1 minute')")
+    is_queue = "pgcron.queue" in broken
+    if is_queue:
+        await control.enqueue(connection, 2, queue="other")
+    else:
+        await control.enqueue(connection, 2, lane="bad-1")
+    fine = await control.enqueue(connection, 2, lane="fine")
+    plain = await control.enqueue(connection, 2)
+
+    await workshop.step()
+
+    assert sorted(workshop.executor.executing) == sorted(fine + plain)
+    shown = await control.call(connection, "broken_settings")
+    expected = ("queue", "other") if is_queue else ("key", "bad*")
+    assert [(row["kind"], row["name"]) for row in shown] == [expected]
+    assert shown[0]["error"]
+
+    if is_queue:
+        await connection.execute("DELETE FROM pgcron.queue")
+    else:
+        await connection.execute("SELECT pgcron.set_lane('bad*', 2)")
+    workshop.dispatcher._limited.wake()
+    await workshop.step()
+    assert len(workshop.executor.executing) == 6
+
+
+async def test_limits_that_somebody_locks_hold_up_no_plain_run(
+    workshop: Workshop, connection: Connection, database: str
+) -> None:
+    await connection.execute("SELECT pgcron.set_lane('a', 5, 5, '1 minute')")
+    laned = await control.enqueue(connection, 2, lane="a")
+    plain = await control.enqueue(connection, 2)
+    somebody = await connect(database)
+    async with somebody.transaction():
+        await somebody.execute("LOCK TABLE pgcron.rate_window")
+
+        await workshop.step()
+
+        assert sorted(workshop.executor.executing) == plain
+        [entry] = workshop.dispatcher.aside.entries()
+        assert entry.what == "limits of queue 'default'"
+        assert "lock timeout" in entry.error
+
+    aside = workshop.dispatcher.aside
+    await until("its next try", lambda: not aside.next_try())
+    workshop.dispatcher._limited.wake()
+    await workshop.step()
+    assert sorted(workshop.executor.executing) == sorted(laned + plain)
+    assert workshop.dispatcher.aside.entries() == []
+    await somebody.close()
+
+
+async def test_refused_runs_changes_nothing(connection: Connection) -> None:
+    node = await control.join(connection)
+    run, *_ = await control.enqueue(connection, 3)
+    before = await control.run_row(connection, run)
+
+    found = await control.call(
+        connection,
+        "refused_runs",
+        incarnation=node.incarnation,
+        queues=["default"],
+        at_most=100,
+    )
+
+    assert found == []
+    assert await control.run_row(connection, run) == before
