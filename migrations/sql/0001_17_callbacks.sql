@@ -30,6 +30,17 @@ COMMENT ON COLUMN pgcron.callback.has_news IS 'Progress or lines that the node h
 CREATE FUNCTION pgcron.is_same_hash(one bytea, other bytea) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(bit_or(get_byte(one, n) # get_byte(other, n)) = 0, false) FROM generate_series(0, 31) n $$;
 
+-- Positions, from 1 on, of those attempts whose token has the hash beside them. What listens for callbacks asks it before it reads a body.
+CREATE FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[]) RETURNS bigint[]
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+  SELECT coalesce(array_agg(given.position), '{}')
+    FROM (SELECT g.* FROM unnest(runs, fences, token_hashes) WITH ORDINALITY g(run_id, fence, token_hash, position)
+           WHERE octet_length(g.token_hash) = 32 OFFSET 0) given
+    JOIN pgcron.callback c ON c.run_id = given.run_id AND c.fence = given.fence AND pgcron.is_same_hash(c.token_hash, given.token_hash)
+$$;
+COMMENT ON FUNCTION pgcron.known_callbacks(bigint[], bigint[], bytea[]) IS
+  'Which of these attempts wait, or waited within the last day, for a callback with a token of this SHA-256: their positions in the arrays.';
+
 -- What a service said, guarded by the hash of its token, by the fence of the attempt, and by the run itself: as long as this attempt
 -- holds it. The row of the run is locked as a service's transaction locks it: whoever takes the run away comes before, and the answer
 -- is refused, or after, and sees the answer. Answers `taken`, `again` (it has said so before), `other` (it has said something else),
@@ -103,4 +114,5 @@ END $$;
 
 -- Who knows a token answers for that attempt; but only a role that was granted it (`pgcron-ha grants callbacks`) may bring one.
 REVOKE ALL ON FUNCTION pgcron.answer_callback(bigint, bigint, bytea, text, jsonb, text, float8, float8, float8, text, text[]), pgcron.is_same_hash(bytea, bytea),
+  pgcron.known_callbacks(bigint[], bigint[], bytea[]),
   pgcron.end_orphans(bigint[], text[], text[]) FROM PUBLIC;

@@ -113,7 +113,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     # Who works for a run that a node executes: no table, and nothing without the claim's token.
     "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run, previous_of TO",),
     # What takes callbacks: no table, and nothing without a callback's token.
-    "callbacks": ("GRANT EXECUTE ON FUNCTION answer_callback TO",),
+    "callbacks": ("GRANT EXECUTE ON FUNCTION answer_callback, known_callbacks TO",),
     # What starts and stops nodes learns one number.
     "autoscaler": ("GRANT EXECUTE ON FUNCTION scale_demand TO",),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import resource
 import signal
 import sys
 from collections.abc import Coroutine
@@ -23,6 +24,12 @@ Result = TypeVar("Result")
 _SWITCH_SECONDS: Final = 0.001
 """How long a handler's thread may keep the interpreter while the engine's waits for it: Python's
 own 5 ms are a part of every start and claim that follows a burst of short runs.
+"""
+
+
+_DESCRIPTORS: Final = 65_536
+"""More open files a process of ours never needs; programs that it starts inherit the number, and
+some of them close so many at their start.
 """
 
 
@@ -84,6 +91,7 @@ def run_node(settings: Settings, serves: Serves = Serves()) -> Farewell | None:
     """
     log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
+    allow_descriptors()
     apps = [load_app(place) for place in settings.node.apps]
     return run(live(settings, apps, serves))
 
@@ -104,6 +112,16 @@ async def live(settings: Settings, apps: list[App], serves: Serves) -> Farewell 
     async with beside(*servers):
         await node.run()
     return node.farewell
+
+
+def allow_descriptors() -> None:
+    """Raises the limit of open files as far as the system lets it: the usual 1,024 are little for
+    sessions, programs and their output, and connections of others.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:

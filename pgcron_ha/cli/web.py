@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.node import installed_version, run
+from pgcron_ha.cli.node import allow_descriptors, installed_version, run
 from pgcron_ha.config import Settings
 from pgcron_ha.telemetry import log
 
@@ -31,6 +31,7 @@ def web_command(listen: str | None, callbacks: str | None) -> int:
     """
     settings = command_context().load({"web.listen": listen, "web.callbacks": callbacks})
     log.set_up(settings.log.format, settings.log.level)
+    allow_descriptors()
     run(serve(settings))
     return 0
 
@@ -71,11 +72,10 @@ def callback_server(settings: Settings) -> list[WebServer]:
     """
     if settings.web.callbacks is None:
         return []
-    from pgcron_ha.web.callbacks import create_callback_app
-    from pgcron_ha.web.serving import WebServer
+    from pgcron_ha.web.callbacks import callback_listener
 
-    app = create_callback_app(settings.required_dsn(), schema=settings.schema)
-    server = WebServer(app, settings.web.callbacks, may_be_reached=True)
+    dsn, listen = settings.required_dsn(), settings.web.callbacks
+    server = callback_listener(dsn, listen, schema=settings.schema)
     click.echo(f"taking callbacks at {server.url}")
     return [server]
 

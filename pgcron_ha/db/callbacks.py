@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pgcron_ha.db.foreign import fetch_row
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 
 End: TypeAlias = Literal["succeeded", "failed", "discarded", "retry"]
 Taken: TypeAlias = Literal["taken", "again", "other", "gone", "unknown"]
+
+
+class CallbackKey(NamedTuple):
+    """One attempt, and what somebody takes for the hash of its token."""
+
+    run: int
+    fence: int
+    token_hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +43,31 @@ def hash_of_token(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
+async def known_callbacks(
+    connection: Any, keys: Sequence[CallbackKey], *, schema: str = DEFAULT_SCHEMA
+) -> set[int]:
+    """The positions of the keys whose token is that of their attempt."""
+    values = {
+        "run_ids": [key.run for key in keys],
+        "fences": [key.fence for key in keys],
+        "token_hashes": [key.token_hash for key in keys],
+    }
+    row = await fetch_row(connection, load(schema)["known_callbacks"], values)
+    return {position - 1 for position in row[0]}
+
+
 async def answer_callback(
-    connection: Any,
-    run: int,
-    fence: int,
-    token: str,
-    answer: CallbackAnswer,
-    *,
-    schema: str = DEFAULT_SCHEMA,
+    connection: Any, key: CallbackKey, answer: CallbackAnswer, *, schema: str = DEFAULT_SCHEMA
 ) -> Taken:
     """What became of it: ``taken``, ``again`` (it was said before), ``other`` (another end was),
     ``gone`` (the attempt is over), ``unknown`` (no such token).
     """
-    values = {**asdict(answer), "run_id": run, "fence": fence, "token_hash": hash_of_token(token)}
+    values = {
+        **asdict(answer),
+        "run_id": key.run,
+        "fence": key.fence,
+        "token_hash": key.token_hash,
+    }
     row = await fetch_row(connection, load(schema)["answer_callback"], values)
     found: Taken = row[0]
     return found

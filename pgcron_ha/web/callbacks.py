@@ -8,45 +8,69 @@ says what became of the callback, and to a wrong token no more than that it is w
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pgcron_ha.db.callbacks import answer_callback
+from pgcron_ha.config import Address
+from pgcron_ha.db.callbacks import (
+    CallbackKey,
+    answer_callback,
+    hash_of_token,
+    known_callbacks,
+)
 from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 from pgcron_ha.executors.callback_answer import MAX_BODY_BYTES, PATH, read_callback
 from pgcron_ha.telemetry.log import LOGGER
+from pgcron_ha.web.callback_tokens import TokenCheck
+from pgcron_ha.web.connections import Bounds
+from pgcron_ha.web.serving import WebServer
+
+Attempt: TypeAlias = tuple[int, int]
 
 MOST_PER_SECOND: Final = 50.0
 MOST_AT_ONCE: Final = 200.0
-"""Callbacks of one client address: so many at once, and then so many a second. What stands before
-us (a proxy) is one client.
+"""Callbacks of one attempt: so many at once, and then so many a second. What has no token of an
+attempt counts for none, so that nobody uses up what is another's.
 """
 
-MOST_CLIENTS: Final = 10_000
-"""Addresses whose callbacks are counted; the one that was longest silent is forgotten."""
+MOST_COUNTED: Final = 10_000
+"""Attempts whose callbacks are counted; the one that was longest silent is forgotten."""
 
 BODY_SECONDS: Final = 10.0
 """For a whole body to come in."""
 
 MOST_WAITING: Final = 64
-"""Callbacks that are looked at, or wait for a connection to the database, at a time."""
+"""Callbacks whose token is right that are read or kept at a time; of one attempt `MOST_OF_ONE`."""
+
+MOST_OF_ONE: Final = 4
+
+BOUNDS: Final = Bounds(most=2048, head_seconds=10, body_seconds=BODY_SECONDS + 5, answer_seconds=60)
+"""Of the connections to the listener."""
+
+_COMPLAINT_SECONDS: Final = 10.0
+"""Between two lines of the log that say the same: who calls must not fill it."""
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_BEARER: Final = re.compile(rb"\r\nauthorization[ \t]*:[ \t]*bearer[ \t]", re.IGNORECASE)
+_ROUTE: Final = b"POST " + PATH.partition("{")[0].encode()
 _HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _AGAIN: Final = {"retry-after": "1"}
+_UNKNOWN: Final = {"www-authenticate": "Bearer", "connection": "close"}
 
 
 class _Verdict(NamedTuple):
@@ -62,6 +86,21 @@ _VERDICTS: Final[Mapping[str, _Verdict]] = {
     "unknown": _Verdict(401, {"message": "there is no such token"}),
 }
 
+_REFUSAL_BODY: Final = json.dumps(_VERDICTS["unknown"].document).encode()
+_REFUSAL: Final = (
+    b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"
+) % (
+    len(_REFUSAL_BODY),
+    "".join(f"{name}: {value}\r\n" for name, value in {**_HEADERS, **_UNKNOWN}.items()).encode(),
+    _REFUSAL_BODY,
+)
+
+
+def callback_listener(dsn: str, listen: Address, *, schema: str = DEFAULT_SCHEMA) -> WebServer:
+    """A server of callbacks that listens already. Raises ConfigError if it can't."""
+    app = create_callback_app(dsn, schema=schema)
+    return WebServer(app, listen, may_be_reached=True, bounds=BOUNDS, refuse=refuse_early)
+
 
 def create_callback_app(
     dsn: str, *, schema: str = DEFAULT_SCHEMA, clock: Callable[[], float] = monotonic
@@ -74,6 +113,7 @@ def create_callback_app(
         try:
             yield
         finally:
+            await desk.tokens.close()
             await desk.pools.close()
 
     app = Starlette(routes=[Route(PATH, desk.take, methods=["POST"])], lifespan=life)
@@ -83,29 +123,51 @@ def create_callback_app(
     return app
 
 
+def refuse_early(data: bytes) -> bytes | None:
+    """The answer to a callback whose whole head is here and has no token that can be read: what
+    comes in any number must cost little. Everything else is for the application.
+    """
+    head, end, _ = data.partition(b"\r\n\r\n")
+    if not end or not head.startswith(_ROUTE) or _BEARER.search(head):
+        return None
+    return _REFUSAL
+
+
 class _Desk:
     def __init__(self, dsn: str, schema: str, clock: Callable[[], float]) -> None:
         self.pools = ClientPools()
+        self.tokens = TokenCheck(self._known)
         self._dsn = dsn
         self._schema = schema
+        self._clock = clock
         self._pace = _Pace(clock)
         self._room = asyncio.Semaphore(MOST_WAITING)
+        self._under_way: Counter[Attempt] = Counter()
+        self._complained_at = -inf
 
     async def take(self, request: Request) -> Response:
-        """One callback."""
-        if not self._pace.allows(request.client.host if request.client else ""):
-            return _answer(429, {"message": "too many callbacks from this address"}, _AGAIN)
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        numbers = [request.path_params["run"], request.path_params["fence"]]
-        is_readable = scheme.lower() == "bearer" and _TOKEN.fullmatch(token.strip())
-        if not is_readable or not all(map(_NUMBER.fullmatch, numbers)):
-            return _answer(*_VERDICTS["unknown"], {"www-authenticate": "Bearer"})
-        if self._room.locked():
+        """One callback; nothing of its body is read before its token is known."""
+        key = _key(request)
+        try:
+            if key is None or not await self.tokens.knows(key):
+                return _answer(*_VERDICTS["unknown"], _UNKNOWN)
+        except (PgcronError, TimeoutError) as error:
+            return self._not_kept(error)
+        attempt = key.run, key.fence
+        if not self._pace.allows(attempt):
+            return _answer(429, {"message": "too many callbacks of this attempt"}, _AGAIN)
+        if self._room.locked() or self._under_way[attempt] >= MOST_OF_ONE:
             return _answer(503, {"message": "too many callbacks at once"}, _AGAIN)
-        async with self._room:
-            return await self._judge(request, int(numbers[0]), int(numbers[1]), token.strip())
+        self._under_way[attempt] += 1
+        try:
+            async with self._room:
+                return await self._judge(request, key)
+        finally:
+            self._under_way[attempt] -= 1
+            if not self._under_way[attempt]:
+                del self._under_way[attempt]
 
-    async def _judge(self, request: Request, run: int, fence: int, token: str) -> Response:
+    async def _judge(self, request: Request, key: CallbackKey) -> Response:
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await _body(request)
@@ -114,41 +176,61 @@ class _Desk:
                 return _answer(413, {"message": message}, {"connection": "close"})
             said = read_callback(body)
             async with self.pools.connection(self._dsn) as connection:
-                word = await answer_callback(
-                    connection, run, fence, token, said, schema=self._schema
-                )
+                word = await answer_callback(connection, key, said, schema=self._schema)
         except TooLarge as error:
             return _answer(413, error.as_json())
         except InvalidInput as error:
             return _answer(400, error.as_json())
         except PgcronError as error:
-            # Its words are for those who run this, not for who calls.
-            logging.getLogger(LOGGER).error("a callback can't be kept: %s", error.message)
-            return _answer(503, {"message": "it can't be kept now"}, _AGAIN)
+            return self._not_kept(error)
         except TimeoutError:
             return _answer(408, {"message": "the body did not come"}, {"connection": "close"})
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
-        more = {"www-authenticate": "Bearer"} if word == "unknown" else {}
-        return _answer(*_VERDICTS[word], more)
+        return _answer(*_VERDICTS[word], _UNKNOWN if word == "unknown" else {})
+
+    async def _known(self, keys: Sequence[CallbackKey]) -> set[int]:
+        async with self.pools.connection(self._dsn) as connection:
+            return await known_callbacks(connection, keys, schema=self._schema)
+
+    def _not_kept(self, error: PgcronError | TimeoutError) -> Response:
+        # Its words are for those who run this, not for who calls.
+        now = self._clock()
+        if now - self._complained_at > _COMPLAINT_SECONDS:
+            self._complained_at = now
+            said = error.message if isinstance(error, PgcronError) else "no answer in time"
+            logging.getLogger(LOGGER).error("callbacks can't be kept: %s", said)
+        return _answer(503, {"message": "it can't be kept now"}, _AGAIN)
 
 
 class _Pace:
-    """A bucket of permits for each client address."""
+    """A bucket of permits for each attempt."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._left: OrderedDict[Attempt, tuple[float, float]] = OrderedDict()
 
-    def allows(self, client: str) -> bool:
+    def allows(self, attempt: Attempt) -> bool:
         now = self._clock()
-        left, since = self._left.pop(client, (MOST_AT_ONCE, now))
+        left, since = self._left.pop(attempt, (MOST_AT_ONCE, now))
         left = min(MOST_AT_ONCE, left + (now - since) * MOST_PER_SECOND)
         allowed = left >= 1
-        self._left[client] = (left - 1 if allowed else left, now)
-        if len(self._left) > MOST_CLIENTS:
+        self._left[attempt] = (left - 1 if allowed else left, now)
+        if len(self._left) > MOST_COUNTED:
             self._left.popitem(last=False)
         return allowed
+
+
+def _key(request: Request) -> CallbackKey | None:
+    """The attempt that is spoken for, and the token; None when they can't be read."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    token = token.strip()
+    numbers = [request.path_params["run"], request.path_params["fence"]]
+    if scheme.lower() != "bearer" or not _TOKEN.fullmatch(token):
+        return None
+    if not all(map(_NUMBER.fullmatch, numbers)):
+        return None
+    return CallbackKey(int(numbers[0]), int(numbers[1]), hash_of_token(token))
 
 
 async def _body(request: Request) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +13,11 @@ from starlette.types import ASGIApp
 
 from pgcron_ha.config import Address
 from pgcron_ha.errors import ConfigError
+from pgcron_ha.web.connections import Bounds, Connections, Refuse, bounded_protocol
 from pgcron_ha.web.security import require_loopback
 
-_BACKLOG: Final = 128
-# Browsers keep six connections each; beyond this a request is answered 503 at once.
-_MOST_CONNECTIONS: Final = 512
-_KEEP_ALIVE_SECONDS: Final = 30
+_BACKLOG: Final = 2048
+_LOOK_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 3
 _MOST_HEAD_BYTES: Final = 16 * 1024
 
@@ -25,7 +25,15 @@ _MOST_HEAD_BYTES: Final = 16 * 1024
 class WebServer:
     """Serves one application on one address of this machine. `run` lives until `stop`."""
 
-    def __init__(self, app: ASGIApp, listen: Address, *, may_be_reached: bool = False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        listen: Address,
+        *,
+        may_be_reached: bool = False,
+        bounds: Bounds = Bounds(),
+        refuse: Refuse | None = None,
+    ) -> None:
         """Listens at once, so that the address is known. ConfigError if it can't be.
 
         `may_be_reached` from other machines, too: only for what asks each caller for a proof.
@@ -34,18 +42,20 @@ class WebServer:
             require_loopback(listen)
         self._socket = _listen(listen)
         self.address = Address(listen.host, self._socket.getsockname()[1])
+        self._connections = Connections(bounds, refuse)
         self._server = _Server(
             uvicorn.Config(
                 app,
                 log_config=None,
+                log_level="error",  # a line for each request that is no HTTP would fill a disk
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
                 ws="none",
                 lifespan="on",
-                http="h11",
-                limit_concurrency=_MOST_CONNECTIONS,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                http=bounded_protocol(self._connections),
+                backlog=_BACKLOG,
+                timeout_keep_alive=int(bounds.head_seconds) + 1,  # closed by then
                 timeout_graceful_shutdown=_STOP_SECONDS,
                 h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
             )
@@ -58,14 +68,21 @@ class WebServer:
 
     async def run(self) -> None:
         """Answers until `stop`; open answers get some seconds."""
+        looking = asyncio.create_task(self._look())
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
+            looking.cancel()
             self._socket.close()
 
     def stop(self) -> None:
         """Ends `run` soon. From its event loop, or a signal handler of it."""
         self._server.should_exit = True
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self._connections.close_overdue()
 
 
 class _Server(uvicorn.Server):

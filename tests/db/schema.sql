@@ -3321,6 +3321,19 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.kill_run(run bigint, reason text, actor text) IS 'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is only asked.';
 
+CREATE FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[]) RETURNS bigint[]
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+  SELECT coalesce(array_agg(given.position), '{}')
+    FROM (SELECT g.* FROM unnest(runs, fences, token_hashes) WITH ORDINALITY g(run_id, fence, token_hash, position)
+           WHERE octet_length(g.token_hash) = 32 OFFSET 0) given
+    JOIN pgcron.callback c ON c.run_id = given.run_id AND c.fence = given.fence AND pgcron.is_same_hash(c.token_hash, given.token_hash)
+$$;
+
+COMMENT ON FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[]) IS 'Which of these attempts wait, or waited within the last day, for a callback with a token of this SHA-256: their positions in the arrays.';
+
 CREATE FUNCTION pgcron.label_words(labels jsonb) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     AS $$

@@ -71,13 +71,14 @@ BACKFILLS = "SELECT pgcron.backfill('s', now() - interval '1 day')"
 SKIPS = "SELECT pgcron.skip_occurrence('s', now() + interval '1 day')"
 ASSERTS = "SELECT pgcron.assert_token(1, gen_random_uuid())"
 ANSWERS = "SELECT pgcron.answer_callback(1, 1, sha256('x'), 'succeeded')"
+KNOWS = "SELECT pgcron.known_callbacks('{1}', '{1}', ARRAY[sha256('x')])"
 DEMAND = "SELECT pgcron.scale_demand()"
 LOCKS = "SELECT id FROM pgcron.run FOR UPDATE"
 LOCKS_ALL = "LOCK TABLE pgcron.run IN SHARE MODE"
 DELETES = "DELETE FROM pgcron.schedule WHERE name = 'nobody'"
 EVERYTHING = {
     *(ENQUEUES, DEFINES, LOOKS, CANCELS, PAUSES, CALENDAR, BACKFILLS, SKIPS, ASSERTS, ANSWERS),
-    *(DEMAND, DELETES, LOCKS, LOCKS_ALL, LIMITS),
+    *(DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS),
 }
 MAY = {
     "producer": {ENQUEUES},
@@ -96,7 +97,7 @@ MAY = {
     },
     "viewer": {LOOKS, DEMAND},
     "service": {ASSERTS},
-    "callbacks": {ANSWERS},
+    "callbacks": {ANSWERS, KNOWS},
     "autoscaler": {DEMAND},
 }
 READS = (

@@ -5,17 +5,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
 from pgcron_ha.config import Address
+from pgcron_ha.db.callbacks import CallbackKey, hash_of_token, known_callbacks
+from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.callback_answer import MAX_BODY_BYTES
 from pgcron_ha.web.app import create_app
-from pgcron_ha.web.callbacks import MOST_AT_ONCE, create_callback_app
+from pgcron_ha.web.callback_tokens import TokenCheck
+from pgcron_ha.web.callbacks import (
+    MOST_AT_ONCE,
+    MOST_OF_ONE,
+    callback_listener,
+    create_callback_app,
+)
 from pgcron_ha.web.serving import WebServer
 from tests.db import control
 from tests.db.control import Connection, Row
@@ -26,7 +34,7 @@ TOKEN = "A_-" + "b" * 40
 @pytest.fixture
 async def client(database: str) -> AsyncIterator[httpx.AsyncClient]:
     """Speaks to a listener for callbacks."""
-    server = WebServer(create_callback_app(database), Address("127.0.0.1", 0), may_be_reached=True)
+    server = callback_listener(database, Address("127.0.0.1", 0))
     running = asyncio.create_task(server.run())
     async with httpx.AsyncClient(base_url=server.url, timeout=20) as client:
         yield client
@@ -233,21 +241,77 @@ async def test_there_is_nothing_else(client: httpx.AsyncClient, run: Row) -> Non
     assert (await client.request("DELETE", path)).status_code == 405
 
 
-async def test_one_address_does_not_keep_the_others_out(database: str) -> None:
+async def test_one_attempt_does_not_keep_the_others_out(
+    database: str, run: Row, connection: Connection
+) -> None:
     now = [0.0]
     app = create_callback_app(database, clock=lambda: now[0])
+    other = await waiting(connection, "B" * 43)
+    transport = httpx.ASGITransport(app)
+    life = app.router.lifespan_context(app)
+    async with life, httpx.AsyncClient(transport=transport, base_url="http://here") as client:
 
-    async def ask(address: str) -> int:
-        transport = httpx.ASGITransport(app, client=(address, 1))
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return (await client.post("/callback/runs/1/1")).status_code
+        async def say(run: Row, token: str = TOKEN) -> int:
+            return (await send(client, run, {"status": "running"}, token)).status_code
 
-    flood = [await ask("10.0.0.1") for _ in range(int(MOST_AT_ONCE) + 1)]
-    assert set(flood[:-1]) == {401}
-    assert flood[-1] == 429
-    assert await ask("10.0.0.2") == 401
-    now[0] += 0.02
-    assert [await ask("10.0.0.1") for _ in range(2)] == [401, 429]
+        junk = [await say(run, "x" * 43) for _ in range(int(MOST_AT_ONCE) + 1)]
+        flood = [await say(run) for _ in range(int(MOST_AT_ONCE) + 1)]
+        of_the_other = await say(other, "B" * 43)
+        now[0] += 0.02
+        later = [await say(run) for _ in range(2)]
+
+    assert set(junk) == {401}
+    assert (set(flood[:-1]), flood[-1]) == ({200}, 429)
+    assert of_the_other == 200
+    assert later == [200, 429]
+
+
+async def test_wrong_tokens_are_asked_for_together(database: str, run: Row) -> None:
+    asked: list[int] = []
+
+    async def ask(keys: Sequence[CallbackKey]) -> set[int]:
+        asked.append(len(keys))
+        async with pools.connection(database) as connection:
+            return await known_callbacks(connection, keys)
+
+    pools, check = ClientPools(), TokenCheck(ask)
+    right = CallbackKey(run["id"], run["fence"], hash_of_token(TOKEN))
+    wrong = [right._replace(token_hash=hash_of_token(str(number))) for number in range(999)]
+
+    found = await asyncio.gather(*map(check.knows, [*wrong[:500], right, *wrong[500:]]))
+    await pools.close()
+
+    assert [position for position, known in enumerate(found) if known] == [500]
+    assert len(asked) <= 3
+
+
+async def test_the_token_is_looked_at_before_the_body(client: httpx.AsyncClient, run: Row) -> None:
+    head = f"POST /callback/runs/{run['id']}/{run['fence']} HTTP/1.1\r\nHost: here\r\n"
+    wrong = f"{head}Authorization: Bearer {'x' * 43}\r\nContent-Length: 5000\r\n\r\n"
+    none = f"{head}Content-Length: 5000\r\n\r\n"
+
+    lines = [await status_line(client, request.encode()) for request in (wrong, none)]
+
+    assert [line[:12] for line in lines] == [b"HTTP/1.1 401"] * 2
+
+
+async def test_slow_bodies_of_one_attempt_leave_room_for_others(
+    client: httpx.AsyncClient, run: Row, connection: Connection
+) -> None:
+    other = await waiting(connection, "B" * 43)
+    head = f"POST /callback/runs/{run['id']}/{run['fence']} HTTP/1.1\r\nHost: here\r\n"
+    slow = f"{head}Authorization: Bearer {TOKEN}\r\nContent-Length: 5000\r\n\r\n{{"
+    held = []
+    for _ in range(80):
+        reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
+        writer.write(slow.encode())
+        held.append((reader, writer))
+    for reader, _ in held[MOST_OF_ONE:]:
+        assert (await reader.readline())[:12] == b"HTTP/1.1 503"
+
+    assert (await send(client, other, token="B" * 43)).status_code == 200
+    for _, writer in held:
+        writer.close()
 
 
 async def test_a_database_that_is_away_asks_for_another_try() -> None:

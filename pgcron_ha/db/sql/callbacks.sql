@@ -18,6 +18,10 @@ RETURNING news.run_id, news.fence, news.status, news.result::text AS result, new
 UPDATE pgcron.callback c SET closed_at = coalesce(c.closed_at, now()) WHERE c.run_id = :run_id AND c.fence = :fence
 RETURNING c.run_id, c.fence, c.status, c.result::text AS result, c.error, c.retry_after, c.has_news, c.done, c.total, c.note, c.lines;
 
+-- name: known_callbacks
+-- Asked before anything is read of what somebody sends; for all that wait at once.
+SELECT pgcron.known_callbacks(:run_ids, :fences, :token_hashes);
+
 -- name: answer_callback
 SELECT pgcron.answer_callback(:run_id, :fence, :token_hash, :status, :result, :error, :retry_after, :done, :total, :note, :lines);
 

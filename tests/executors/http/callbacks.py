@@ -18,8 +18,7 @@ from pgcron_ha.executors.base import Context
 from pgcron_ha.executors.http import HttpExecutor
 from pgcron_ha.executors.http_callback import CallbackDesk
 from pgcron_ha.executors.workplace import Workplace
-from pgcron_ha.web.callbacks import create_callback_app
-from pgcron_ha.web.serving import WebServer
+from pgcron_ha.web.callbacks import callback_listener
 from tests.db import control
 from tests.db.control import Connection
 from tests.executors.http.calls import destination
@@ -31,7 +30,7 @@ from tests.waiting import until
 @asynccontextmanager
 async def served(dsn: str) -> AsyncIterator[str]:
     """Where callbacks are taken; its address without the last slash."""
-    server = WebServer(create_callback_app(dsn), Address("127.0.0.1", 0), may_be_reached=True)
+    server = callback_listener(dsn, Address("127.0.0.1", 0))
     running = asyncio.create_task(server.run())
     try:
         yield server.url.rstrip("/")

@@ -1,0 +1,181 @@
+"""The open connections of one server: how many there may be, and how long each may take.
+
+Whoever sends nothing, half a head or a slow body keeps nobody else out: when there are too many
+connections, one that has not sent a whole head is closed for the new one: the oldest of the
+address that has the most of them. So an honest request that comes from that address, too, is only
+ever in the way of many newer ones. uvicorn bounds answers, and no connection before its first head.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, ClassVar, Final, TypeAlias
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_VERSION_6_NETWORK: Final = 64
+"""Bits of an IPv6 address that one customer of a provider has: the rest he chooses."""
+
+_SHARE_OF_DESCRIPTORS: Final = 4
+"""One part in so many may be connections of a server; the others are for runs, files, sessions."""
+
+
+Refuse: TypeAlias = Callable[[bytes], bytes | None]
+"""Sees the first bytes of a connection; what it gives is sent before the connection is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`most` connections; seconds for a whole head (also the next one of a connection that stays
+    open), for the body after it, and for the whole answer.
+    """
+
+    most: int = 512
+    head_seconds: float = 30.0
+    body_seconds: float = 30.0
+    answer_seconds: float = 300.0
+
+
+class Connections:
+    """Those of one server, in its event loop."""
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        refuse: Refuse | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.refuse = refuse
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        unlimited = descriptors == resource.RLIM_INFINITY
+        self.most = bounds.most if unlimited else min(bounds.most, _share(descriptors))
+        self._bounds = bounds
+        self._clock = clock
+        self._waiting: dict[str, dict[BoundedProtocol, float]] = {}
+        self._answered: dict[BoundedProtocol, float] = {}
+        self._count = 0
+
+    def wait(self, connection: BoundedProtocol) -> None:
+        """A new one, or one that has its answer: its next head is waited for."""
+        if not connection.is_known:
+            connection.is_known = True
+            connection.group = group_of(connection.client)
+            self._count += 1
+        self._answered.pop(connection, None)
+        self._waiting.setdefault(connection.group, {})[connection] = self._clock()
+        if self._count > self.most:
+            self._close_one()
+
+    def answer(self, connection: BoundedProtocol) -> None:
+        """A whole head came from it."""
+        self._leave(connection)
+        if connection.is_known:
+            self._answered[connection] = self._clock()
+
+    def forget(self, connection: BoundedProtocol) -> None:
+        """It is closed."""
+        self._leave(connection)
+        self._answered.pop(connection, None)
+        self._count -= connection.is_known
+        connection.is_known = False
+
+    def close_overdue(self) -> None:
+        """Closes those that took too long for what they are at."""
+        now, bounds = self._clock(), self._bounds
+        overdue = [
+            connection
+            for group in self._waiting.values()
+            for connection, since in group.items()
+            if now - since > bounds.head_seconds
+        ]
+        for connection, since in self._answered.items():
+            most = bounds.body_seconds if connection.cycle.more_body else bounds.answer_seconds
+            if now - since > most:
+                overdue.append(connection)
+        for connection in overdue:
+            self._close(connection)
+
+    def _close_one(self) -> None:
+        """At least the newest waits, so there is one."""
+        crowd = max(self._waiting.values(), key=len)
+        self._close(next(iter(crowd)))
+
+    def _close(self, connection: BoundedProtocol) -> None:
+        self.forget(connection)
+        connection.transport.abort()
+
+    def _leave(self, connection: BoundedProtocol) -> None:
+        group = self._waiting.get(connection.group)
+        if group is not None:
+            group.pop(connection, None)
+            if not group:
+                del self._waiting[connection.group]
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 that says at what it is."""
+
+    table: ClassVar[Connections]
+    is_known = False
+    group = ""
+    _is_untouched = True
+
+    def connection_made(self, transport: Any) -> None:
+        """It counts from now on."""
+        super().connection_made(transport)
+        self.table.wait(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It does not count any more."""
+        self.table.forget(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """A request that is refused for its head costs no more than its bytes."""
+        if self._is_untouched and self.table.refuse is not None:
+            answer = self.table.refuse(data)
+            if answer is not None:
+                self.transport.write(answer)
+                self.transport.close()
+                return
+        self._is_untouched = False
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        """A new cycle is a request whose head is whole."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self.table.answer(self)
+
+    def on_response_complete(self) -> None:
+        """The next head is waited for, unless it came already."""
+        if self.is_known:
+            self.table.wait(self)
+        super().on_response_complete()
+
+
+def bounded_protocol(connections: Connections) -> type[BoundedProtocol]:
+    """The protocol of a server with these connections."""
+    return type("_Protocol", (BoundedProtocol,), {"table": connections})
+
+
+def group_of(client: tuple[str, int] | None) -> str:
+    """The address that a connection counts for; of IPv6 the network of a customer."""
+    if client is None:
+        return ""
+    host = client[0].partition("%")[0]
+    if ":" not in host:
+        return host
+    address = ipaddress.IPv6Address(host)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, _VERSION_6_NETWORK), strict=False))
+
+
+def _share(descriptors: int) -> int:
+    return max(16, descriptors // _SHARE_OF_DESCRIPTORS)
