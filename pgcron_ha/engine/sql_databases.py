@@ -10,7 +10,7 @@ from pgcron_ha.config.secret_reference import SecretReference
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.sql_session import SqlDatabase
 from pgcron_ha.engine.recorder import Recorder
-from pgcron_ha.executors.masking import remember_secret
+from pgcron_ha.executors.masking import remember_password, remember_secret
 from pgcron_ha.executors.sql import SqlExecutor
 from pgcron_ha.executors.workplace import Workplace
 from pgcron_ha.telemetry.events import ProfileIsRisky
@@ -46,6 +46,7 @@ def _dsn_of(profile: SqlProfile, settings: Settings) -> Callable[[], str]:
     if isinstance(profile.dsn, SecretReference):
         return partial(_read, profile.dsn)
     written = profile.dsn
+    remember_password(written)
     return lambda: written
 
 

@@ -22,6 +22,7 @@ from pgcron_ha.executors.failures import (
     MAX_MESSAGE_CHARACTERS,
     MAX_TRACEBACK_CHARACTERS,
     bounded_text,
+    success,
 )
 from pgcron_ha.executors.outcome import MAX_RESULT_BYTES, Failed, Outcome, Succeeded
 from pgcron_ha.executors.progress import Progress
@@ -190,7 +191,7 @@ def _success(text: str | None) -> Outcome:
     if len(text.encode()) > MAX_RESULT_BYTES:
         message = f"the result has more than {MAX_RESULT_BYTES} bytes"
         return Failed("TooLarge", message, retry=False)
-    return Succeeded(json.loads(text), text)
+    return success(json.loads(text), text)
 
 
 def _parsed(line: bytes | bytearray) -> dict[str, Any]:

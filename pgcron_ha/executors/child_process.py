@@ -252,5 +252,4 @@ class ChildProcess:
         return Failed("CouldNotStart", bounded_text(message), self._last_of_stderr())
 
     def _last_of_stderr(self) -> str | None:
-        tail = self.pipes[1].tail if self.pipes else b""
-        return bounded_text(tail.decode("utf-8", "replace")) or None
+        return self.pipes[1].tail() if self.pipes else None

@@ -26,6 +26,7 @@ from pgcron_ha.executors.child_messages import (
 )
 from pgcron_ha.executors.child_previous import AsksNode
 from pgcron_ha.executors.context import Context, StopReason, Stream
+from pgcron_ha.executors.masking import leave_masking_to_the_node
 from pgcron_ha.executors.operating_system import (
     living_children,
     resident_bytes,
@@ -52,6 +53,7 @@ def serve(offer: Offer) -> None:
     """Execute what the node on `CONTROL_DESCRIPTOR` sends until it closes the connection."""
     connection = socket.socket(fileno=CONTROL_DESCRIPTOR)
     connection.set_inheritable(False)  # it must end with this process
+    leave_masking_to_the_node()
     set_child_subreaper()  # what a handler leaves behind shows as ours
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     for stream in (sys.stdout, sys.stderr):

@@ -22,7 +22,7 @@ from pgcron_ha.executors.context import (
     StopReason,
 )
 from pgcron_ha.executors.fingerprints import fingerprint_of_error
-from pgcron_ha.executors.masking import mask
+from pgcron_ha.executors.masking import mask, mask_document, room
 from pgcron_ha.executors.outcome import MAX_RESULT_BYTES, Failed, Interrupted, Outcome, Succeeded
 
 MAX_MESSAGE_CHARACTERS = 4 * 1024
@@ -61,7 +61,13 @@ def outcome_of_result(result: Any) -> Outcome:
         return Failed("TooLarge", message, retry=False)
     if _ESCAPED_NUL.search(text):
         return _bad_result("the handler returned text with a NUL character")
-    return Succeeded(result, text)
+    return success(result, text)
+
+
+def success(result: Any, text: str) -> Succeeded:
+    """Of a result and its JSON text: without the secrets that the configuration knows."""
+    masked = mask_document(text)
+    return Succeeded(result if masked is text else json.loads(masked), masked)
 
 
 def outcome_of_error(error: BaseException, context: Context) -> Outcome:
@@ -97,6 +103,7 @@ def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:
 
     What is cut is masked before, so that half of a secret is no way around it.
     """
+    limit = room(limit)
     text = mask(text, limit)
     if len(text) > limit:
         half = limit // 2

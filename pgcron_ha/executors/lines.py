@@ -1,10 +1,11 @@
-"""The log lines of one run: cut, cleaned, counted, never more than a bound."""
+"""The log lines of one run: without secrets, cut, cleaned, counted, never more than a bound."""
 
 from __future__ import annotations
 
 import threading
 
 from pgcron_ha.executors.context import Context, LogSink, Stream
+from pgcron_ha.executors.masking import MARGIN, masked_beginning, room
 from pgcron_ha.executors.progress import MARK, read_line
 
 MAX_LINE_BYTES = 8 * 1024
@@ -14,7 +15,9 @@ MAX_LINES = 10_000
 """Lines of one attempt; the rest is counted, so that a loop that prints can't fill the database."""
 
 CUT_MARK = " … [cut]"
-_KEPT_BYTES = MAX_LINE_BYTES - len(CUT_MARK.encode())
+
+# A secret across the cut must be known as one; one more is enough to know that it goes on.
+_KEPT_CHARACTERS = MAX_LINE_BYTES + MARGIN + 1
 
 
 class RunLog:
@@ -98,9 +101,8 @@ class RunLog:
             self._keep_partial(stream, following)
 
     def _keep_partial(self, stream: Stream, text: str) -> None:
-        # One character over the bound is enough to know later that the line must be cut.
         rest = self._partial.get(stream, "")
-        self._partial[stream] = rest + text[: MAX_LINE_BYTES + 1 - len(rest)]
+        self._partial[stream] = rest + text[: _KEPT_CHARACTERS - len(rest)]
 
     def _may_report(self, stream: Stream, text: str) -> bool:
         """Whether progress may stand in it, at the beginning or across what is not ended yet."""
@@ -122,11 +124,17 @@ class RunLog:
 
 
 def clean_line(line: str) -> str:
-    """A line PostgreSQL can keep: no NUL, no lone surrogate, at most `MAX_LINE_BYTES` of UTF-8."""
-    line = line.removesuffix("\r").replace("\0", "\ufffd")
-    if line.isascii() and len(line) <= MAX_LINE_BYTES:
+    """A line PostgreSQL can keep: no secret, no NUL, no lone surrogate, at most `MAX_LINE_BYTES` of
+    UTF-8.
+    """
+    most = room(MAX_LINE_BYTES)
+    is_cut = len(line) > most
+    line = masked_beginning(line, MAX_LINE_BYTES).removesuffix("\r").replace("\0", "\ufffd")
+    if not is_cut and line.isascii() and len(line) <= most:
         return line
     encoded = line.encode("utf-8", "replace")
-    if len(encoded) <= MAX_LINE_BYTES:
+    if not is_cut and len(encoded) <= most:
         return encoded.decode()
-    return encoded[:_KEPT_BYTES].decode("utf-8", "ignore") + CUT_MARK
+    if most > MAX_LINE_BYTES:
+        return encoded.decode()  # the node cuts it
+    return encoded[: most - len(CUT_MARK.encode())].decode("utf-8", "ignore") + CUT_MARK

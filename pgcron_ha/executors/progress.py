@@ -15,6 +15,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pgcron_ha.executors.masking import masked_beginning, room
+
 if TYPE_CHECKING:
     from pgcron_ha.executors.context import Context, LogSink
 
@@ -62,7 +64,9 @@ def read_line(line: str) -> Progress | None:
 
 
 def _one_line(note: str) -> str:
-    """What PostgreSQL can keep and a terminal can show: no control character, no surrogate."""
-    words = " ".join(note[: 4 * MOST_NOTE].split())
+    """What PostgreSQL can keep and a terminal can show: no secret, no control character, no
+    surrogate.
+    """
+    words = " ".join(masked_beginning(note, 4 * MOST_NOTE).split())
     kept = "".join(each for each in words if each.isprintable())
-    return kept.encode("utf-8", "replace").decode("utf-8")[:MOST_NOTE]
+    return kept.encode("utf-8", "replace").decode("utf-8")[: room(MOST_NOTE)]

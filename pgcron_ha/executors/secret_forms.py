@@ -4,21 +4,18 @@ which it travels. What is kept of errors is masked once more, by all that is kno
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote, quote_plus
 
-from pgcron_ha.executors.masking import MASK, SHORTEST_SECRET
+from pgcron_ha.executors.masking import MASK, forms_of
 
 
 class Masker:
     """Knows some secrets. Mask first and cut afterwards: half a secret is one, too."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {form for secret in secrets for form in _forms(secret)}
+        forms = {form for secret in secrets for form in forms_of(secret)}
         # The longest first, so that no part of one is left over.
         ordered = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
@@ -36,18 +33,3 @@ class Masker:
         if isinstance(document, list):
             return [self.mask_document(each) for each in document]
         return self.mask(document) if isinstance(document, str) else document
-
-
-def _forms(secret: str) -> set[str]:
-    if len(secret) < SHORTEST_SECRET:
-        return set()
-    encoded = secret.encode()
-    return {
-        secret,
-        quote(secret, safe=""),
-        quote_plus(secret),
-        json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        base64.b64encode(encoded).decode().rstrip("="),
-        base64.urlsafe_b64encode(encoded).decode().rstrip("="),
-    }

@@ -12,6 +12,7 @@ from pgcron_ha.executors.context import Context, LogSink, StopReason, Stream
 from pgcron_ha.executors.exit_status import how_it_ended
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.lines import RunLog
+from pgcron_ha.executors.masking import MARGIN, mask
 from pgcron_ha.executors.operating_system import kill_group
 from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Interrupted, Outcome
 
@@ -36,7 +37,7 @@ class OutputPipe:
 
     def __init__(self, descriptor: int, stream: Literal["stdout", "stderr"], log: Lines) -> None:
         self.descriptor = descriptor
-        self.tail = b""
+        self._tail = b""
         self.allowance = 0
         self._stream: Literal["stdout", "stderr"] = stream
         self._log = log
@@ -57,8 +58,15 @@ class OutputPipe:
             data = b""
         self.allowance -= len(data)
         self._log.feed(self._stream, self._decoder.decode(data, final=not data))
-        self.tail = (self.tail + data)[-MAX_TAIL_BYTES:]
+        self._tail = (self._tail + data)[-MAX_TAIL_BYTES - MARGIN :]
         return len(data)
+
+    def tail(self) -> str | None:
+        """The last of it, without secrets; None without any."""
+        text = mask(self._tail.decode("utf-8", "replace"))
+        if len(self._tail) >= MAX_TAIL_BYTES + MARGIN:
+            text = text[MARGIN:]  # it may begin with a part of one
+        return bounded_text(text[-MAX_TAIL_BYTES:]) or None
 
     def close(self) -> None:
         """Read what the ended processes left in the pipe, and close it."""
@@ -143,5 +151,4 @@ class ShellRun:
         return Interrupted(reason, f"stopped ({reason}): {how}")
 
     def _last_of_stderr(self) -> str | None:
-        tail = self.pipes[1].tail if self.pipes else b""
-        return bounded_text(tail.decode("utf-8", "replace")) or None
+        return self.pipes[1].tail() if self.pipes else None

@@ -443,8 +443,8 @@ async def test_no_more_connections_than_allowed_are_used(stage: Stage, database:
         async with context.connection() as own:
             most_seen.append(
                 await own.fetchval(
-                    "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
-                    " OR pid = pg_backend_pid()"
+                    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                    " AND (state = 'idle in transaction' OR pid = pg_backend_pid())"
                 )
             )
 

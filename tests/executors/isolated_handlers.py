@@ -151,3 +151,14 @@ def leaves_a_daemon(path: str) -> str:
 def kills_its_supervisor() -> None:
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
+
+
+@app.handler("leaks", isolation="process")
+async def leaks(ctx: Context, secret: str, before: int) -> dict[str, Any]:
+    """Says it in every way there is, after so many other characters."""
+    print("x" * before + secret)
+    ctx.log("y" * before + secret)
+    ctx.progress(1, 2, "n " * (min(before, 190) // 2) + secret)
+    if before % 2:
+        raise ValueError("z" * before + secret)
+    return {secret: ["w" * before + secret], "note": f"({secret})"}
