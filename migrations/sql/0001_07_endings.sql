@@ -291,28 +291,31 @@ BEGIN
       LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e;
 END $$;
 
+-- Sessions that runs still name as their owner and that are not alive: each owner once, by one index descent, not each running row.
+CREATE FUNCTION pgcron.gone_owners(OUT owner uuid, OUT node_name text, OUT ended_because text) RETURNS SETOF record
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE owners(owner) AS (
+    (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' ORDER BY r.owner LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' AND r.owner > o.owner ORDER BY r.owner LIMIT 1) FROM owners o WHERE o.owner IS NOT NULL)
+  SELECT o.owner, coalesce(n.name, o.owner::text), coalesce(n.ended_because, 'its session is gone')
+    FROM owners o LEFT JOIN pgcron.node n ON n.incarnation = o.owner
+   WHERE o.owner IS NOT NULL AND (n.incarnation IS NULL OR n.state = 'dead') $$;
+
 -- running -> ready, dead, lost, cancelled, succeeded
--- By anybody, level-triggered: whatever runs under a session that is not alive. Rows somebody else is ending are skipped. The row
--- is locked by its token: when a row has changed since the snapshot, PostgreSQL re-checks the join's condition but keeps the join's
--- missing or dead node, so a run that was reaped and claimed anew meanwhile would be taken from its living owner.
-CREATE FUNCTION pgcron.reap_runs(at_most int) RETURNS TABLE (run_id bigint, verdict text)
+-- By anybody, level-triggered: whatever runs under a session that is not alive, or of that only some runs. Rows that somebody has locked
+-- are left for the next look, and stand in nobody's way. A row is locked by its owner: one that was reaped and claimed anew meanwhile
+-- has another.
+CREATE FUNCTION pgcron.reap_runs(at_most int, only_these bigint[] DEFAULT NULL) RETURNS TABLE (run_id bigint, verdict text)
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY
-    WITH RECURSIVE owners(owner) AS (      -- each owner once, by one index descent, not each running row
-      (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' ORDER BY r.owner LIMIT 1)
-      UNION ALL
-      SELECT (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' AND r.owner > o.owner ORDER BY r.owner LIMIT 1) FROM owners o WHERE o.owner IS NOT NULL),
-    gone AS MATERIALIZED (
-      SELECT o.owner, coalesce(n.name, o.owner::text) AS node_name, coalesce(n.ended_because, 'its session is gone') AS ended_because
-        FROM owners o LEFT JOIN pgcron.node n ON n.incarnation = o.owner
-       WHERE o.owner IS NOT NULL AND (n.incarnation IS NULL OR n.state = 'dead')),
-    orphaned AS MATERIALIZED (
-      SELECT r.id, r.token, g.node_name, g.ended_because
-        FROM gone g JOIN LATERAL (SELECT r.id, r.token FROM pgcron.run r WHERE r.state = 'running' AND r.owner = g.owner LIMIT at_most) r ON true
-       LIMIT at_most),
+    WITH gone AS MATERIALIZED (SELECT * FROM pgcron.gone_owners()),
     held AS MATERIALIZED (
-      SELECT o.* FROM pgcron.run r JOIN orphaned o ON o.id = r.id AND o.token = r.token ORDER BY r.id FOR UPDATE OF r SKIP LOCKED)
+      SELECT r.id, g.node_name, g.ended_because
+        FROM gone g CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r WHERE r.state = 'running' AND r.owner = g.owner AND (only_these IS NULL OR r.id = ANY(only_these))
+                                         LIMIT at_most FOR UPDATE SKIP LOCKED) r
+       LIMIT at_most)
     SELECT e.run_id, e.verdict FROM (
       SELECT array_agg(o.id) ids, array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
              array_agg(o.node_name) node_names
@@ -320,4 +323,5 @@ BEGIN
       LATERAL pgcron.end_orphans(g.ids, g.errors, g.node_names) e
      WHERE g.ids IS NOT NULL;
 END $$;
-COMMENT ON FUNCTION pgcron.reap_runs(int) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once), cancelled, or as the service that was called has answered.';
+COMMENT ON FUNCTION pgcron.reap_runs(int, bigint[]) IS
+  'Ends attempts whose node is dead, or only some of them: retried, dead, lost (at_most_once), cancelled, or as the service that was called has answered.';

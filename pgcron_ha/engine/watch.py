@@ -10,9 +10,11 @@ from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Link
+from pgcron_ha.engine.isolation import isolate
 from pgcron_ha.engine.runner import Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.time_limits import TimeLimits
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.base import Context, StopReason
 from pgcron_ha.telemetry.events import RunIsStuck
 from pgcron_ha.telemetry.log import emit
@@ -77,23 +79,40 @@ class Watch(Service):
         now = monotonic()
         contexts = self._runner.contexts()
         fresh = [context for context in contexts if self._is_to_mark(context, now)][:MARK_BATCH]
-        if fresh:
-            rows = await self._link.rows(
-                "mark_started",
-                run_ids=[context.run_id for context in fresh],
-                tokens=[context.token for context in fresh],
-                elapsed_seconds=[now - (context.started_monotonic or now) for context in fresh],
-            )
-            self._limits.learn(fresh, rows, monotonic())
-            self._marked.update((context.run_id, context.attempt) for context in fresh)
-        if self._marked or self._told:
+        await isolate(fresh, self._mark_these, self._leave_unmarked, self._delay)
+        if self._marked or self._told or len(self.aside):
             held = {(context.run_id, context.attempt) for context in contexts}
             self._marked &= held
+            self.aside.keep(set(contexts))
             self._told = {claim: at for claim, at in self._told.items() if claim in held}
+
+    async def _mark_these(self, fresh: Sequence[Context]) -> None:
+        now = monotonic()
+        rows = await self._link.rows(
+            "mark_started",
+            run_ids=[context.run_id for context in fresh],
+            tokens=[context.token for context in fresh],
+            elapsed_seconds=[now - (context.started_monotonic or now) for context in fresh],
+        )
+        self._limits.learn(fresh, rows, monotonic())
+        locked = {row["id"] for row in rows if not row["is_marked"]}
+        for context in fresh:
+            if context.run_id in locked:
+                self.aside.put(context, f"run {context.run_id}", "somebody has locked its row")
+            else:
+                self._marked.add((context.run_id, context.attempt))
+                self.aside.forget(context)
+
+    async def _leave_unmarked(self, context: Context, error: PgcronError) -> None:
+        self._marked.add((context.run_id, context.attempt))
+
+    def _delay(self, context: Context, error: PgcronError) -> None:
+        self.aside.put(context, f"run {context.run_id}", error.message)
 
     def _is_to_mark(self, context: Context, now: float) -> bool:
         return (
             context.started_monotonic is not None
             and now - context.started_monotonic > MARK_AFTER_SECONDS
             and (context.run_id, context.attempt) not in self._marked
+            and not self.aside.waits(context)
         )

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from pgcron_ha.db.link import Link
@@ -10,7 +13,7 @@ from pgcron_ha.engine.reconcile import Beat
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.telemetry.events import Event, PeerDied, RunsReaped
 from tests.db import control
-from tests.db.control import Connection, Node
+from tests.db.control import Connect, Connection, Node
 
 TTL = 15.0
 
@@ -163,3 +166,93 @@ async def test_more_than_a_batch_takes_another_pass_at_once(
     assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE owner IS NULL") == (
         BATCH + 1
     )
+
+
+async def spoil(connection: Connection, run: int) -> None:
+    """Values that no producer can write any more."""
+    await connection.execute("ALTER TABLE pgcron.run DROP CONSTRAINT a_run_keeps_its_rules")
+    await connection.execute(
+        """UPDATE pgcron.run SET time_limits =
+           '{"give_up_at": "2026-13-45T99:99", "give_up_after": 60}' WHERE id = $1""",
+        run,
+    )
+
+
+async def break_a_rule(connection: Connection, run: int) -> None:
+    await connection.execute(
+        f"ALTER TABLE pgcron.run ADD CONSTRAINT newer_rule CHECK (id <> {run}) NOT VALID"
+    )
+
+
+@pytest.mark.parametrize("harm", [spoil, break_a_rule])
+async def test_a_run_that_cannot_be_judged_ends_and_the_others_are_taken_over(
+    reaper: Reaper, peer: Node, connection: Connection, harm: Callable[..., Awaitable[None]]
+) -> None:
+    runs = await control.enqueue(connection, 9)
+    await control.claim(connection, peer)
+    await harm(connection, runs[3])
+    await control.kill(connection, peer)
+
+    await reaper.run_once()
+
+    rows = await connection.fetch("SELECT id FROM pgcron.run WHERE state = 'ready'")
+    assert sorted(row["id"] for row in rows) == runs[:3] + runs[4:]
+    dead = await control.history_row(connection, runs[3])
+    assert dead is not None
+    assert dead["outcome"] == "dead"
+    assert "2026-13-45" in dead["error"] or "newer_rule" in dead["error"]
+
+
+async def test_a_locked_row_of_a_node_keeps_no_run_of_another_from_being_taken_over(
+    reaper: Reaper, peer: Node, connection: Connection, another: Connect
+) -> None:
+    gone = await control.join(connection)
+    (run,) = await control.enqueue(connection)
+    await control.claim(connection, gone)
+    await control.kill(connection, gone)
+    await lease_is_over(connection)
+    observe(reaper, peer.incarnation, TTL + 0.1)
+    other = await another()
+    await other.execute("BEGIN; UPDATE pgcron.node SET slots = slots")
+
+    async with asyncio.timeout(1):
+        await reaper.run_once()
+
+    row = await control.run_row(connection, run)
+    assert row is not None
+    assert row["state"] == "ready"
+    await other.execute("ROLLBACK")
+    await reaper.run_once()
+    assert await state(connection, peer) == "dead"
+
+
+async def test_a_batch_of_locked_runs_stands_in_front_of_no_other(
+    reaper: Reaper, peer: Node, connection: Connection, another: Connect
+) -> None:
+    await control.enqueue(connection, BATCH + 10)
+    await control.claim(connection, peer, limit=BATCH + 10)
+    await control.kill(connection, peer)
+    other = await another()
+    await other.execute("BEGIN")
+    await other.execute(
+        "SELECT FROM pgcron.run WHERE id IN (SELECT id FROM pgcron.run ORDER BY ctid LIMIT $1)"
+        " FOR UPDATE",
+        BATCH,
+    )
+
+    await reaper.run_once()
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE state = 'ready'") == 10
+    await other.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize(
+    "at", ["2026-13-45T99:99", "2026-01-01T25:00", "0000-01-01T00:00", "2026-01-01T00:00+99:99"]
+)
+async def test_time_limits_that_nobody_can_read_are_refused(
+    connection: Connection, at: str
+) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="time_limits"):
+        await control.enqueue(
+            connection, time_limits=f'{{"give_up_at": "{at}", "give_up_after": 60}}'
+        )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from time import monotonic
 
@@ -10,9 +11,10 @@ from pgcron_ha.engine.runner import STOP_GRACE_SECONDS
 from pgcron_ha.engine.watch import MARK_AFTER_SECONDS, Watch
 from pgcron_ha.executors.base import Failed, StopReason
 from pgcron_ha.telemetry.events import Event, RunIsStuck
-from tests.db.control import Connection, run_row
+from tests.db.control import Connect, Connection, run_row
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -106,3 +108,46 @@ async def test_a_handler_that_can_not_be_ended_is_told_once(
 
 def _retry_now() -> Failed:
     return Failed("Retry", "again", after=timedelta(0))
+
+
+async def test_a_locked_run_keeps_no_other_from_being_marked(
+    ending: Ending, watch: Watch, connection: Connection, another: Connect
+) -> None:
+    runs = await ending.claim(5)
+    for run in runs:
+        ending.executor.begin(run, monotonic() - 10)
+    other = await another()
+    await other.execute("BEGIN")
+    await other.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", runs[2])
+    marked = "SELECT id FROM pgcron.run WHERE started_at IS NOT NULL ORDER BY id"
+
+    async with asyncio.timeout(1):
+        await watch.run_once()
+
+    assert [row["id"] for row in await connection.fetch(marked)] == runs[:2] + runs[3:]
+    await other.execute("ROLLBACK")
+    marking = asyncio.ensure_future(watch.run())
+
+    async def all_are_marked() -> bool:
+        return len(await connection.fetch(marked)) == 5
+
+    await until("the last one is marked", all_are_marked)
+    watch.stop()
+    await marking
+
+
+async def test_a_run_whose_limits_nobody_can_read_keeps_no_other_from_being_marked(
+    ending: Ending, watch: Watch, connection: Connection
+) -> None:
+    runs = await ending.claim(5)
+    await connection.execute("ALTER TABLE pgcron.run DROP CONSTRAINT a_run_keeps_its_rules")
+    await connection.execute(
+        """UPDATE pgcron.run SET time_limits = '{"give_up_at": "never"}' WHERE id = $1""", runs[2]
+    )
+    for run in runs:
+        ending.executor.begin(run, monotonic() - 10)
+
+    await watch.run_once()
+
+    marked = "SELECT count(*) FROM pgcron.run WHERE started_at IS NOT NULL"
+    assert await connection.fetchval(marked) == 4

@@ -102,7 +102,7 @@ class EndingStatements(Tables):
         for run, elapsed in self._held(run_ids, tokens, elapsed_seconds):
             if run.started_at is None:
                 run.started_at = self.now() - seconds(elapsed)
-            rows.append(Row(id=run.id, silence_timeout=None, give_up_in=None))
+            rows.append(Row(id=run.id, is_marked=True, silence_timeout=None, give_up_in=None))
         return rows
 
     def ended_by_fence(self, *, run_ids: Sequence[int], fences: Sequence[int]) -> list[Row]:
@@ -130,6 +130,14 @@ class EndingStatements(Tables):
             failure = Failure("lease_lost", True, None, "LeaseLost", error, ["LeaseLost"])
             rows.append(self._end_attempt(run, failure))
         return rows
+
+    def orphaned_runs(self, *, at_most: int, but: Sequence[int]) -> list[Row]:
+        """Asked for only where a statement was refused."""
+        return []
+
+    def reap_these(self, *, run_ids: Sequence[int]) -> list[Row]:
+        """Asked for only where a statement was refused."""
+        return []
 
     def end_waiting_runs(
         self, *, run_ids: Sequence[int] | None, outcome: str, reason: str

@@ -68,8 +68,10 @@ RETURNING r.id;
 WITH marked AS (
   UPDATE pgcron.run r SET started_at = now() - given.elapsed * interval '1 second'
   FROM unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[]) given(id, token, elapsed)
-  WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.started_at IS NULL)
-SELECT r.id, (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
+  WHERE r.id = ANY(ARRAY(SELECT f.id FROM pgcron.run f WHERE f.id = ANY(:run_ids) AND f.started_at IS NULL FOR NO KEY UPDATE SKIP LOCKED))
+    AND r.id = given.id AND r.token = given.token AND r.started_at IS NULL
+  RETURNING r.id)
+SELECT r.id, r.started_at IS NOT NULL OR EXISTS (SELECT FROM marked m WHERE m.id = r.id) AS is_marked, (r.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
        date_part('epoch', pgcron.give_up_at(r.time_limits) - clock_timestamp()) AS give_up_in
 FROM pgcron.run r JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id AND r.token = given.token
 WHERE r.id = ANY(:run_ids);

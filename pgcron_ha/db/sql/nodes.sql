@@ -82,9 +82,11 @@ SELECT pg_notify(pgcron.channel(), 'probe');
 UNLISTEN *;
 
 -- name: declare_dead
--- Compare-and-set on the beat that the observer has seen for a whole lease: a renewal that gets there first wins.
+-- Compare-and-set on the beat that the observer has seen for a whole lease: a renewal that gets there first wins. Who has locked the row
+-- is not waited for; the next look comes soon.
 UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'its lease ran out'
-WHERE incarnation = :incarnation AND beat_sequence = :beat_sequence AND lease_until < now() AND state <> 'dead'
+WHERE incarnation = (SELECT n.incarnation FROM pgcron.node n
+                      WHERE n.incarnation = :incarnation AND n.beat_sequence = :beat_sequence AND n.lease_until < now() AND n.state <> 'dead' FOR NO KEY UPDATE SKIP LOCKED)
 RETURNING incarnation;
 
 -- name: leave
@@ -98,3 +100,17 @@ WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation;
 -- running -> cancelled
 -- running -> succeeded
 SELECT run_id, verdict FROM pgcron.reap_runs(:at_most);
+
+-- name: orphaned_runs
+-- What reap_runs would end, when it could not end all of it together.
+SELECT r.id, r.token FROM pgcron.gone_owners() g
+CROSS JOIN LATERAL (SELECT r.id, r.token FROM pgcron.run r WHERE r.state = 'running' AND r.owner = g.owner AND r.id <> ALL(:but::bigint[]) LIMIT :at_most) r
+LIMIT :at_most;
+
+-- name: reap_these
+-- running -> ready
+-- running -> dead
+-- running -> lost
+-- running -> cancelled
+-- running -> succeeded
+SELECT run_id, verdict FROM pgcron.reap_runs(cardinality(:run_ids::bigint[]), :run_ids);
