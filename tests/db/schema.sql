@@ -2599,6 +2599,17 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.give_up_runs(at_most integer) IS 'Ends waiting runs whose time in all is over; writes history and the dead letters in the same transaction.';
 
+CREATE FUNCTION pgcron.gone_owners(OUT owner uuid, OUT node_name text, OUT ended_because text) RETURNS SETOF record
+    LANGUAGE sql STABLE
+    AS $$
+  WITH RECURSIVE owners(owner) AS (
+    (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' ORDER BY r.owner LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' AND r.owner > o.owner ORDER BY r.owner LIMIT 1) FROM owners o WHERE o.owner IS NOT NULL)
+  SELECT o.owner, coalesce(n.name, o.owner::text), coalesce(n.ended_because, 'its session is gone')
+    FROM owners o LEFT JOIN pgcron.node n ON n.incarnation = o.owner
+   WHERE o.owner IS NOT NULL AND (n.incarnation IS NULL OR n.state = 'dead') $$;
+
 CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt integer) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -4242,25 +4253,17 @@ CREATE FUNCTION pgcron.rate_slice(at timestamp with time zone, per interval) RET
     AS $$
   SELECT (extract(epoch FROM at) * 1000000)::bigint * 256 / (extract(epoch FROM per) * 1000000)::bigint $$;
 
-CREATE FUNCTION pgcron.reap_runs(at_most integer) RETURNS TABLE(run_id bigint, verdict text)
+CREATE FUNCTION pgcron.reap_runs(at_most integer, only_these bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
     AS $$
 BEGIN
   RETURN QUERY
-    WITH RECURSIVE owners(owner) AS (      -- each owner once, by one index descent, not each running row
-      (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' ORDER BY r.owner LIMIT 1)
-      UNION ALL
-      SELECT (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' AND r.owner > o.owner ORDER BY r.owner LIMIT 1) FROM owners o WHERE o.owner IS NOT NULL),
-    gone AS MATERIALIZED (
-      SELECT o.owner, coalesce(n.name, o.owner::text) AS node_name, coalesce(n.ended_because, 'its session is gone') AS ended_because
-        FROM owners o LEFT JOIN pgcron.node n ON n.incarnation = o.owner
-       WHERE o.owner IS NOT NULL AND (n.incarnation IS NULL OR n.state = 'dead')),
-    orphaned AS MATERIALIZED (
-      SELECT r.id, r.token, g.node_name, g.ended_because
-        FROM gone g JOIN LATERAL (SELECT r.id, r.token FROM pgcron.run r WHERE r.state = 'running' AND r.owner = g.owner LIMIT at_most) r ON true
-       LIMIT at_most),
+    WITH gone AS MATERIALIZED (SELECT * FROM pgcron.gone_owners()),
     held AS MATERIALIZED (
-      SELECT o.* FROM pgcron.run r JOIN orphaned o ON o.id = r.id AND o.token = r.token ORDER BY r.id FOR UPDATE OF r SKIP LOCKED)
+      SELECT r.id, g.node_name, g.ended_because
+        FROM gone g CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r WHERE r.state = 'running' AND r.owner = g.owner AND (only_these IS NULL OR r.id = ANY(only_these))
+                                         LIMIT at_most FOR UPDATE SKIP LOCKED) r
+       LIMIT at_most)
     SELECT e.run_id, e.verdict FROM (
       SELECT array_agg(o.id) ids, array_agg(format('Node %L ended (%s) while it executed this attempt.', o.node_name, o.ended_because)) errors,
              array_agg(o.node_name) node_names
@@ -4269,7 +4272,7 @@ BEGIN
      WHERE g.ids IS NOT NULL;
 END $$;
 
-COMMENT ON FUNCTION pgcron.reap_runs(at_most integer) IS 'Ends attempts whose node is dead: retried, dead, lost (at_most_once), cancelled, or as the service that was called has answered.';
+COMMENT ON FUNCTION pgcron.reap_runs(at_most integer, only_these bigint[]) IS 'Ends attempts whose node is dead, or only some of them: retried, dead, lost (at_most_once), cancelled, or as the service that was called has answered.';
 
 CREATE FUNCTION pgcron.reason_code(decision text, told text) RETURNS text
     LANGUAGE sql STABLE
@@ -5736,12 +5739,17 @@ CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout inter
    WHERE pgcron.time_limits_fit(give_up_after, silence_timeout) $$;
 
 CREATE FUNCTION pgcron.time_limits_are_fine(limits jsonb) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE plpgsql IMMUTABLE
     AS $_$
-  SELECT CASE WHEN jsonb_typeof(limits) <> 'object' OR limits - '{give_up_after,give_up_at,silence_timeout}'::text[] <> '{}' THEN false
-              ELSE jsonb_typeof(coalesce(limits -> 'give_up_after', '1')) = 'number' AND jsonb_typeof(coalesce(limits -> 'silence_timeout', '1')) = 'number'
-                   AND (limits ? 'give_up_after') = (limits ? 'give_up_at') AND coalesce(limits ->> 'give_up_at', '2000-01-01T00:00') ~ E'^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d[0-9:.+-]*$'
-                   AND coalesce((limits ->> 'give_up_after')::float8, 1) BETWEEN 1e-6 AND 31622400 AND coalesce((limits ->> 'silence_timeout')::float8, 1) BETWEEN 1 AND 2592000 END $_$;
+BEGIN
+  IF jsonb_typeof(limits) <> 'object' OR limits - '{give_up_after,give_up_at,silence_timeout}'::text[] <> '{}' THEN RETURN false; END IF;
+  RETURN jsonb_typeof(coalesce(limits -> 'give_up_after', '1')) = 'number' AND jsonb_typeof(coalesce(limits -> 'silence_timeout', '1')) = 'number'
+     AND (limits ? 'give_up_after') = (limits ? 'give_up_at') AND coalesce(limits ->> 'give_up_at', '2000-01-01T00:00') ~ E'^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d[0-9:.+-]*$'
+     AND coalesce((limits ->> 'give_up_after')::float8, 1) BETWEEN 1e-6 AND 31622400 AND coalesce((limits ->> 'silence_timeout')::float8, 1) BETWEEN 1 AND 2592000
+     AND coalesce(isfinite(pgcron.give_up_at(limits)), true);
+EXCEPTION WHEN data_exception THEN
+  RETURN false;
+END $_$;
 
 CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamp with time zone) RETURNS jsonb
     LANGUAGE sql STABLE
