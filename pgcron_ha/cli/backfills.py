@@ -13,6 +13,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
+    echo,
     instant_text,
     json_option,
     limit_option,
@@ -131,7 +132,7 @@ def backfill_command(
     elif as_json:
         print_json({"backfill": made, "planned": measured.instants})
     else:
-        click.echo(made)
+        echo(made)
 
 
 @click.group("backfills")
@@ -180,7 +181,7 @@ def show_command(backfill: int, as_json: bool) -> None:
         print_json({**found, "runs": runs})
         return
     print_fields(found, as_json=False)
-    click.echo()
+    echo()
     print_rows(runs, _RUN_COLUMNS, False, "no open runs, and none that failed")
 
 
@@ -220,7 +221,7 @@ def stop_command(backfill: int, reason: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"backfill": backfill, "done": "stopped", "cancelled": cancelled})
     else:
-        click.echo(f"backfill {backfill} is stopped; waiting runs that were cancelled: {cancelled}")
+        echo(f"backfill {backfill} is stopped; waiting runs that were cancelled: {cancelled}")
 
 
 async def _decided(session: Session, schedule_id: int, since: datetime, until: datetime) -> int:
@@ -240,27 +241,27 @@ def _print_plan(measured: BackfillRange, decided: int, as_json: bool) -> None:
         }
         print_json(plan)
     elif first is None:
-        click.echo("the range has no instant of the schedule")
+        echo("the range has no instant of the schedule")
     else:
         instants = plural(measured.instants, "instant")
-        click.echo(f"{instants}, from {shown(first)} to {shown(last)}")
+        echo(f"{instants}, from {shown(first)} to {shown(last)}")
         were = in_number(decided, "was", "were")
         told = f"{plural(decided, 'instant')} of the range {were} decided already, each by itself"
-        click.echo(told)
+        echo(told)
 
 
 def _follow(backfill: int, as_json: bool) -> None:
-    click.echo(f"backfill {backfill}", err=True)
+    echo(f"backfill {backfill}", err=True)
     try:
         row = on_database(lambda session: _until_over(session, backfill))
     except KeyboardInterrupt:
         again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
-        click.echo(f"backfill {backfill} goes on; {again}", err=True)
+        echo(f"backfill {backfill} goes on; {again}", err=True)
         raise
     if as_json:
         print_json(row)
     else:
-        click.echo(_progress(row))
+        echo(_progress(row))
     if row["state"] != "done" or row["failed"]:
         raise PgcronError(
             f"backfill {backfill} is {row['state']}; runs that did not succeed: {row['failed']}",
@@ -276,7 +277,7 @@ async def _until_over(session: Session, backfill: int) -> overview.Row:
         if row["ended_at"] is not None:
             return row
         if (progress := _progress(row)) != told:
-            click.echo(progress, err=True)
+            echo(progress, err=True)
             told = progress
         await asyncio.sleep(LOOK_SECONDS)
 
@@ -294,4 +295,4 @@ def _say(backfill: int, done: str, as_json: bool) -> None:
     if as_json:
         print_json({"backfill": backfill, "done": done})
     else:
-        click.echo(f"backfill {backfill} is {done}")
+        echo(f"backfill {backfill} is {done}")

@@ -8,7 +8,15 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, json_option, limit_option, plural, print_json, print_rows
+from pgcron_ha.cli.output import (
+    Column,
+    echo,
+    json_option,
+    limit_option,
+    plural,
+    print_json,
+    print_rows,
+)
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.config import format_duration
 from pgcron_ha.db import breakers
@@ -84,7 +92,7 @@ def set_command(handler: str, as_json: bool, **given: Any) -> None:
         print_json({"breaker": handler, "failures": given["failures"]})
     else:
         failures = plural(given["failures"], "failure")
-        click.echo(f"breaker '{handler}' opens after {failures} in {given['within']}")
+        echo(f"breaker '{handler}' opens after {failures} in {given['within']}")
 
 
 @breakers_group.command("reset")
@@ -98,7 +106,7 @@ def reset_command(breaker: str, as_json: bool) -> None:
     if as_json:
         print_json({"breaker": breaker, "state": "closed", "was_open": was_open})
     else:
-        click.echo(f"breaker '{breaker}' {'is closed' if was_open else 'was closed already'}")
+        echo(f"breaker '{breaker}' {'is closed' if was_open else 'was closed already'}")
 
 
 @breakers_group.command("forget")
@@ -110,7 +118,7 @@ def forget_command(breaker: str, as_json: bool) -> None:
     if as_json:
         print_json({"breaker": breaker, "is_set": False})
     else:
-        click.echo(f"there is no breaker '{breaker}' any more")
+        echo(f"there is no breaker '{breaker}' any more")
 
 
 def _words(row: dict[str, Any]) -> dict[str, Any]:

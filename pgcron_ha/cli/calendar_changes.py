@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-import click
-
-from pgcron_ha.cli.output import print_json
+from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.db.calendar_files import AppliedCalendar
 
 SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
@@ -33,18 +31,18 @@ def counted(changes: Sequence[str]) -> str:
 
 
 def _print_change(one: AppliedCalendar, source: str) -> None:
-    click.echo(f"{SIGNS[one.change]} calendar {one.name}")
+    echo(f"{SIGNS[one.change]} calendar {one.name}")
     if one.change == "pruned":
         return
     if one.change == "changed" and one.source_before != source:
-        click.echo(f"    source: {one.source_before or '-'} → {source}")
+        echo(f"    source: {one.source_before or '-'} → {source}")
     lines = list(_changed_lines(one))
     for line in lines[:_MOST_LINES]:
-        click.echo(f"    {line}")
+        echo(f"    {line}")
     if len(lines) > _MOST_LINES:
-        click.echo(f"    and {len(lines) - _MOST_LINES} more lines")
+        echo(f"    and {len(lines) - _MOST_LINES} more lines")
     if one.change == "changed" and lines and one.users:
-        click.echo(f"    used by {one.users} schedule{'s'[: one.users > 1]}")
+        echo(f"    used by {one.users} schedule{'s'[: one.users > 1]}")
 
 
 def _changed_lines(one: AppliedCalendar) -> Iterator[str]:

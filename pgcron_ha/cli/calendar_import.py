@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pgcron_ha.cli.output import plural
+from pgcron_ha.cli.output import echo, echo_file, plural
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.db import calendars as doors
 from pgcron_ha.errors import InvalidInput
@@ -47,13 +47,13 @@ def import_command(
     today = datetime.now(UTC).date()
     found = import_calendar(content, file.name, today=today, timezone=timezone, years_ahead=years)
     for loss in found.losses:
-        click.echo(f"{loss.where}: {loss.what}", err=True)
+        echo(f"{loss.where}: {loss.what}", err=True)
     count = found.carried_over
-    click.echo(f"{plural(count, 'event')} carried over", err=True)
+    echo(f"{plural(count, 'event')} carried over", err=True)
     if apply_now:
         _put(name or re.sub(r"[^A-Za-z0-9_.-]+", "-", file.stem).strip("-_.")[:100], found.content)
     else:
-        click.echo(found.content, nl=False)
+        echo_file(found.content)
 
 
 def _put(name: str, content: str) -> None:
@@ -62,7 +62,7 @@ def _put(name: str, content: str) -> None:
             s.connection, name, content, actor=s.actor, door="cli", schema=s.schema
         )
     )
-    click.echo(f"calendar {name} is written")
+    echo(f"calendar {name} is written")
 
 
 def _read(file: Path, most: int) -> bytes:

@@ -10,6 +10,7 @@ import click
 from pgcron_ha.cli.calendar_import import import_command
 from pgcron_ha.cli.output import (
     Column,
+    echo,
     json_option,
     limit_option,
     print_fields,
@@ -73,11 +74,11 @@ def show_command(name: str, as_json: bool) -> None:
         return
     content = found.pop("content")
     print_fields({**found, "used_by": ", ".join(users) or None}, as_json=False)
-    click.echo()
-    click.echo(content.strip("\n"))
-    click.echo()
+    echo()
+    echo(content.strip("\n"))
+    echo()
     for day, note in days:
-        click.echo(f"{day:%a %Y-%m-%d}  {note}".rstrip())
+        echo(f"{day:%a %Y-%m-%d}  {note}".rstrip())
 
 
 @calendars_group.command("put")
@@ -113,7 +114,7 @@ def put_command(name: str, file: TextIO, take_over: bool, as_json: bool) -> None
         return
     users = found["schedules"]
     used = "no schedule uses it" if not users else f"used by {users} schedule{'s'[: users > 1]}"
-    click.echo(f"calendar '{name}' is version {found['version']}, {used}")
+    echo(f"calendar '{name}' is version {found['version']}, {used}")
 
 
 @calendars_group.command("delete")
@@ -125,4 +126,4 @@ def delete_command(name: str, as_json: bool) -> None:
     if as_json:
         print_json({"calendar": name, "done": "deleted"})
     else:
-        click.echo(f"calendar '{name}' is deleted")
+        echo(f"calendar '{name}' is deleted")

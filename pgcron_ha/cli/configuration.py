@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from pgcron_ha.cli.context import command_context
+from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.config import SETTINGS, Setting, SourcedSettings, load_settings
 from pgcron_ha.config.loading import shown
 from pgcron_ha.config.settings import BY_KEY
@@ -21,18 +22,18 @@ def config_command(explain: bool, as_json: bool) -> None:
     sources = command_context().read()
     if as_json:
         for description in _descriptions(sources):
-            click.echo(json.dumps(description, ensure_ascii=False))
+            print_json(description)
     elif explain:
-        click.echo("\n\n".join(_paragraph(setting, sources) for setting in SETTINGS))
+        echo("\n\n".join(_paragraph(setting, sources) for setting in SETTINGS))
     else:
         for key, value in sources.values.items():
-            click.echo(f"{key} = {_toml(BY_KEY[key], value.raw)}  # {value.origin}")
+            echo(f"{key} = {_toml(BY_KEY[key], value.raw)}  # {value.origin}")
     # Shown first and judged last: whoever has a wrong value sees where it stands.
     settings = load_settings(sources)
     if not as_json:
         for kind, tables in (*sources.tables.items(), *settings.plugins.items()):
             for name in tables:
-                click.echo(f"[{kind}.{name}]  # {sources.file}")
+                echo(f"[{kind}.{name}]  # {sources.file}")
 
 
 def _descriptions(sources: SourcedSettings) -> Iterator[dict[str, object]]:

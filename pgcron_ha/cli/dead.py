@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
+from pgcron_ha.cli.output import Column, echo, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.checks import args_text
 from pgcron_ha.config.values import parse_duration
@@ -144,12 +144,12 @@ def redrive_command(
         options = {"also_lost": also_lost, "args": args, "rate": pace.runs, "per": pace.per}
         sent = on_database(lambda session: _redrive_many(session, most, {**filters, **options}))
         if not sent and not as_json:
-            click.echo("no open dead letter fits")
+            echo("no open dead letter fits")
     for run_id, new_id in sent:
         if as_json:
             print_json({"dead_letter": run_id, "run_id": new_id})
         else:
-            click.echo(f"dead letter {run_id} runs again as run {new_id}")
+            echo(f"dead letter {run_id} runs again as run {new_id}")
 
 
 async def _redrive_named(

@@ -8,6 +8,7 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.node import run_node
+from pgcron_ha.cli.output import echo
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.migration import Migration
 from pgcron_ha.embedded import default_data_directory
@@ -28,7 +29,7 @@ def dev_command(apps: tuple[str, ...]) -> int:
     database = WorkDatabase(settings.dsn, default_data_directory(), _DATABASE)
     try:
         asyncio.run(_prepare(database, settings.schema))
-        click.echo(f"database  {database.shown_dsn()}")
+        echo(f"database  {database.shown_dsn()}")
         run_node(command_context().load({**flags, "dsn": database.dsn}))
         return 0
     finally:

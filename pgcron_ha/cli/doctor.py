@@ -13,7 +13,7 @@ from pgcron_ha.cli.doctor_hearing import check_pooler, listen_past
 from pgcron_ha.cli.doctor_nodes import NODES
 from pgcron_ha.cli.doctor_rights import RIGHTS
 from pgcron_ha.cli.doctor_upkeep import UPKEEP
-from pgcron_ha.cli.output import json_option, print_json
+from pgcron_ha.cli.output import echo, json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.db import health, overview
@@ -57,9 +57,9 @@ def doctor_command(as_json: bool) -> int:
         if as_json:
             print_json(finding._asdict())
             continue
-        click.echo(f"{finding.level:<8} {finding.check:<14} {finding.message}")
+        echo(f"{finding.level:<8} {finding.check:<14} {finding.message}")
         if finding.hint:
-            click.echo(f"{'':<24}{finding.hint}")
+            echo(f"{'':<24}{finding.hint}")
     return 0 if examination.is_well else 1
 
 

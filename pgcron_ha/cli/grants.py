@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pgcron_ha.cli.context import pass_settings
+from pgcron_ha.cli.output import echo
 from pgcron_ha.config import Settings
 from pgcron_ha.db.literals import literal
 from pgcron_ha.db.statements import in_schema
@@ -154,7 +155,7 @@ def grants_command(
         rules = confinement(role, queues, handlers, settings.schema)
         printed = ["BEGIN;", rules, *printed, "COMMIT;"]
     for statement in printed:
-        click.echo(statement)
+        echo(statement)
 
 
 def statements(part: str, role: str, schema: str) -> Iterator[str]:

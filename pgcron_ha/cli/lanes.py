@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
+from pgcron_ha.cli.output import Column, echo, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.db import overview
 from pgcron_ha.db import queues as queue_doors
@@ -89,7 +89,7 @@ def set_command(lane: str, slots: str, rate: str | None, as_json: bool) -> None:
         print_json({"lane": lane, "slots": count, "rate": starts, "per": per})
     else:
         slots_now = {None: "any number of slots", 1: "1 slot"}.get(count, f"{count} slots")
-        click.echo(f"lane '{lane}' has {slots_now}{rate_in_words(rate)}")
+        echo(f"lane '{lane}' has {slots_now}{rate_in_words(rate)}")
 
 
 @lanes_group.command("forget")
@@ -101,4 +101,4 @@ def forget_command(lane: str, as_json: bool) -> None:
     if as_json:
         print_json({"lane": lane, "is_set": False})
     else:
-        click.echo(f"lane '{lane}' has no setting of its own")
+        echo(f"lane '{lane}' has no setting of its own")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.metadata
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import click
 
 from pgcron_ha.cli.context import CommandContext
+from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.errors import PgcronError
 
 FAILED = 1
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        click.echo("stopped", err=True)
+        echo("stopped", err=True)
         return INTERRUPTED
     # A command may return its exit code; click itself does so for --help and ctx.exit().
     return result if isinstance(result, int) else 0
@@ -122,7 +122,7 @@ class LazyGroup(click.Group):
 
 def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        click.echo(f"pgcron-ha {_installed_version()}")
+        echo(f"pgcron-ha {_installed_version()}")
         context.exit()
 
 
@@ -166,9 +166,9 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 def _print_error(error: PgcronError, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"error": error.as_json()}, ensure_ascii=False), err=True)
+        print_json({"error": error.as_json()}, err=True)
         return
     labels = (("error", error.message), ("detail", error.detail), ("hint", error.hint))
     for label, sentence in labels:
         if sentence is not None:
-            click.echo(f"{label}: {sentence}", err=True)
+            echo(f"{label}: {sentence}", err=True)

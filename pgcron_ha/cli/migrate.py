@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli.context import pass_settings
+from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config import Settings
 from pgcron_ha.db.revision import is_newer
 from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
@@ -51,7 +52,7 @@ def migrate_command(settings: Settings, /, **flags: Any) -> None:
         _uninstall(settings, wanted.is_sure, wanted.by_force)
         return
     if wanted.as_sql:
-        click.echo(_script(settings, wanted))
+        echo_file(_script(settings, wanted) + "\n")
         return
     dsn = settings.required_dsn()
     if wanted.is_back:
@@ -60,7 +61,7 @@ def migrate_command(settings: Settings, /, **flags: Any) -> None:
     if not wanted.only_check:
         asyncio.run(schema.migrate(dsn, settings.schema))
     found, head = asyncio.run(schema.check(dsn, settings.schema))
-    click.echo(_judged(settings.schema, found, head))
+    echo(_judged(settings.schema, found, head))
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,7 @@ def _asked(dsn: str, name: str) -> str | None:
     try:
         return asyncio.run(schema.check(dsn, name))[0]
     except DatabaseUnavailable as error:
-        click.echo(
-            f"note: {error.message}; --from says where to begin, else this is all of it", err=True
-        )
+        echo(f"note: {error.message}; --from says where to begin, else this is all of it", err=True)
         return None
 
 
@@ -123,7 +122,7 @@ def _go_back(settings: Settings, dsn: str, is_sure: bool) -> None:
             "Say --yes to do it; --sql prints what would be run.",
         )
     found = asyncio.run(schema.step_back(dsn, settings.schema))
-    click.echo(f"schema '{settings.schema}' is at revision {found}")
+    echo(f"schema '{settings.schema}' is at revision {found}")
 
 
 def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
@@ -136,9 +135,7 @@ def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
             "Say --yes to do it; pg_dump --schema makes a copy.",
         )
     removed = asyncio.run(uninstall(settings.required_dsn(), settings.schema, by_force=by_force))
-    click.echo(
-        f"schema '{settings.schema}' " + ("is removed" if removed else "is not in this database")
-    )
+    echo(f"schema '{settings.schema}' " + ("is removed" if removed else "is not in this database"))
 
 
 def _judged(name: str, found: str | None, head: str) -> str:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 
 from pgcron_ha.cli.next_zones import agree_on
-from pgcron_ha.cli.output import print_json
+from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.cli.preview_calendars import calendars_for
 from pgcron_ha.cli.previews import fire_json, print_fires
 from pgcron_ha.errors import InvalidInput, PgcronError
@@ -138,12 +138,12 @@ def _print_json(question: Question) -> None:
 
 def _print_table(question: Question) -> None:
     for note in question.spec.notes:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     fires = list(question.marked_fires())
-    click.echo(sentence(question.spec))
+    echo(sentence(question.spec))
     print_fires(fires, question.spec.timezone)
     if len(fires) < question.count:
-        click.echo("no fires before that" if question.backwards else "no fires after that")
+        echo("no fires before that" if question.backwards else "no fires after that")
 
 
 def _answer_batch(questions: BinaryIO) -> None:
@@ -156,7 +156,7 @@ def _answer_batch(questions: BinaryIO) -> None:
             answer: dict[str, object] = {"fires": fires}
         except PgcronError as error:
             answer = {"error": error.as_json()}
-        click.echo(json.dumps({"id": identity, **answer}))
+        print_json({"id": identity, **answer})
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes | None]:

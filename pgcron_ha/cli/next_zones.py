@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli.context import command_context
+from pgcron_ha.cli.output import echo
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.zone_data import package_version, version_in_force
@@ -30,14 +31,14 @@ def _agree() -> None:
             return
         on_database(_nothing, uses_zones=True)
     except PgcronError as error:
-        click.echo(
+        echo(
             f"note: these are the time zones installed here (tzdata {package_version()}); those of"
             f" the nodes could not be read: {error.message}",
             err=True,
         )
         return
     if version_in_force() != package_version():
-        click.echo(
+        echo(
             f"note: these are the time zones that the nodes compute with (tzdata"
             f" {version_in_force()}); installed here is {package_version()}",
             err=True,

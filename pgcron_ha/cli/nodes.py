@@ -9,7 +9,15 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, json_option, limit_option, plural, print_json, print_rows
+from pgcron_ha.cli.output import (
+    Column,
+    echo,
+    json_option,
+    limit_option,
+    plural,
+    print_json,
+    print_rows,
+)
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import cordons, overview
 from pgcron_ha.db.deaf_runs import deaf_words
@@ -46,9 +54,9 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
     if not as_json:
         for row in rows:
             if row["deaf_runs"]:
-                click.echo(f"node '{row['name']}': {deaf_words(row['deaf_runs'])}")
+                echo(f"node '{row['name']}': {deaf_words(row['deaf_runs'])}")
             if row["state"] != "dead" and (row["tzdata"] or "") < (row["cluster_tzdata"] or ""):
-                click.echo(
+                echo(
                     f"node '{row['name']}': its tzdata {row['tzdata']} is older than the "
                     f"{row['cluster_tzdata']} that all nodes compute with"
                 )
@@ -79,7 +87,7 @@ def uncordon_command(node: str, as_json: bool) -> None:
     if as_json:
         print_json({"node": node, "is_cordoned": False, "living": living})
     else:
-        click.echo(f"node '{node}' takes runs again ({_processes(living)})")
+        echo(f"node '{node}' takes runs again ({_processes(living)})")
 
 
 @nodes_group.command("drain")
@@ -132,7 +140,7 @@ def _say(node: str, living: int, runs: int, as_json: bool) -> None:
         print_json({"node": node, "is_cordoned": True, "living": living, "runs": runs})
         return
     held = f"holds {runs} run{'s' if runs > 1 else ''}" if runs else "holds no run"
-    click.echo(f"node '{node}' takes nothing new and {held} ({_processes(living)})")
+    echo(f"node '{node}' takes nothing new and {held} ({_processes(living)})")
 
 
 def _processes(count: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from uuid import UUID
 import click
 
 from pgcron_ha.config import format_duration
+from pgcron_ha.harmless import harmless, harmless_json
 from pgcron_ha.model.word_lists import in_number
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -43,6 +45,18 @@ def limit_option(default: int = 50) -> Callable[[Command], Command]:
     )
 
 
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Prints to stdout, or stderr. Whatever names, errors and output of handlers hold moves no
+    cursor, sets no title and hides nothing: it is shown as escapes.
+    """
+    click.echo(harmless(str(text)), err=err, nl=nl)
+
+
+def echo_file(text: str) -> None:
+    """Prints what is to be a file, as it is; harmless where somebody looks at it."""
+    click.echo(harmless(text) if sys.stdout.isatty() else text, nl=False)
+
+
 def print_rows(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], as_json: bool, nothing: str
 ) -> None:
@@ -52,9 +66,9 @@ def print_rows(
             print_json(row)
     elif rows:
         for line in _table(rows, columns):
-            click.echo(line)
+            echo(line)
     else:
-        click.echo(nothing)
+        echo(nothing)
 
 
 def print_fields(row: Mapping[str, Any], as_json: bool) -> None:
@@ -66,12 +80,13 @@ def print_fields(row: Mapping[str, Any], as_json: bool) -> None:
     for key, value in row.items():
         if value is not None:
             text = shown(value).replace("\n", f"\n{' ' * width}{_GAP}")
-            click.echo(f"{key:<{width}}{_GAP}{text}")
+            echo(f"{key:<{width}}{_GAP}{text}")
 
 
-def print_json(row: Mapping[str, Any]) -> None:
-    """One object on one line; instants in RFC 3339 UTC, durations in seconds."""
-    click.echo(json.dumps(row, default=_as_json, ensure_ascii=False))
+def print_json(document: object, *, err: bool = False) -> None:
+    """One document on one line; instants in RFC 3339 UTC, durations in seconds."""
+    text = json.dumps(document, default=_as_json, ensure_ascii=False)
+    click.echo(harmless_json(text), err=err)
 
 
 def shown(value: object) -> str:
@@ -124,5 +139,5 @@ def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Iter
 
 
 def _cell(value: object, most: int) -> str:
-    text = " ".join(shown(value).split())
+    text = harmless(" ".join(shown(value).split()))
     return text if len(text) <= most else text[: most - 1] + "…"

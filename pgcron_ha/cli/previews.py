@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import click
-
+from pgcron_ha.cli.output import echo
 from pgcron_ha.model.preview import Preview, PreviewFire
 
 _LOCAL_WIDTH = 32
@@ -14,20 +13,20 @@ _LOCAL_WIDTH = 32
 def print_preview(preview: Preview) -> None:
     """The sentence and the fires; notes for who wrote the spec go to stderr."""
     for note in preview.notes:
-        click.echo(f"note: {note}", err=True)
-    click.echo(preview.sentence)
+        echo(f"note: {note}", err=True)
+    echo(preview.sentence)
     print_fires(preview.fires, preview.timezone)
     if preview.is_over:
-        click.echo("no fires after that")
+        echo("no fires after that")
 
 
 def print_fires(fires: Iterable[PreviewFire], timezone: str) -> None:
     """A line for each, under their headings; nothing for none."""
     for number, fire in enumerate(fires):
         if number == 0:
-            click.echo(f"{timezone:<{_LOCAL_WIDTH}}UTC")
+            echo(f"{timezone:<{_LOCAL_WIDTH}}UTC")
         note = f"   {fire.note}" if fire.note else ""
-        click.echo(f"{fire.local_text:<{_LOCAL_WIDTH}}{fire.utc_text}{note}")
+        echo(f"{fire.local_text:<{_LOCAL_WIDTH}}{fire.utc_text}{note}")
 
 
 def fire_json(fire: PreviewFire) -> dict[str, str | None]:

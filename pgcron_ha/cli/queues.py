@@ -5,7 +5,15 @@ from __future__ import annotations
 import click
 
 from pgcron_ha.cli.lanes import rate_in_words, rate_option, slots_option
-from pgcron_ha.cli.output import Column, json_option, limit_option, plural, print_json, print_rows
+from pgcron_ha.cli.output import (
+    Column,
+    echo,
+    json_option,
+    limit_option,
+    plural,
+    print_json,
+    print_rows,
+)
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.client import checks
 from pgcron_ha.db import overview
@@ -60,7 +68,7 @@ def demand_command(queue: str | None, cap: int, as_json: bool) -> None:
     if as_json:
         print_json({"queue": name, "slots": slots})
     else:
-        click.echo(slots)
+        echo(slots)
 
 
 @queues_group.command("pause")
@@ -114,11 +122,11 @@ def set_command(queue: str, max_running: str, rate: str | None, as_json: bool) -
         limit = (
             "as many runs as there are slots" if most is None else f"at most {plural(most, 'run')}"
         )
-        click.echo(f"queue '{name}' executes {limit} at once{rate_in_words(rate)}")
+        echo(f"queue '{name}' executes {limit} at once{rate_in_words(rate)}")
 
 
 def _say(name: str, done: str, as_json: bool) -> None:
     if as_json:
         print_json({"queue": name, "is_paused": done == "paused"})
     else:
-        click.echo(f"queue '{name}' is {done}")
+        echo(f"queue '{name}' is {done}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows
+from pgcron_ha.cli.output import Column, echo, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.config import format_duration
 from pgcron_ha.db import retention
@@ -91,9 +91,7 @@ def set_command(
         print_json({**row, "keep": keep})
     else:
         verb = "is" if table else "are"
-        click.echo(
-            f"{retention.scope_words(row)} {verb} kept for {format_duration(_seconds(keep))}"
-        )
+        echo(f"{retention.scope_words(row)} {verb} kept for {format_duration(_seconds(keep))}")
 
 
 @retention_group.command("reset")
@@ -111,7 +109,7 @@ def reset_command(queue: str | None, outcome: str | None, as_json: bool) -> None
     if as_json:
         print_json({**row, "keep": None})
     else:
-        click.echo(f"there is no rule for {retention.scope_words(row)} any more")
+        echo(f"there is no rule for {retention.scope_words(row)} any more")
 
 
 def _kept(row: dict[str, Any]) -> str:

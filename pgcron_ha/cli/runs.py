@@ -9,6 +9,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import (
     Column,
+    echo,
     json_option,
     limit_option,
     print_fields,
@@ -20,6 +21,7 @@ from pgcron_ha.cli.progress_bar import progress_of, progress_text
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.db import breakers, doors, overview
+from pgcron_ha.harmless import one_line
 from pgcron_ha.model.run import RunOutcome, RunState
 
 COLUMNS = (
@@ -93,9 +95,9 @@ def show_command(run_id: int, as_json: bool) -> None:
     print_fields({**found, "progress": told and progress_text(told)}, as_json=False)
     for attempt in attempts:
         where = f"attempt {attempt['attempt']} {attempt['outcome']} on {shown(attempt['node'])}"
-        click.echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(attempt['error'])}")
+        echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(attempt['error'])}")
         if attempt["traceback"]:
-            click.echo(attempt["traceback"].rstrip())
+            echo(attempt["traceback"].rstrip())
 
 
 @runs_group.command("watch")
@@ -133,9 +135,10 @@ def logs_command(run_id: int, attempt: int | None, limit: int, as_json: bool) ->
         if as_json:
             print_json(line)
         else:
-            click.echo(f"{shown(line['at'])} {line['attempt']} {line['stream']:<6} {line['line']}")
+            text = one_line(line["line"])
+            echo(f"{shown(line['at'])} {line['attempt']} {line['stream']:<6} {text}")
     if len(lines) == limit and not as_json:
-        click.echo(f"there may be more than these {limit} lines: --limit", err=True)
+        echo(f"there may be more than these {limit} lines: --limit", err=True)
 
 
 @runs_group.command("cancel")
@@ -197,7 +200,7 @@ def _print_stopped(run_id: int, verdict: str, asked: str, as_json: bool) -> None
     if as_json:
         print_json({"run_id": run_id, "verdict": verdict})
     else:
-        click.echo(f"run {run_id} {sentences[verdict]}")
+        echo(f"run {run_id} {sentences[verdict]}")
 
 
 def print_run_id(run_id: int, as_json: bool) -> None:
@@ -205,7 +208,7 @@ def print_run_id(run_id: int, as_json: bool) -> None:
     if as_json:
         print_json({"run_id": run_id})
     else:
-        click.echo(run_id)
+        echo(run_id)
 
 
 def _with_shown_columns(row: overview.Row) -> dict[str, Any]:

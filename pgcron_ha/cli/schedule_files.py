@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli.calendar_changes import SIGNS, counted, print_calendar_changes
-from pgcron_ha.cli.output import json_option, print_json, shown
+from pgcron_ha.cli.output import echo, echo_file, json_option, print_json, shown
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import calendar_files
 from pgcron_ha.db import schedule_files as doors
@@ -86,10 +86,10 @@ def apply_definitions(
     if as_json:
         return
     if calendars:
-        click.echo(f"calendars: {counted([one.change for one in calendars])}")
-    click.echo(counted([one.change for one in applied]) or "no schedules")
+        echo(f"calendars: {counted([one.change for one in calendars])}")
+    echo(counted([one.change for one in applied]) or "no schedules")
     if dry_run:
-        click.echo("nothing is changed: this was a dry run")
+        echo("nothing is changed: this was a dry run")
 
 
 async def _apply(
@@ -126,12 +126,12 @@ def _print_changes(
         return
     for one in applied:
         if one.change in SIGNS:
-            click.echo(f"{SIGNS[one.change]} {one.name}")
+            echo(f"{SIGNS[one.change]} {one.name}")
             for column, (before, after) in _columns(one, default).items():
                 was = "" if one.previous is None else f"{_short(before)} → "
-                click.echo(f"    {column}: {was}{_short(after)}")
+                echo(f"    {column}: {was}{_short(after)}")
         if one.previous is not None and one.previous["managed_by"] == "code":
-            click.echo(
+            echo(
                 f"warning: schedule '{one.name}' was managed by the code of an application\n"
                 "  The next start of a node with that application takes it back.",
                 err=True,
@@ -189,7 +189,7 @@ def export_command(
     write = as_yaml if form == "yaml" else as_toml
     text = write({row["name"]: definition_of(row, default) for row in rows}, contents)
     if output is None:
-        click.echo(text, nl=False)
+        echo_file(text)
     else:
         write_file(output, text)
 
@@ -197,7 +197,7 @@ def export_command(
 @click.command("schema", short_help="Print the JSON Schema of a file of schedules.")
 def schema_command() -> None:
     """Print the JSON Schema of a file of schedules, for editors and checks."""
-    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
 def write_file(path: Path, text: str) -> None:

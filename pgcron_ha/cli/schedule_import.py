@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pgcron_ha.cli.output import plural
+from pgcron_ha.cli.output import echo, echo_file, plural
 from pgcron_ha.cli.schedule_files import apply_definitions, write_file
 from pgcron_ha.db.dsn import split_dsn
 from pgcron_ha.db.foreign_schedulers import pg_cron_jobs
@@ -117,17 +117,17 @@ def _tell(
     if output is not None:
         write_file(output, text)
     elif not apply_now:
-        click.echo(text, nl=False)
+        echo_file(text)
     if templates is not None:
         write_file(templates, fragment)
     elif fragment:
-        click.echo("# What pgcron-ha.toml of the nodes needs:\n#")
+        echo("# What pgcron-ha.toml of the nodes needs:\n#")
         for line in fragment.splitlines():
-            click.echo(f"# {line}".rstrip())
+            echo(f"# {line}".rstrip())
     for loss in found.losses:
-        click.echo(f"{loss.where}: {loss.what}", err=True)
+        echo(f"{loss.where}: {loss.what}", err=True)
     count = len(found.definitions)
-    click.echo(f"{plural(count, 'schedule')} carried over", err=True)
+    echo(f"{plural(count, 'schedule')} carried over", err=True)
     if apply_now:
         definitions = Definitions(found.judged(), [])
         apply_definitions(definitions, source or default_source, dry_run=dry_run)

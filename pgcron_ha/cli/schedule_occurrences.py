@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import instant_text, json_option, print_json
+from pgcron_ha.cli.output import echo, instant_text, json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
 from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire, require_fire
@@ -128,4 +128,4 @@ def _say(name: str, fire: datetime, done: str, as_json: bool) -> None:
     if as_json:
         print_json({"schedule": name, "instant": fire, "done": done})
     else:
-        click.echo(f"the fire of schedule '{name}' at {instant_text(fire)} {done}")
+        echo(f"the fire of schedule '{name}' at {instant_text(fire)} {done}")

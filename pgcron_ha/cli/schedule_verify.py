@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, json_option, plural, print_json, print_rows, shown
+from pgcron_ha.cli.output import Column, echo, json_option, plural, print_json, print_rows, shown
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.db import health
@@ -51,7 +51,7 @@ def verify_command(name: str | None, since: str, as_json: bool) -> int:
     if as_json:
         print_json(summary)
     else:
-        click.echo(_sentence(proof, after))
+        echo(_sentence(proof, after))
     return 1 if proof.breaks else 0
 
 

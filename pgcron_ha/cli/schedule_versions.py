@@ -6,7 +6,15 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.output import Column, json_option, limit_option, print_json, print_rows, shown
+from pgcron_ha.cli.output import (
+    Column,
+    echo,
+    json_option,
+    limit_option,
+    print_json,
+    print_rows,
+    shown,
+)
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import schedule_versions as ask
 from pgcron_ha.db.overview import Row
@@ -64,12 +72,12 @@ def diff_command(name: str, first: int | None, second: int | None, as_json: bool
         for change in differences:
             print_json(change._asdict())
         return
-    click.echo(f"--- version {older['version']}, {_who(older)}")
-    click.echo(f"+++ version {newer['version']}, {_who(newer)}")
+    echo(f"--- version {older['version']}, {_who(older)}")
+    echo(f"+++ version {newer['version']}, {_who(newer)}")
     for change in differences:
-        click.echo(_lines(change))
+        echo(_lines(change))
     if not differences:
-        click.echo("nothing differs")
+        echo("nothing differs")
 
 
 @click.command("restore", short_help="Make an earlier version the next one.")
@@ -98,7 +106,7 @@ def restore_command(name: str, version: int, expect_version: int | None, as_json
     if as_json:
         print_json({"schedule": name, **done._asdict()})
     else:
-        click.echo(f"schedule '{name}' has version {done.version}: {done.note}")
+        echo(f"schedule '{name}' has version {done.version}: {done.note}")
 
 
 def _version(name: str, rows: dict[int, Row], version: int) -> Row:

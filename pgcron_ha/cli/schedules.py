@@ -13,6 +13,7 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.output import (
     Column,
+    echo,
     json_option,
     limit_option,
     print_fields,
@@ -135,14 +136,14 @@ def show_command(name: str, as_json: bool) -> None:
     calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
     error = found["error"] and _sentences(found["error"])
     print_fields({**found, "calendars": calendars or None, "error": error}, as_json=False)
-    click.echo()
+    echo()
     for line in changed_lines(found, changed):
-        click.echo(line)
+        echo(line)
     if ahead is not None:
         print_preview(ahead)
         if not found["enabled"]:
-            click.echo("these would be its fires, if it were resumed")
-        click.echo()
+            echo("these would be its fires, if it were resumed")
+        echo()
     print_runs(runs, as_json=False)
 
 
@@ -205,17 +206,17 @@ def put_command(
         return
     notes = [] if ahead is None or dry_run else list(ahead.notes)
     for note in [*notes, *([] if lacking is None else [lacking])]:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     for line in changed_lines(found, changed) if not dry_run else ():
-        click.echo(f"note: {line}", err=True)
+        echo(f"note: {line}", err=True)
     if dry_run and ahead is not None:
         print_preview(ahead)
-        click.echo(f"schedule '{name}' is not changed: this was a dry run")
+        echo(f"schedule '{name}' is not changed: this was a dry run")
         return
     when = "has no fire ahead" if found["enabled"] else "is paused"
     if fires := _next_fires(found, ahead):
         when = f"fires next at {shown(fires[0])}"
-    click.echo(f"schedule '{name}' {when}")
+    echo(f"schedule '{name}' {when}")
 
 
 @schedules_group.command("pause", short_help="Let a schedule not fire until it is resumed.")
@@ -253,7 +254,7 @@ def pause_command(name: str, note: str | None, until: str | None, as_json: bool)
     if as_json:
         print_json({"schedule": name, "done": "paused", "until": end})
     else:
-        click.echo(f"schedule '{name}' is paused" + (f" until {shown(end)}" if end else ""))
+        echo(f"schedule '{name}' is paused" + (f" until {shown(end)}" if end else ""))
 
 
 @schedules_group.command("resume")
@@ -293,7 +294,7 @@ def rename_command(name: str, new_name: str, as_json: bool) -> None:
 
     managed_by = on_database(rename)
     if managed_by in ("code", "file"):
-        click.echo(
+        echo(
             f"note: it is managed by {managed_by}: what declares '{name}' there makes it anew;"
             " rename it there, too",
             err=True,
@@ -301,7 +302,7 @@ def rename_command(name: str, new_name: str, as_json: bool) -> None:
     if as_json:
         print_json({"schedule": new_name, "done": "renamed", "was": name})
     else:
-        click.echo(f"schedule '{name}' is now '{new_name}'")
+        echo(f"schedule '{name}' is now '{new_name}'")
 
 
 @schedules_group.command("delete")
@@ -396,4 +397,4 @@ def _say(name: str, done: str, as_json: bool) -> None:
     if as_json:
         print_json({"schedule": name, "done": done})
     else:
-        click.echo(f"schedule '{name}' is {done}")
+        echo(f"schedule '{name}' is {done}")

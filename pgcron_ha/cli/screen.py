@@ -12,6 +12,7 @@ import click
 
 from pgcron_ha.cli.progress_bar import bar, progress_text
 from pgcron_ha.client.run_status import RunStatus
+from pgcron_ha.harmless import one_line
 
 PLAIN_SECONDS: Final = 2.0
 """Between two plain lines that differ in the progress only."""
@@ -43,6 +44,7 @@ class Screen:
 
     def print_line(self, line: str) -> None:
         """A line that stays, above the one that changes."""
+        line = one_line(line)
         click.echo(_CLEAR + line if self._is_terminal else line, err=True)
         if self._is_terminal and self._shown:
             click.echo(self._shown, err=True, nl=False)
@@ -76,7 +78,7 @@ class Screen:
         if line == self._shown or (state == self._state and now - self._told_at < PLAIN_SECONDS):
             return
         self._shown, self._state, self._told_at = line, state, now
-        click.echo(line, err=True)
+        click.echo(one_line(line), err=True)
 
 
 def elapsed(seconds: float) -> str:

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-import click
-
 from pgcron_ha.cli.context import command_context
+from pgcron_ha.cli.output import echo
 from pgcron_ha.client.cluster_zones import use_cluster_zones
 from pgcron_ha.config import Settings
 from pgcron_ha.db.answers import answers
@@ -71,7 +70,7 @@ async def _run(
 
 
 def _warn(message: str, detail: str, hint: str) -> None:
-    click.echo(f"warning: {message}\n  {detail}\n  {hint}", err=True)
+    echo(f"warning: {message}\n  {detail}\n  {hint}", err=True)
 
 
 def _actor() -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from pgcron_ha.cli.output import json_option, print_json, shown
+from pgcron_ha.cli.output import echo, json_option, print_json, shown
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import overview
 from pgcron_ha.db.deaf_runs import deaf_words
@@ -23,7 +23,7 @@ def status_command(as_json: bool) -> None:
         return
     pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))
     for line in (*_summary(status), *pauses, *_complaints(status)):
-        click.echo(line)
+        echo(line)
 
 
 async def _read(session: Session) -> overview.Row:

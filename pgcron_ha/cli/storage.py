@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.output import Column, json_option, print_rows
+from pgcron_ha.cli.output import Column, echo, json_option, print_rows
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import overview
 from pgcron_ha.db.storage import Storage, storage
@@ -68,13 +68,11 @@ def storage_command(table: str | None, as_json: bool) -> None:
     if as_json:
         return
     growth = in_bytes(total_growth(found.tables, now))
-    click.echo(f"\n{in_bytes(sum(t.total for t in found.tables))} in all, {growth} more a day")
+    echo(f"\n{in_bytes(sum(t.total for t in found.tables))} in all, {growth} more a day")
     for holder in found.holders:
-        click.echo(
-            f"old snapshot: {holder['kind']} {holder['name']}, {holder['age']} transactions old"
-        )
+        echo(f"old snapshot: {holder['kind']} {holder['name']}, {holder['age']} transactions old")
     if not found.sees_all:
-        click.echo("snapshots of other roles are not shown: that needs pg_read_all_stats")
+        echo("snapshots of other roles are not shown: that needs pg_read_all_stats")
 
 
 def _named(tables: Sequence[TableSize], name: str) -> TableSize:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import click
-
-from pgcron_ha.cli.output import print_json, shown
+from pgcron_ha.cli.output import echo, print_json, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.hearing import Hearing
@@ -40,7 +37,7 @@ def follow_to_end(
         status = on_database(lambda session: follow(session, run_id, timeout, with_log))
     except KeyboardInterrupt:
         again = f"`pgcron-ha runs watch {run_id}` follows it again"
-        click.echo(f"run {run_id} goes on; {again}", err=True)
+        echo(f"run {run_id} goes on; {again}", err=True)
         raise
     print_end(status, as_json)
 
@@ -90,7 +87,7 @@ def print_end(status: RunStatus, as_json: bool) -> None:
         return
     require_success(status)
     if status.result is not None:
-        click.echo(json.dumps(status.result, ensure_ascii=False))
+        print_json(status.result)
 
 
 class _Followed:

@@ -12,6 +12,7 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.node import allow_descriptors, installed_version, run
+from pgcron_ha.cli.output import echo
 from pgcron_ha.config import Settings
 from pgcron_ha.telemetry import log
 
@@ -62,7 +63,7 @@ def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
         settings.required_dsn(), schema=settings.schema, version=installed_version(), look=look
     )
     server = WebServer(app, settings.web.listen)
-    click.echo(f"serving {server.url}")
+    echo(f"serving {server.url}")
     return server
 
 
@@ -76,7 +77,7 @@ def callback_server(settings: Settings) -> list[WebServer]:
 
     dsn, listen = settings.required_dsn(), settings.web.callbacks
     server = callback_listener(dsn, listen, schema=settings.schema)
-    click.echo(f"taking callbacks at {server.url}")
+    echo(f"taking callbacks at {server.url}")
     return [server]
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from pgcron_ha.client.json_values import json_value
 from pgcron_ha.config import QUEUE_NAME, parse_duration
 from pgcron_ha.errors import InvalidInput, TooLarge
+from pgcron_ha.harmless import has_controls
 
 MOST_ARGS_BYTES: Final = 256 * 1024
 MOST_KEY_CHARACTERS: Final = 500
@@ -228,12 +229,12 @@ def instant(what: str, value: object) -> datetime | None:
 
 
 def text(what: str, value: object, most: int) -> str:
-    """A text of 1 to `most` characters that PostgreSQL can store, not only blanks."""
+    """A text of 1 to `most` characters, not only blanks, that is shown as it is: no controls."""
     fine = isinstance(value, str) and 1 <= len(value) <= most and value.strip() != ""
-    if not fine or not isinstance(value, str) or "\x00" in value or not _is_encodable(value):
+    if not fine or not isinstance(value, str) or has_controls(value):
         raise InvalidInput(
             f"{what} is empty, too long or no plain text",
-            f"It has 1 to {most} characters, none of them NUL.",
+            f"It has 1 to {most} characters, none of them a control or format character.",
             "Choose a short text.",
         )
     return value
@@ -270,11 +271,3 @@ def _has_nul(value: object) -> bool:
     if isinstance(value, Mapping):
         return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
     return isinstance(value, list | tuple) and any(map(_has_nul, value))
-
-
-def _is_encodable(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -7,8 +7,10 @@ import json
 import logging
 import os
 import sys
+from textwrap import indent
 from typing import Any, TextIO
 
+from pgcron_ha.harmless import harmless, harmless_json, one_line
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import Event
 
@@ -50,8 +52,16 @@ def set_up(style: str = "text", level: str = "info", stream: TextIO | None = Non
 
 
 class _Lines(logging.Formatter):
+    """A line begins with its instant; what an error or a name holds begins none."""
+
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%dT%H:%M:%S%z")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return one_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return indent(harmless(super().formatException(ei)), "    ", lambda _: True)
 
 
 class _JsonLines(logging.Formatter):
@@ -66,4 +76,4 @@ class _JsonLines(logging.Formatter):
             facts |= {"event": type(event).__name__, **event.fields()}
         if record.exc_info:
             facts["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(facts, ensure_ascii=False, default=str)
+        return harmless_json(json.dumps(facts, ensure_ascii=False, default=str))

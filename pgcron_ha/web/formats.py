@@ -5,28 +5,17 @@ All are pure functions; templates use them as filters, instants by the macro ``w
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
+from pgcron_ha.harmless import left_out
 from pgcron_ha.model.word_lists import in_bytes, in_number
 
 DAY_SECONDS: Final = 86_400.0
 # Between the digits of a number and before a unit; people's eyes, not their line breaks.
 _THIN: Final = "\N{NARROW NO-BREAK SPACE}"
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
-# Escape sequences of terminals: CSI, OSC and the like, then any control character left.
-_ESCAPES: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"
-    r"|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)?"
-    r"|[PX^_][^\x1b]{0,2000}(?:\x1b\\)?"
-    r"|.)?"
-)
-_INVISIBLE: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-# Joins of emoji and of scripts that need them; they can't reorder or hide anything.
-_HARMLESS: Final = frozenset("\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}\n\t")
 
 
 class Mark(NamedTuple):
@@ -181,19 +170,7 @@ def were_expected(seconds: float | None) -> str | None:
 
 def plain(text: str) -> str:
     """Text from outside without what could reorder, hide or colour it: one line, no controls."""
-    return " ".join(harmless(text).split())
-
-
-def harmless(text: str) -> str:
-    """Text from outside without terminal escapes, controls and bidirectional overrides."""
-    if text.isascii() and text.isprintable():  # as nearly all of it is
-        return text
-    without_escapes = _ESCAPES.sub("", text)
-    return "".join(
-        character
-        for character in without_escapes
-        if character in _HARMLESS or unicodedata.category(character) not in _INVISIBLE
-    )
+    return " ".join(left_out(text).split())
 
 
 def short(text: str, most: int = 120) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pgcron_ha import assets
+from pgcron_ha.harmless import left_out
 from pgcron_ha.web import formats
 
 _TYPES: Final = {
@@ -65,7 +66,7 @@ class Templates:
             {
                 "duration": formats.duration,
                 "exact": formats.exact,
-                "harmless": formats.harmless,
+                "harmless": left_out,
                 "local": formats.local,
                 "clock": formats.clock,
                 "number": formats.number,

@@ -8,7 +8,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.db.pages import run as ask
 from pgcron_ha.db.read_pool import Connection
-from pgcron_ha.web.formats import harmless, rfc
+from pgcron_ha.harmless import left_out
+from pgcron_ha.web.formats import rfc
 from pgcron_ha.web.pages.run import NoSuchRun, run_number
 from pgcron_ha.web.visit import Visit
 
@@ -45,7 +46,7 @@ async def read_log(connection: Connection, schema: str, run_id: int) -> str | No
             connection, run_id, line, limit=_PIECE, most=_WHOLE_LINE, schema=schema
         )
         for row in found:
-            text = harmless(row["line"]).replace("\n", " ")
+            text = left_out(row["line"]).replace("\n", " ")
             where = f"{row['attempt']}.{row['sequence']}"
             parts.append(f"{rfc(row['at'])} {where:<8} {row['stream']:<6} {text}\n")
             size += len(parts[-1])

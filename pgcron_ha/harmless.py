@@ -1,0 +1,71 @@
+"""Text from outside that may reach a terminal, a log or a page: what in it could reorder, hide or
+colour the rest, or forge a line. Names, errors and output of handlers may hold anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import Final
+
+# Escape sequences of terminals: CSI, OSC and the like, then any control character left.
+_ESCAPES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"
+    r"|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)?"
+    r"|[PX^_][^\x1b]{0,2000}(?:\x1b\\)?"
+    r"|.)?"
+)
+_CONTROLS: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+_INVISIBLE: Final = _CONTROLS | {"Co", "Cn"}
+# Joins of emoji and of scripts that need them; they can't reorder or hide anything.
+_JOINS: Final = frozenset("\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}")
+_LAYOUT: Final = frozenset("\n\t")
+
+
+def harmless(text: str) -> str:
+    r"""With controls and format characters as escapes, such as ``\x1b``; lines stay lines."""
+    if text.isprintable():  # as nearly all of it is
+        return text
+    return "".join(
+        _escape(each) if _is_invisible(each) and each not in _LAYOUT else each for each in text
+    )
+
+
+def one_line(text: str) -> str:
+    r"""As `harmless`, but a line break is an escape, too: ``\n``."""
+    return harmless(text).replace("\n", "\\n")
+
+
+def harmless_json(document: str) -> str:
+    """The same JSON document, with such characters as escapes of JSON."""
+    if document.isprintable():
+        return document
+    return "".join(json.dumps(each)[1:-1] if _is_invisible(each) else each for each in document)
+
+
+def left_out(text: str) -> str:
+    """Without terminal escapes, controls and format characters; lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each for each in _ESCAPES.sub("", text) if each in _LAYOUT or not _is_invisible(each)
+    )
+
+
+def has_controls(name: str) -> bool:
+    """Whether a name has what no name should: controls, format characters, halves of a pair."""
+    if name.isprintable():
+        return False
+    return any(unicodedata.category(each) in _CONTROLS and each not in _JOINS for each in name)
+
+
+def _is_invisible(character: str) -> bool:
+    return unicodedata.category(character) in _INVISIBLE and character not in _JOINS
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,85 @@
+"""No command hands to a terminal what names, errors and output of handlers hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli, Execute
+from tests.cli.test_runs import insert_ended
+from tests.house.checkout import ROOT
+
+EVIL = "\x1b]0;mine\x07\x1b[2J\x9b31m\u202egnp\x7f"
+
+
+@pytest.fixture
+def evil(execute: Execute) -> None:
+    """A cluster whose texts are not harmless, written by plain SQL."""
+    insert_ended(execute, 7)
+    for table in ("history", "dead_letter"):
+        execute(f"UPDATE pgcron.{table} SET error = %s", f"it broke {EVIL}\nsecond line")
+    execute("UPDATE pgcron.history SET created_by = %s", EVIL)
+    execute("INSERT INTO pgcron.run (handler, priority, args) VALUES ('py:x', 5, %s)",
+            json.dumps({"a": EVIL}))  # fmt: skip
+    execute("INSERT INTO pgcron.schedule (name, spec, handler, paused_note, enabled) "
+            "VALUES ('s', '@daily', 'py:x', %s, false)", EVIL)  # fmt: skip
+    execute("SELECT pgcron.pause_queue('default', %s)", EVIL)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "runs list",
+        "runs show 7",
+        "dead list",
+        "dead groups",
+        "schedules list",
+        "schedules show s",
+        "schedules history s",
+        "queues list",
+        "status",
+        "doctor",
+        "nodes list",
+    ],
+)
+@pytest.mark.usefixtures("evil")
+def test_a_listing_moves_no_cursor_and_hides_nothing(cli: Cli, command: str) -> None:
+    for options in ([], ["--json"]):
+        answer = cli(*command.split(), *options)
+        for line in (answer.out + answer.err).splitlines():
+            assert line.isprintable(), line
+
+
+@pytest.mark.usefixtures("evil")
+def test_what_is_shown_says_what_is_there_and_json_is_exact(cli: Cli) -> None:
+    assert r"it broke \x1b]0;mine\x07\x1b[2J\x9b31m\u202egnp\x7f" in cli("runs", "show", "7").out
+    assert cli("runs", "show", "7", "--json").rows[0]["error"] == f"it broke {EVIL}\nsecond line"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["enqueue", "py:x", "--key", "a\x1b[2Jb"],
+        ["enqueue", "py:x", "--lane", "a\u202eb"],
+        ["schedules", "put", "a\nb", "@daily", "py:x"],
+    ],
+)
+def test_a_name_has_no_controls(cli: Cli, words: list[str]) -> None:
+    answer = cli(*words)
+
+    assert answer.code == 1
+    assert "none of them a control or format character" in answer.err
+
+
+def test_commands_print_by_the_functions_that_make_text_harmless() -> None:
+    own = re.compile(r"click\.(echo|secho)\(|(?<![\w.])print\(")
+    folder = Path(ROOT) / "pgcron_ha" / "cli"
+    found = [
+        path.name
+        for path in folder.glob("*.py")
+        if own.search(path.read_text()) and path.name not in ("output.py", "screen.py")
+    ]
+    assert found == []
