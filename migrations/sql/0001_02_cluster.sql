@@ -4,6 +4,7 @@ CREATE TABLE pgcron.cluster (
   one boolean PRIMARY KEY DEFAULT true CONSTRAINT there_is_one_cluster_row CHECK (one),
   system_identifier bigint,
   timeline int,
+  is_synchronous boolean,
   epoch bigint NOT NULL DEFAULT 1,
   quarantine_until timestamptz NOT NULL DEFAULT '-infinity',
   paused_at timestamptz,
@@ -11,6 +12,7 @@ CREATE TABLE pgcron.cluster (
   paused_note text,
   tzdata text COLLATE "C"
 );
+COMMENT ON COLUMN pgcron.cluster.is_synchronous IS 'Whether the server waits for a standby with each commit, as beats found it; after a failover it says so of the old server. NULL: not known.';
 COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of the time zones'' data that all nodes compute with, the newest that any of them brought (2026a < 2026b); NULL: none came so far.';
 COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
 INSERT INTO pgcron.cluster DEFAULT VALUES;
@@ -42,11 +44,15 @@ CREATE TABLE pgcron.node (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
 COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the time zones'' data that is installed where it runs; older than the cluster''s, it computes with the cluster''s.';
-COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive lock proves that an earlier incarnation of the same home is dead.';
+COMMENT ON COLUMN pgcron.node.home IS 'Start of the machine, and file whose exclusive lock proves that an earlier incarnation of the same home is dead.';
 COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
 COMMENT ON COLUMN pgcron.node.health IS 'What is wrong with its services, as its last beat said: which fail, and what each goes on without; NULL: nothing.';
 COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
 CREATE INDEX node_living ON pgcron.node (incarnation) WHERE state <> 'dead';
+
+-- A server that was promoted has another one than the server before it.
+CREATE FUNCTION pgcron.server_timeline() RETURNS int
+LANGUAGE sql AS $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int $$;
 
 CREATE TABLE pgcron.offer (
   incarnation uuid NOT NULL REFERENCES pgcron.node ON DELETE CASCADE,

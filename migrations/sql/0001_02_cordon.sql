@@ -24,18 +24,13 @@ BEGIN
   END IF;
 END $$;
 
--- The state of these nodes as their cordons say it; each beat of a node says the same, so that one that joins meanwhile is found.
-CREATE FUNCTION pgcron.apply_cordons(node text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE pgcron.node n SET state = CASE n.state WHEN 'alive' THEN 'cordoned' ELSE 'alive' END
-   WHERE n.incarnation = ANY(ARRAY(
-     SELECT e.incarnation FROM pgcron.node e
-      WHERE e.state IN ('alive', 'cordoned') AND (e.name = apply_cordons.node OR e.incarnation::text = apply_cordons.node)
-        AND (e.state = 'cordoned') <> EXISTS (SELECT FROM pgcron.cordon c WHERE c.lifted_at IS NULL AND c.node IN (e.name, e.incarnation::text))
-      ORDER BY e.incarnation FOR UPDATE));
-  PERFORM pg_notify(pgcron.channel(), 'node');
-END $$;
+-- The nodes that may claim now. A cordon counts from its commit on and locks no node's row: that is a lease, and whoever keeps it
+-- locked ends the node. After a failover nobody claims before a node has noted the new server: a pooler keeps connections over it.
+CREATE VIEW pgcron.claiming_node AS
+  SELECT n.incarnation FROM pgcron.node n CROSS JOIN pgcron.cluster k
+   WHERE n.state IN ('alive', 'cordoned') AND n.lease_until > now()
+     AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text))
+     AND k.quarantine_until <= now() AND k.paused_at IS NULL AND coalesce(k.timeline = pgcron.server_timeline(), true);
 
 -- By a name it holds for every process of the name, those that start later, too; by an incarnation for that process. A claim that was
 -- under way may still end as it began. Returns how many living processes take nothing new.
@@ -49,7 +44,7 @@ BEGIN
           coalesce(cordon_node.actor, session_user))
   ON CONFLICT (node) DO UPDATE SET reason = EXCLUDED.reason, set_by = EXCLUDED.set_by, lifted_by = NULL, lifted_at = NULL,
     set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
-  PERFORM pgcron.apply_cordons(cordon_node.node);
+  PERFORM pg_notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state <> 'dead' AND (n.name = cordon_node.node OR n.incarnation::text = cordon_node.node));
 END $$;
 COMMENT ON FUNCTION pgcron.cordon_node(text, text, text) IS
@@ -70,7 +65,8 @@ BEGIN
   END IF;
   UPDATE pgcron.cordon c SET lifted_at = now(), lifted_by = coalesce(uncordon_node.actor, session_user)
    WHERE c.lifted_at IS NULL AND (c.node = uncordon_node.node OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = uncordon_node.node));
-  PERFORM pgcron.apply_cordons(uncordon_node.node);
-  RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node));
+  PERFORM pg_notify(pgcron.channel(), 'node');
+  RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state IN ('alive', 'cordoned') AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node)
+             AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
 END $$;
 COMMENT ON FUNCTION pgcron.uncordon_node(text, text) IS 'The nodes of that name, or the process of that incarnation, claim runs again. Returns how many do.';

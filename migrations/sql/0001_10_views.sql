@@ -42,7 +42,9 @@ CREATE VIEW pgcron.occurrences AS
 COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: pgcron.reason.';
 
 CREATE VIEW pgcron.nodes AS
-  SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.lease_until, n.lease_ttl, n.state <> 'dead' AND n.lease_until > now() AS has_lease,
+  SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
+         CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive' ELSE 'cordoned' END AS state,
+         n.lease_until, n.lease_ttl, n.state <> 'dead' AND n.lease_until > now() AS has_lease,
          n.slots, n.slots_used, n.queues, (SELECT array_agg(o.handler ORDER BY o.handler) FROM pgcron.offer o WHERE o.incarnation = n.incarnation) AS handlers,
          n.is_idle, n.started_at, n.ended_at, n.ended_because, n.labels,
          c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.reason AS cordon_reason, n.is_pooled, n.tzdata, n.health

@@ -70,8 +70,7 @@ BEGIN
             ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
          WHERE (head.overlap_slot IS NOT NULL
                 OR (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NULL)
-           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_lanes.incarnation AND n.state = 'alive' AND n.lease_until > now())
-           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+           AND EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = claim_lanes.incarnation)
          ORDER BY place LIMIT claim_lanes.free + claim_lanes.ahead) ranked;
     RETURN QUERY
       UPDATE pgcron.run r

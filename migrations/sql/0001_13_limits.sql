@@ -282,8 +282,7 @@ BEGIN
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
            AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR d.overlap <> 'skip' OR
                 (SELECT o.id FROM pgcron.run o WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL LIMIT 1) IS NULL)))
-           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation AND n.state = 'alive' AND n.lease_until > now())
-           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)),
+           AND EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = claim_limited.incarnation)),
       single AS (
         SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id, h.overlap_slot IS NULL ORDER BY h.level, h.due_at, h.id) AS of_schedule FROM head h),
       kind AS MATERIALIZED (

@@ -99,8 +99,7 @@ DECLARE
   claimed bigint;
 BEGIN
   PERFORM pgcron.require_read_committed('probes');
-  IF NOT EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_probe.incarnation AND n.state = 'alive' AND n.lease_until > now())
-     OR NOT EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL) THEN
+  IF NOT EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = claim_probe.incarnation) THEN
     RETURN;
   END IF;
   FOR probed IN

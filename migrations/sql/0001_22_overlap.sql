@@ -223,8 +223,7 @@ BEGIN
                row_number() OVER (ORDER BY array_position(decide_lanes.priorities, head.priority), head.due_at, head.id) AS position
           FROM head JOIN kind ON kind.schedule_id = head.schedule_id AND kind.overlap = head.overlap
          WHERE (head.overlap_slot IS NOT NULL OR (head.place <= kind.room AND kind.open[head.place] IS NOT NULL))
-           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = decide_lanes.incarnation AND n.state = 'alive' AND n.lease_until > now())
-           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+           AND EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = decide_lanes.incarnation)
          ORDER BY position LIMIT decide_lanes.free + decide_lanes.ahead) ranked;
     RETURN QUERY
       UPDATE pgcron.run r

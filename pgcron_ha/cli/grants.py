@@ -104,7 +104,6 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         # New limits forget what was counted by the old ones.
         "GRANT SELECT (kind, name), DELETE ON rate_window TO",
         "GRANT INSERT, UPDATE ON cordon TO",
-        "GRANT UPDATE (state) ON node TO",
         "GRANT INSERT, UPDATE, DELETE ON lane_limit, breaker, breaker_handler TO",
         "GRANT EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill TO",
         # A form that is sent twice is one operation.

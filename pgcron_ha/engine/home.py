@@ -53,8 +53,10 @@ class Home:
             emit(NodeHasATwin(node, str(self.directory)))
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, str(os.getpid()).encode(), 0)
-        self.identity = f"{socket.gethostname()}:{self.directory}:{self._mark()}"
-        """Names this folder across hosts."""
+        held = os.fstat(self.descriptor)
+        self.identity = f"{_kernel()}:{held.st_dev}:{held.st_ino}:{self._mark()}"
+        """Names the lock across hosts: two that have it can't live at once. A copied machine or
+        container has locks of its own under the same names."""
 
     def release(self) -> None:
         """Gives the lock back, unless a child still holds it."""
@@ -83,6 +85,14 @@ class Home:
             mark = uuid4().hex
             path.write_text(mark, encoding="ascii")
             return mark
+
+
+def _kernel() -> str:
+    """Which kernel keeps the lock: each start of each machine is another one."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:  # no Linux
+        return socket.gethostname()
 
 
 _held: Final[set[int]] = set()

@@ -10,6 +10,7 @@ import traceback
 from time import monotonic
 from typing import Any, ClassVar, Final
 
+from pgcron_ha.db.link import Busy
 from pgcron_ha.engine.isolation import SetAside
 from pgcron_ha.errors import PgcronError, Refused
 from pgcron_ha.telemetry.events import ServiceFailed
@@ -17,6 +18,7 @@ from pgcron_ha.telemetry.log import emit
 
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
+_LOCKED_PAUSE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.25
 # A failure that the next tries mend is nobody's business.
 _MOMENT_SECONDS: Final = 1.0
@@ -98,12 +100,12 @@ class Service:
                 wait = await self.run_once()
             except PgcronError as error:
                 failures, unknown = failures + 1, 0
-                self.error = told(error)
+                self.error, is_locked = told(error), isinstance(error, Busy)
             except Exception as error:
                 failures, unknown = failures + 1, unknown + 1
                 if unknown >= MOST_UNKNOWN_FAILURES:
                     raise
-                self.error = unforeseen(error)
+                self.error, is_locked = unforeseen(error), False
             else:
                 failures = unknown = 0
                 self.good_at, self.error, self._failing_since = monotonic(), None, None
@@ -111,6 +113,8 @@ class Service:
             if self.error is not None:
                 self._failing_since = self._failing_since or monotonic()
                 wait = backoff(failures)
+                if is_locked:  # it has waited for the lock already, and goes on soon after it
+                    wait = min(wait, _LOCKED_PAUSE_SECONDS)
                 emit(ServiceFailed(self.name, self.error, wait))
                 # A wake-up does not cut a back-off short, or a dead database would be hammered.
                 await self._pause(wait)

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID, uuid4
 
-from pgcron_ha.db.link import Link, Unanswered
+from pgcron_ha.db.link import Busy, Link, Unanswered
 from pgcron_ha.db.revision import require_revision
 from pgcron_ha.engine.lease import OVER_AT, Lease, LeasePhase
 from pgcron_ha.engine.links import link_title
 from pgcron_ha.engine.reconcile import Beat
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, unforeseen
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.executors.operating_system import boottime
 from pgcron_ha.model.zone_data import package_version
 from pgcron_ha.telemetry.counters import COUNTERS
@@ -38,6 +39,11 @@ from pgcron_ha.telemetry.schema_events import SchemaMoved
 BEATS_PER_LEASE: Final = 6
 _LOOKS_PER_LEASE: Final = 60
 _RECONNECT_SECONDS: Final = 0.5
+_PASSING: Final = (DatabaseUnavailable, Busy)
+
+
+class _Unforeseen(PgcronError):
+    """An exception that is none of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,8 @@ class Session(threading.Thread):
         self._is_stopping = False
         self._has_failed = False
         self._said_deaf = False
+        self._has_joined = False
+        self._must_bury = False
         self._leave_because: str | None = None
         self._revision: str | None = None
 
@@ -148,11 +156,20 @@ class Session(threading.Thread):
 
     async def _live(self) -> None:
         watching = asyncio.ensure_future(self._watch())
+        unknown = 0
         while not self._is_stopping:
             try:
                 await (self._renew() if self.incarnation else self._join())
             except PgcronError as error:
+                unknown = 0
                 await self._wait_for_database(error)
+            except Exception as error:
+                unknown += 1
+                if unknown >= MOST_UNKNOWN_FAILURES:
+                    raise
+                await self._wait_for_database(_Unforeseen(unforeseen(error)))
+            else:
+                unknown = 0
         watching.cancel()
         await self._leave()
 
@@ -181,16 +198,28 @@ class Session(threading.Thread):
         await self._link.rows(
             "offer_handlers", incarnation=incarnation, handlers=list(mine.handlers)
         )
-        buried = []
-        if mine.home is not None:
-            buried = await self._link.rows(
-                "bury_predecessors", home=mine.home, incarnation=incarnation
-            )
+        self._must_bury = mine.home is not None
+        buried = await self._bury(incarnation) if self._must_bury else 0
         self.incarnation = incarnation
         self._said_deaf = False
+        self._has_joined = True
         self._acknowledge(sent)
-        emit(NodeJoined(mine.name, str(incarnation), len(mine.handlers), len(buried)))
+        emit(NodeJoined(mine.name, str(incarnation), len(mine.handlers), buried))
         self._hooks.joined()
+
+    async def _bury(self, incarnation: UUID) -> int:
+        """How many predecessors were declared dead. While somebody has locked the row of one it is
+        tried again after each beat: the node works meanwhile.
+        """
+        try:
+            buried = await self._link.rows(
+                "bury_predecessors", home=self._identity.home, incarnation=incarnation
+            )
+        except Busy as error:
+            emit(ServiceFailed("session", f"could not bury predecessors: {error.message}", 0.0))
+            return 0
+        self._must_bury = False
+        return len(buried)
 
     async def _check_server(self) -> None:
         # A link opens itself; this looks at the schema first, so that a wrong one is said and not
@@ -249,6 +278,12 @@ class Session(threading.Thread):
                 row["revision"],
             )
         )
+        if row["is_another_server"]:
+            await self._link.rows("note_timeline")
+        elif row["is_otherwise_synchronous"]:
+            await self._link.rows("note_synchronous")
+        if self._must_bury and self.incarnation is not None:
+            COUNTERS.takeovers["restarted"] += await self._bury(self.incarnation)
         await self._say_deaf()
 
     async def _say_deaf(self) -> None:
@@ -288,12 +323,12 @@ class Session(threading.Thread):
         self._hooks.phase(phase)
 
     async def _wait_for_database(self, error: PgcronError) -> None:
-        if not isinstance(error, DatabaseUnavailable) and self.incarnation is None:
+        if self.incarnation is None and self._is_refusal(error):
             self.refusal = error
         # A broken connection is tried again at once: a restarted server must not cost the lease.
-        pause = random.uniform(
-            0.05, _RECONNECT_SECONDS if isinstance(error, DatabaseUnavailable) else 2.0
-        )
+        # So is what waited for a lock, as long as a lock is waited for.
+        is_passing = isinstance(error, _PASSING)
+        pause = random.uniform(0.05, _RECONNECT_SECONDS if is_passing else 2.0)
         if not isinstance(error, Unanswered):
             emit(ServiceFailed("session", error.message, pause))
         self._has_failed = True
@@ -303,6 +338,12 @@ class Session(threading.Thread):
         # Else the link drops what is broken by itself. A connection that works is kept: there is no
         # new one while others have taken all of the server's.
         await self._pause(pause)
+
+    def _is_refusal(self, error: PgcronError) -> bool:
+        """Whether the node can't join at all, as far as anybody can say."""
+        if isinstance(error, SchemaError | Refused):
+            return True
+        return not self._has_joined and not isinstance(error, (*_PASSING, _Unforeseen))
 
     async def _leave(self) -> None:
         if self.incarnation is not None and self._leave_because is not None:

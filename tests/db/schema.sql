@@ -193,19 +193,6 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean, actor text, schedules text[]) IS 'Makes the calendars of a source what its files say, all at once.';
 
-CREATE FUNCTION pgcron.apply_cordons(node text) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-  UPDATE pgcron.node n SET state = CASE n.state WHEN 'alive' THEN 'cordoned' ELSE 'alive' END
-   WHERE n.incarnation = ANY(ARRAY(
-     SELECT e.incarnation FROM pgcron.node e
-      WHERE e.state IN ('alive', 'cordoned') AND (e.name = apply_cordons.node OR e.incarnation::text = apply_cordons.node)
-        AND (e.state = 'cordoned') <> EXISTS (SELECT FROM pgcron.cordon c WHERE c.lifted_at IS NULL AND c.node IN (e.name, e.incarnation::text))
-      ORDER BY e.incarnation FOR UPDATE));
-  PERFORM pg_notify(pgcron.channel(), 'node');
-END $$;
-
 CREATE FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1173,8 +1160,7 @@ BEGIN
             ORDER BY w.overlap_slot NULLS LAST, w.priority, w.due_at, w.id LIMIT 1) head
          WHERE (head.overlap_slot IS NOT NULL
                 OR (SELECT h.id FROM pgcron.run h WHERE h.schedule_id = lane.schedule_id AND h.overlap_slot IS NOT NULL LIMIT 1) IS NULL)
-           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_lanes.incarnation AND n.state = 'alive' AND n.lease_until > now())
-           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+           AND EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = claim_lanes.incarnation)
          ORDER BY place LIMIT claim_lanes.free + claim_lanes.ahead) ranked;
     RETURN QUERY
       UPDATE pgcron.run r
@@ -1337,8 +1323,7 @@ BEGIN
          WHERE (d.lane IS NULL OR l.lane IS NOT NULL) AND (keeps_for IS NULL OR d.id = keeps_for)
            AND (d.schedule_id IS NULL OR (d.schedule_id = ANY(schedules) AND (d.overlap_slot IS NOT NULL OR d.overlap <> 'skip' OR
                 (SELECT o.id FROM pgcron.run o WHERE o.schedule_id = d.schedule_id AND o.overlap_slot IS NOT NULL LIMIT 1) IS NULL)))
-           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_limited.incarnation AND n.state = 'alive' AND n.lease_until > now())
-           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)),
+           AND EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = claim_limited.incarnation)),
       single AS (
         SELECT h.*, row_number() OVER (PARTITION BY h.schedule_id, h.overlap_slot IS NULL ORDER BY h.level, h.due_at, h.id) AS of_schedule FROM head h),
       kind AS MATERIALIZED (
@@ -1430,8 +1415,7 @@ DECLARE
   claimed bigint;
 BEGIN
   PERFORM pgcron.require_read_committed('probes');
-  IF NOT EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = claim_probe.incarnation AND n.state = 'alive' AND n.lease_until > now())
-     OR NOT EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL) THEN
+  IF NOT EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = claim_probe.incarnation) THEN
     RETURN;
   END IF;
   FOR probed IN
@@ -1510,7 +1494,7 @@ BEGIN
           coalesce(cordon_node.actor, session_user))
   ON CONFLICT (node) DO UPDATE SET reason = EXCLUDED.reason, set_by = EXCLUDED.set_by, lifted_by = NULL, lifted_at = NULL,
     set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
-  PERFORM pgcron.apply_cordons(cordon_node.node);
+  PERFORM pg_notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state <> 'dead' AND (n.name = cordon_node.node OR n.incarnation::text = cordon_node.node));
 END $$;
 
@@ -1749,8 +1733,7 @@ BEGIN
                row_number() OVER (ORDER BY array_position(decide_lanes.priorities, head.priority), head.due_at, head.id) AS position
           FROM head JOIN kind ON kind.schedule_id = head.schedule_id AND kind.overlap = head.overlap
          WHERE (head.overlap_slot IS NOT NULL OR (head.place <= kind.room AND kind.open[head.place] IS NOT NULL))
-           AND EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = decide_lanes.incarnation AND n.state = 'alive' AND n.lease_until > now())
-           AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+           AND EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = decide_lanes.incarnation)
          ORDER BY position LIMIT decide_lanes.free + decide_lanes.ahead) ranked;
     RETURN QUERY
       UPDATE pgcron.run r
@@ -5212,6 +5195,10 @@ CREATE FUNCTION pgcron.served_again(at_most integer) RETURNS SETOF bigint
      LIMIT served_again.at_most) found
    WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires) AND NOT pgcron.is_broken(parked.handler, parked.queue) LIMIT served_again.at_most $$;
 
+CREATE FUNCTION pgcron.server_timeline() RETURNS integer
+    LANGUAGE sql
+    AS $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int $$;
+
 CREATE FUNCTION pgcron.set_breaker(name text, failures integer DEFAULT 5, within interval DEFAULT '00:01:00'::interval, open_for interval DEFAULT '00:00:30'::interval, open_for_at_most interval DEFAULT NULL::interval, fallback_handler text DEFAULT NULL::text, fallback_queue text DEFAULT NULL::text, handlers text[] DEFAULT NULL::text[], actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
     AS $$
@@ -5788,8 +5775,9 @@ BEGIN
   END IF;
   UPDATE pgcron.cordon c SET lifted_at = now(), lifted_by = coalesce(uncordon_node.actor, session_user)
    WHERE c.lifted_at IS NULL AND (c.node = uncordon_node.node OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = uncordon_node.node));
-  PERFORM pgcron.apply_cordons(uncordon_node.node);
-  RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node));
+  PERFORM pg_notify(pgcron.channel(), 'node');
+  RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state IN ('alive', 'cordoned') AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node)
+             AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
 END $$;
 
 COMMENT ON FUNCTION pgcron.uncordon_node(node text, actor text) IS 'The nodes of that name, or the process of that incarnation, claim runs again. Returns how many do.';
@@ -6315,6 +6303,7 @@ CREATE TABLE pgcron.cluster (
     one boolean DEFAULT true NOT NULL,
     system_identifier bigint,
     timeline integer,
+    is_synchronous boolean,
     epoch bigint DEFAULT 1 NOT NULL,
     quarantine_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     paused_at timestamp with time zone,
@@ -6325,6 +6314,8 @@ CREATE TABLE pgcron.cluster (
 );
 
 COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
+
+COMMENT ON COLUMN pgcron.cluster.is_synchronous IS 'Whether the server waits for a standby with each commit, as beats found it; after a failover it says so of the old server. NULL: not known.';
 
 COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of the time zones'' data that all nodes compute with, the newest that any of them brought (2026a < 2026b); NULL: none came so far.';
 
@@ -6341,6 +6332,57 @@ CREATE TABLE pgcron.cordon (
 );
 
 COMMENT ON TABLE pgcron.cordon IS 'Which nodes claim nothing: by a name, for every process of that name until it is lifted, or by the incarnation of one process.';
+
+CREATE TABLE pgcron.node (
+    incarnation uuid NOT NULL,
+    name text NOT NULL,
+    host text NOT NULL,
+    process_id integer NOT NULL,
+    version text NOT NULL,
+    tzdata text COLLATE pg_catalog."C",
+    home text,
+    state text DEFAULT 'alive'::text NOT NULL,
+    beat_sequence bigint DEFAULT 0 NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    lease_ttl interval NOT NULL,
+    slots integer NOT NULL,
+    slots_used integer DEFAULT 0 NOT NULL,
+    queues text[] NOT NULL,
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
+    is_idle boolean DEFAULT false NOT NULL,
+    is_pooled boolean DEFAULT false NOT NULL,
+    awaits bigint,
+    health jsonb,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    ended_because text,
+    CONSTRAINT a_dead_node_says_when_and_why CHECK (((state = 'dead'::text) = ((ended_at IS NOT NULL) AND (ended_because IS NOT NULL)))),
+    CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK (((lease_ttl >= '00:00:01'::interval) AND (lease_ttl <= '00:05:00'::interval))),
+    CONSTRAINT a_node_is_alive_cordoned_draining_or_dead CHECK ((state = ANY (ARRAY['alive'::text, 'cordoned'::text, 'draining'::text, 'dead'::text]))),
+    CONSTRAINT a_node_name_has_1_to_200_characters CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT node_labels_are_words CHECK ((pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
+
+COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the time zones'' data that is installed where it runs; older than the cluster''s, it computes with the cluster''s.';
+
+COMMENT ON COLUMN pgcron.node.home IS 'Start of the machine, and file whose exclusive lock proves that an earlier incarnation of the same home is dead.';
+
+COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
+
+COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
+
+COMMENT ON COLUMN pgcron.node.health IS 'What is wrong with its services, as its last beat said: which fail, and what each goes on without; NULL: nothing.';
+
+CREATE VIEW pgcron.claiming_node AS
+ SELECT n.incarnation
+   FROM (pgcron.node n
+     CROSS JOIN pgcron.cluster k)
+  WHERE ((n.state = ANY (ARRAY['alive'::text, 'cordoned'::text])) AND (n.lease_until > now()) AND (NOT (EXISTS ( SELECT
+           FROM pgcron.cordon c
+          WHERE ((c.lifted_at IS NULL) AND (c.node = ANY (ARRAY[n.name, (n.incarnation)::text])))))) AND (k.quarantine_until <= now()) AND (k.paused_at IS NULL) AND COALESCE((k.timeline = pgcron.server_timeline()), true));
 
 CREATE VIEW pgcron.dead_letters AS
  SELECT run_id,
@@ -6526,49 +6568,6 @@ CREATE TABLE pgcron.missed (
 
 COMMENT ON TABLE pgcron.missed IS 'Fires that were dropped together: every fire of the schedule from first_at to last_at, both included, that has no row of its own in occurrence. fires is NULL when there were too many to count.';
 
-CREATE TABLE pgcron.node (
-    incarnation uuid NOT NULL,
-    name text NOT NULL,
-    host text NOT NULL,
-    process_id integer NOT NULL,
-    version text NOT NULL,
-    tzdata text COLLATE pg_catalog."C",
-    home text,
-    state text DEFAULT 'alive'::text NOT NULL,
-    beat_sequence bigint DEFAULT 0 NOT NULL,
-    lease_until timestamp with time zone NOT NULL,
-    lease_ttl interval NOT NULL,
-    slots integer NOT NULL,
-    slots_used integer DEFAULT 0 NOT NULL,
-    queues text[] NOT NULL,
-    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
-    is_idle boolean DEFAULT false NOT NULL,
-    is_pooled boolean DEFAULT false NOT NULL,
-    awaits bigint,
-    health jsonb,
-    started_at timestamp with time zone DEFAULT now() NOT NULL,
-    ended_at timestamp with time zone,
-    ended_because text,
-    CONSTRAINT a_dead_node_says_when_and_why CHECK (((state = 'dead'::text) = ((ended_at IS NOT NULL) AND (ended_because IS NOT NULL)))),
-    CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK (((lease_ttl >= '00:00:01'::interval) AND (lease_ttl <= '00:05:00'::interval))),
-    CONSTRAINT a_node_is_alive_cordoned_draining_or_dead CHECK ((state = ANY (ARRAY['alive'::text, 'cordoned'::text, 'draining'::text, 'dead'::text]))),
-    CONSTRAINT a_node_name_has_1_to_200_characters CHECK (((length(name) >= 1) AND (length(name) <= 200))),
-    CONSTRAINT node_labels_are_words CHECK ((pgcron.labels_are_fine(labels) OR pgcron.refuse_labels(labels)))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
-
-COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
-
-COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the time zones'' data that is installed where it runs; older than the cluster''s, it computes with the cluster''s.';
-
-COMMENT ON COLUMN pgcron.node.home IS 'Host and state directory whose exclusive lock proves that an earlier incarnation of the same home is dead.';
-
-COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
-
-COMMENT ON COLUMN pgcron.node.awaits IS 'A waiting run that takes more slots than are free here: the node claims nothing else until it has them.';
-
-COMMENT ON COLUMN pgcron.node.health IS 'What is wrong with its services, as its last beat said: which fail, and what each goes on without; NULL: nothing.';
-
 CREATE TABLE pgcron.offer (
     incarnation uuid NOT NULL,
     handler text NOT NULL,
@@ -6583,7 +6582,11 @@ CREATE VIEW pgcron.nodes AS
     n.host,
     n.process_id,
     n.version,
-    n.state,
+        CASE
+            WHEN (n.state <> ALL (ARRAY['alive'::text, 'cordoned'::text])) THEN n.state
+            WHEN (c.node IS NULL) THEN 'alive'::text
+            ELSE 'cordoned'::text
+        END AS state,
     n.lease_until,
     n.lease_ttl,
     ((n.state <> 'dead'::text) AND (n.lease_until > now())) AS has_lease,

@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from tests.db.control import (
+    Connect,
     Connection,
     Node,
     Row,
@@ -49,6 +50,7 @@ async def state(connection: Connection, node: Node) -> str:
 
 async def beat(connection: Connection, node: Node, *, is_draining: bool = False) -> Row:
     given = {"incarnation": node.incarnation, "slots_used": 0, "is_draining": is_draining}
+    given["health"] = None
     [row] = await call(connection, "beat", **given)
     return row
 
@@ -146,6 +148,28 @@ async def test_who_cordoned_and_lifted_is_kept(connection: Connection) -> None:
     assert kept is not None
     assert (kept["set_by"], kept["reason"], kept["lifted_by"]) == ("ann", "a new disk", "bob")
     assert kept["lifted_at"] is not None
+
+
+@pytest.mark.parametrize("verb", ["cordon_node", "uncordon_node"])
+async def test_an_open_transaction_that_cordons_stops_no_beat_and_no_takeover(
+    connection: Connection, another: Connect, verb: str
+) -> None:
+    node, dead = await join(connection), await join(connection)
+    for each in (node, dead):
+        await cordon(connection, await name_of(connection, each))
+    await connection.execute("SET lock_timeout = '1s'")
+    await connection.execute(
+        "UPDATE pgcron.node SET lease_until = now() - interval '1 s' WHERE incarnation = $1",
+        dead.incarnation,
+    )
+    holder = await another()
+    async with holder.transaction():
+        for each in (node, dead):
+            await holder.execute(f"SELECT pgcron.{verb}($1)", await name_of(connection, each))
+
+        assert await beat(connection, node)
+        declared = {"incarnation": dead.incarnation, "beat_sequence": 0}
+        assert await call(connection, "declare_dead", **declared)
 
 
 @pytest.mark.parametrize("verb", ["cordon_node", "uncordon_node"])

@@ -86,10 +86,24 @@ async def test_a_renewal_that_gets_there_first_wins(
     late, observer = await another(), await another()
     async with late.transaction():
         assert await beat(late, node)
-        declaring = asyncio.create_task(declare_dead(observer, node, 0))
-        await waits_for_lock(connection, observer)
-    assert not await declaring
+        assert not await declare_dead(observer, node, 0)
+    assert not await declare_dead(observer, node, 0)
     assert await beat(connection, node)
+
+
+async def test_whoever_locks_the_row_of_one_dead_node_keeps_no_other_from_being_declared(
+    connection: Connection, another: Connect
+) -> None:
+    locked, other = await join(connection), await join(connection)
+    await run_out(connection)
+    holder = await another()
+    async with holder.transaction():
+        await holder.execute(
+            "SELECT FROM pgcron.node WHERE incarnation = $1 FOR UPDATE", locked.incarnation
+        )
+        assert not await declare_dead(connection, locked, 0)
+        assert await declare_dead(connection, other, 0)
+    assert await declare_dead(connection, locked, 0)
 
 
 async def test_a_declaration_that_gets_there_first_wins(
@@ -175,6 +189,60 @@ async def test_a_promoted_server_holds_claims_back_for_the_longest_lease(
     assert noted["epoch"] == epoch + 1
     left = await connection.fetchval("SELECT quarantine_until - now() FROM pgcron.cluster")
     assert timedelta(seconds=39) < left <= timedelta(seconds=40)
+    assert await claim(connection, node) == []
+
+
+@pytest.mark.parametrize(
+    ("was_synchronous", "heard", "waits"),
+    [
+        (True, "1 second", False),
+        (True, "10 minutes", True),
+        (False, "1 second", True),
+        (None, "1 second", True),
+    ],
+)
+async def test_the_old_server_s_setting_decides_whether_claims_wait_after_a_promotion(
+    connection: Connection, was_synchronous: bool | None, heard: str, waits: bool
+) -> None:
+    node = await join(connection)
+    await call(connection, "note_timeline")
+    await connection.execute(
+        "UPDATE pgcron.cluster SET timeline = timeline + 1, is_synchronous = $1", was_synchronous
+    )
+    await connection.execute(
+        "UPDATE pgcron.node SET lease_until = now() - $1::text::interval + lease_ttl", heard
+    )
+
+    await call(connection, "note_timeline")
+
+    held = await connection.fetchrow(
+        "SELECT quarantine_until > now() AS waits, is_synchronous FROM pgcron.cluster"
+    )
+    assert held is not None
+    assert held["waits"] is waits
+    assert held["is_synchronous"] is False  # as this server is
+    assert await beat(connection, node)
+
+
+async def test_beats_find_another_server_and_another_setting_and_claims_wait_until_it_is_noted(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await call(connection, "note_timeline")
+    await enqueue(connection)
+    [row] = await beat(connection, node)
+    assert (row["is_another_server"], row["is_otherwise_synchronous"]) == (False, False)
+
+    await connection.execute("UPDATE pgcron.cluster SET is_synchronous = true")
+    [row] = await beat(connection, node)
+    assert row["is_otherwise_synchronous"]
+    await call(connection, "note_synchronous")
+    [row] = await beat(connection, node)
+    assert not row["is_otherwise_synchronous"]
+
+    await connection.execute("UPDATE pgcron.cluster SET timeline = timeline + 1")
+    [row] = await beat(connection, node)
+    assert row["is_another_server"]
     assert await claim(connection, node) == []
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pgcron_ha.engine import home
 from pgcron_ha.engine.home import Home
 from pgcron_ha.errors import ConfigError
 from tests.waiting import wait_for
@@ -116,3 +117,32 @@ def test_a_folder_that_can_not_be_made_is_said_with_what_to_do(tmp_path: Path) -
         Home(tmp_path / "file", "n1")
 
     assert "STATE_DIRECTORY" in (refused.value.hint or "")
+
+
+def test_a_copy_of_a_machine_has_a_lock_and_an_identity_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "machine").mkdir()
+    first = Home(tmp_path / "machine" / "state", "n1")
+    shutil.copytree(tmp_path / "machine", tmp_path / "image")
+    (tmp_path / "machine").rename(tmp_path / "elsewhere")  # as in a mount namespace of its own
+    (tmp_path / "image").rename(tmp_path / "machine")
+
+    clone = Home(tmp_path / "machine" / "state", "n1")
+
+    assert clone.directory == first.directory
+    assert not clone.is_twin
+    assert clone.identity != first.identity
+    first.release()
+    clone.release()
+
+
+def test_another_start_of_the_machine_is_another_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Home(tmp_path, "n1")
+    first.release()
+    monkeypatch.setattr(home, "_kernel", lambda: "another boot")
+
+    again = Home(tmp_path, "n1")
+
+    assert again.identity != first.identity
+    again.release()

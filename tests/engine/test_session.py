@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator
 
 import pytest
@@ -232,6 +233,78 @@ async def test_a_node_in_the_folder_of_a_dead_one_frees_its_runs_at_once(
     assert [e.predecessors for e in events if isinstance(e, NodeJoined)] == [0, 1]
     assert list((await control.reap(connection)).values()) == ["retry"]
     await second.leave()
+
+
+async def test_a_locked_predecessor_does_not_keep_its_successor_from_work(
+    database: str, connection: Connection
+) -> None:
+    first = Workshop(database, home="here:/folder:1")
+    await first.join()
+    await first.leave(None)
+    second = Workshop(database, home="here:/folder:1")
+    async with connection.transaction():
+        await connection.execute("SELECT FROM pgcron.node FOR UPDATE")
+        await second.join()
+        assert second.session.refusal is None
+
+    async def is_buried() -> bool:
+        second.tick()
+        second.session.beat_now()
+        states = await connection.fetch("SELECT state FROM pgcron.node ORDER BY started_at")
+        return [row["state"] for row in states] == ["dead", "alive"]
+
+    await until("it buries it after a beat", is_buried)
+    await second.leave()
+
+
+@pytest.mark.parametrize("relation", ["node", "offer"])
+async def test_a_node_that_was_declared_dead_joins_again_when_a_lock_is_released(
+    database: str, connection: Connection, relation: str
+) -> None:
+    workshop = Workshop(database)
+    await workshop.join()
+    first, workshop.is_quiet = workshop.session.incarnation, False
+    await connection.execute(
+        "UPDATE pgcron.node SET state = 'dead', ended_at = now(), ended_because = 'a test'"
+    )
+    workshop.session.beat_now()
+    await until("it is fenced", lambda: workshop.tick() and workshop.fenced)
+    async with connection.transaction():
+        await connection.execute(f"LOCK TABLE pgcron.{relation} IN ACCESS EXCLUSIVE MODE")
+        failed, workshop.is_quiet = COUNTERS.renewals["failed"], True
+        await until(
+            "joins have failed",
+            lambda: workshop.tick() and COUNTERS.renewals["failed"] >= failed + 2,
+        )
+        assert workshop.session.refusal is None
+
+    await until("it joins again", lambda: workshop.tick() and workshop.session.may_claim())
+
+    assert workshop.session.incarnation != first
+    await workshop.leave()
+
+
+async def test_an_exception_nobody_foresaw_is_a_failed_beat(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = Workshop(database)
+    await workshop.join()
+    incarnation, failed = workshop.session.incarnation, COUNTERS.renewals["failed"]
+    bad_news = iter(["unforeseen"])
+
+    def health() -> str | None:
+        if next(bad_news, None) is not None:
+            raise KeyError("nothing")
+        return None
+
+    hooks = dataclasses.replace(workshop.session._hooks, health=health)
+    monkeypatch.setattr(workshop.session, "_hooks", hooks)
+    await workshop.beat()
+
+    assert COUNTERS.renewals["failed"] == failed + 1
+    assert workshop.session.refusal is None
+    assert workshop.session.incarnation == incarnation
+    await workshop.leave()
 
 
 async def test_a_node_without_a_folder_buries_nobody(

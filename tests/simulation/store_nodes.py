@@ -93,6 +93,8 @@ class NodeStatements(Tables):
                 breakers=[],
                 is_cordoned=node.state == "cordoned",
                 revision=NEWEST,
+                is_another_server=False,
+                is_otherwise_synchronous=False,
             )
         ]
 

@@ -2,7 +2,7 @@
 -- ready -> running
 -- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path (queue, priority) from a
 -- lower bound that the node moves, so that neither future rows of a high priority nor dead index entries are walked. The
--- sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the checks on node and cluster stand inside it so
+-- sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the check of node and cluster stands inside it so
 -- that nothing is locked for a session that is not alive. The token is made once for the statement (a random number costs more
 -- than the rest of the row): together with the run's id it names one claim and no other. `due` is in seconds since 1970: a client
 -- makes an instant of it ten times as fast as of a timestamp. The paths have an ORDER BY of their own: a join with queue may shuffle them.
@@ -14,8 +14,7 @@ WHERE r.id = ANY(ARRAY(
   FROM (
     SELECT open_path.* FROM unnest(:queues::text[], :priorities::smallint[], :bound_dues::timestamptz[], :bound_ids::bigint[]) WITH ORDINALITY
                             AS open_path(queue, priority, bound_due, bound_id, position)
-    WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
-      AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+    WHERE EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = :incarnation)
       AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND NOT q.is_plain)
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (
@@ -38,8 +37,7 @@ WHERE r.id = ANY(ARRAY(
   SELECT due.id
   FROM (
     SELECT open_path.* FROM unnest(:queues::text[], :priorities::smallint[]) WITH ORDINALITY AS open_path(queue, priority, position)
-    WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.incarnation = :incarnation AND n.state = 'alive' AND n.lease_until > now())
-      AND EXISTS (SELECT FROM pgcron.cluster c WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+    WHERE EXISTS (SELECT FROM pgcron.claiming_node n WHERE n.incarnation = :incarnation)
       AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = open_path.queue AND NOT q.is_plain)
     ORDER BY open_path.position) path
   CROSS JOIN LATERAL (

@@ -28,20 +28,27 @@ INSERT INTO pgcron.timezone (name) SELECT unnest(:names::text[]) ON CONFLICT DO 
 
 -- name: note_timeline
 -- A promoted server has another timeline. After it nobody claims for the longest lease: a node that still executes what the
--- old server gave it stops itself in that time. A server that is new to us, or the first start, changes nothing but the record.
-UPDATE pgcron.cluster SET timeline = found.timeline, system_identifier = found.system_identifier,
+-- old server gave it stops itself in that time. Not where the old server waited for its standby with each commit, as the beats
+-- recorded: then nothing that it gave out is missing here. The record is believed if a beat came here within the last minute; one
+-- that stopped being synchronous before that could not say so. A server that is new to us, or the first start, changes nothing but
+-- the record.
+UPDATE pgcron.cluster SET timeline = found.timeline, system_identifier = found.system_identifier, is_synchronous = found.is_synchronous,
        epoch = epoch + (cluster.timeline IS NOT NULL)::int,
-       quarantine_until = CASE WHEN cluster.timeline IS NULL OR found.is_synchronous THEN quarantine_until
+       quarantine_until = CASE WHEN cluster.timeline IS NULL OR (cluster.is_synchronous AND found.was_heard) THEN quarantine_until
                                ELSE now() + coalesce((SELECT max(lease_ttl) FROM pgcron.node WHERE state <> 'dead'), interval '15 seconds') END
-FROM (SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int AS timeline,
-             current_setting('synchronous_standby_names') <> '' AS is_synchronous,
-             (SELECT system_identifier FROM pg_control_system()) AS system_identifier) found
+FROM (SELECT pgcron.server_timeline() AS timeline, current_setting('synchronous_standby_names') <> '' AS is_synchronous,
+             (SELECT system_identifier FROM pg_control_system()) AS system_identifier,
+             EXISTS (SELECT FROM pgcron.node WHERE lease_until - lease_ttl > now() - interval '1 minute') AS was_heard) found
 WHERE cluster.timeline IS DISTINCT FROM found.timeline OR cluster.system_identifier IS DISTINCT FROM found.system_identifier
 RETURNING epoch, quarantine_until;
 
+-- name: note_synchronous
+-- For the server that may be promoted after this one.
+UPDATE pgcron.cluster SET is_synchronous = current_setting('synchronous_standby_names') <> '' WHERE timeline = pgcron.server_timeline();
+
 -- name: beat
 -- One statement answers: is my lease renewed (no row: this incarnation is dead for ever), which runs are mine and which of
--- them are to stop, how the peers' leases stand, whether somebody wants this node to take nothing new, and at which revision the schema is.
+-- them are to stop, how the peers' leases stand, whether somebody wants this node to take nothing new, at which revision the schema is, and whether what is recorded of the server has to be noted anew.
 WITH renewed AS (
   UPDATE pgcron.node SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
          health = :health::text::jsonb,
@@ -59,7 +66,9 @@ SELECT now() AS now,
        ARRAY(SELECT extract(epoch FROM n.lease_ttl)::float8 FROM pgcron.node n WHERE n.state <> 'dead' AND n.incarnation <> renewed.incarnation ORDER BY n.incarnation) AS peer_ttls,
        ARRAY(SELECT b.name FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name) AS breakers,
        renewed.state = 'cordoned' AS is_cordoned,
-       (SELECT max(a.version_num) FROM pgcron.alembic_version a) AS revision
+       (SELECT max(a.version_num) FROM pgcron.alembic_version a) AS revision,
+       (SELECT k.timeline IS DISTINCT FROM pgcron.server_timeline() FROM pgcron.cluster k) AS is_another_server,
+       (SELECT k.is_synchronous IS DISTINCT FROM (current_setting('synchronous_standby_names') <> '') FROM pgcron.cluster k) AS is_otherwise_synchronous
 FROM renewed;
 
 -- name: say_idle

@@ -1,6 +1,7 @@
 -- name: page_nodes
 -- Nodes that live, or that are dead (the janitor forgets them after a day); the newest dead first. Handlers only as far as a line shows them.
-SELECT n.incarnation::text AS incarnation, n.name, n.host, n.process_id, n.version, n.tzdata, k.tzdata AS cluster_tzdata, coalesce(n.tzdata < k.tzdata, false) AS has_older_zones, n.state, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
+SELECT n.incarnation::text AS incarnation, n.name, n.host, n.process_id, n.version, n.tzdata, k.tzdata AS cluster_tzdata, coalesce(n.tzdata < k.tzdata, false) AS has_older_zones,
+       CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive' ELSE 'cordoned' END AS state, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
        extract(epoch FROM n.lease_until - now())::float8 AS lease_left, n.slots, n.slots_used, n.queues, n.is_idle, n.is_pooled, n.started_at, n.ended_at, n.ended_because,
        n.labels::text AS labels, n.health::text AS health, extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age, c.reason AS cordon_reason, c.set_by AS cordoned_by, c.set_at AS cordoned_at,
        (SELECT count(*) FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner = n.incarnation LIMIT :most::int) held) AS runs,
@@ -17,7 +18,8 @@ LEFT JOIN LATERAL (SELECT d.* FROM pgcron.cordon d WHERE d.lifted_at IS NULL AND
 ORDER BY n.ended_at DESC NULLS FIRST, n.name, n.started_at DESC;
 
 -- name: page_node
-SELECT n.incarnation::text AS incarnation, n.name, n.host, n.process_id, n.version, n.tzdata, k.tzdata AS cluster_tzdata, coalesce(n.tzdata < k.tzdata, false) AS has_older_zones, n.state, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
+SELECT n.incarnation::text AS incarnation, n.name, n.host, n.process_id, n.version, n.tzdata, k.tzdata AS cluster_tzdata, coalesce(n.tzdata < k.tzdata, false) AS has_older_zones,
+       CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state WHEN c.node IS NULL THEN 'alive' ELSE 'cordoned' END AS state, n.lease_until, extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl,
        extract(epoch FROM n.lease_until - now())::float8 AS lease_left, n.slots, n.slots_used, n.queues, n.is_idle, n.is_pooled, n.started_at, n.ended_at, n.ended_because,
        n.labels::text AS labels, n.health::text AS health, extract(epoch FROM clock_timestamp() - (n.lease_until - n.lease_ttl))::float8 AS health_age, c.reason AS cordon_reason, c.set_by AS cordoned_by, c.set_at AS cordoned_at, c.incarnation IS NOT NULL AS is_cordoned_alone,
        n.beat_sequence AS beats, ARRAY(SELECT o.handler FROM pgcron.offer o WHERE o.incarnation = n.incarnation ORDER BY o.handler LIMIT :names::int) AS handler_names,
