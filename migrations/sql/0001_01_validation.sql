@@ -13,8 +13,10 @@ COMMENT ON FUNCTION pgcron.refuse(text, text, text, text) IS
   'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+  SELECT handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206;
+END;
 
 CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
@@ -33,13 +35,17 @@ LANGUAGE sql VOLATILE AS $$
 
 -- What may stand in a lane's name: anything that is not blank, but no star, which stands at the end of a lane_limit for many lanes.
 CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0;
+END;
 
 -- Where a run waits: in its own lane, or, if it takes more than one slot of a node and has none, in the one of its weight, which has no limit.
 CREATE FUNCTION pgcron.lane_of(lane text, weight int) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN lane IS NULL AND weight > 1 THEN '*weight ' || weight ELSE lane END $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+  SELECT CASE WHEN lane IS NULL AND weight > 1 THEN '*weight ' || weight ELSE lane END;
+END;
 
 CREATE FUNCTION pgcron.refuse_weight(weight int) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
@@ -80,9 +86,11 @@ LANGUAGE sql VOLATILE AS $$
     'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live nodes.') $$;
 
 CREATE FUNCTION pgcron.rate_is_fine(rate int, per interval) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
   SELECT CASE WHEN rate IS NULL AND per IS NULL THEN true
-              ELSE rate IS NOT NULL AND per IS NOT NULL AND rate BETWEEN 1 AND 1000000 AND per BETWEEN '100 milliseconds' AND '31 days' END $$;
+              ELSE rate IS NOT NULL AND per IS NOT NULL AND rate BETWEEN 1 AND 1000000 AND per BETWEEN '100 milliseconds' AND '31 days' END;
+END;
 
 CREATE FUNCTION pgcron.refuse_rate(rate int, per interval) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

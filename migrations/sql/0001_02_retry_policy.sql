@@ -106,7 +106,10 @@ COMMENT ON FUNCTION pgcron.retry_policy_is_fine(jsonb) IS
 -- Exponential with full jitter: anything from nothing up to base * 2^(attempt - 1), at most cap. The exponent is bounded so that
 -- the interval can't overflow.
 CREATE FUNCTION pgcron.retry_delay(attempt int, base interval, cap interval) RETURNS interval
-LANGUAGE sql VOLATILE AS $$ SELECT random() * least(cap, base * power(2, least(attempt, 20) - 1)) $$;
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+  SELECT random() * least(cap, base * power(2, least(attempt, 20) - 1));
+END;
 
 -- The same by a policy. `attempt` counts those that used up one.
 CREATE FUNCTION pgcron.policy_delay(policy jsonb, attempt int, base interval, cap interval) RETURNS interval

@@ -23,12 +23,17 @@ LANGUAGE sql STABLE AS $$
 
 -- The same limits of another run, which is due now or later.
 CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamptz) RETURNS jsonb
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE
+BEGIN ATOMIC
   SELECT limits || CASE WHEN limits ? 'give_up_after' THEN jsonb_build_object('give_up_at', due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
-                        ELSE '{}' END $$;
+                        ELSE '{}' END;
+END;
 
 CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamptz
-LANGUAGE sql STABLE AS $$ SELECT (limits ->> 'give_up_at')::timestamptz $$;
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT (limits ->> 'give_up_at')::timestamptz;
+END;
 
 -- Until when a run may wait for its first attempt. Raises PC001.
 CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamptz) RETURNS timestamptz

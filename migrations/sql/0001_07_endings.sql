@@ -1,7 +1,10 @@
 -- The wake-up, and the one way in which runs that are not running end.
 
 CREATE FUNCTION pgcron.channel() RETURNS text
-LANGUAGE sql STABLE AS $$ SELECT 'pgcron_' || 'pgcron'::regnamespace::oid::text $$;
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT 'pgcron_' || 'pgcron'::regnamespace::oid::text;
+END;
 COMMENT ON FUNCTION pgcron.channel() IS 'The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.';
 
 -- A NOTIFY takes a database-wide lock at commit, so it is sent only while some node has said that it is idle.
@@ -55,11 +58,13 @@ COMMENT ON FUNCTION pgcron.end_waiting_runs(bigint[], text, text) IS 'Ends runs 
 
 -- What becomes of an attempt that did not succeed.
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
   SELECT CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
               WHEN run.delivery = 'at_most_once' THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
               WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
-              ELSE 'dead' END $$;
+              ELSE 'dead' END;
+END;
 
 -- The same for a run with a retry policy or time limits, or one whose handler asks to come back later (kind `snoozed`): also after what delay it
 -- comes back, how the attempt is recorded, and why it is not retried when that is not plain from its number. `snooze` is a retry
@@ -125,7 +130,6 @@ DECLARE
   delay interval;
   because text;
   broken_constraint text;
-  usual_lock_timeout text := current_setting('lock_timeout');
   failed_handlers text[];
   failed_runs bigint[];
   failed_fences bigint[];
@@ -182,13 +186,7 @@ BEGIN
     RETURN NEXT;
   END LOOP;
   IF failed_handlers IS NOT NULL THEN
-    BEGIN
-      PERFORM set_config('lock_timeout', '500ms', true);
-      PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
-      PERFORM set_config('lock_timeout', usual_lock_timeout, true);
-    EXCEPTION WHEN lock_not_available THEN      -- who holds a breaker for long keeps no run from ending
-      RAISE WARNING 'failures of % are not counted: somebody has locked their breaker', failed_handlers[1];
-    END;
+    PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
   END IF;
 END $$;
 

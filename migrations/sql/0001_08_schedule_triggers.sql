@@ -1,10 +1,16 @@
 -- What happens when people edit schedules by plain SQL.
 
 CREATE FUNCTION pgcron.actor() RETURNS text
-LANGUAGE sql STABLE AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.actor', true), ''), session_user::text) $$;
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT coalesce(nullif(current_setting('pgcron_ha.actor', true), ''), session_user::text);
+END;
 
 CREATE FUNCTION pgcron.door() RETURNS text
-LANGUAGE sql STABLE AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.door', true), ''), 'sql') $$;
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT coalesce(nullif(current_setting('pgcron_ha.door', true), ''), 'sql');
+END;
 
 -- For the rest of the transaction: who acts, and through which door.
 CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
@@ -69,12 +75,14 @@ CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EAC
 
 -- Why fires between the watermark and an instant may be owed and undecided; NULL when there are none.
 CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamptz) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
   SELECT CASE WHEN cursor_before.watermark >= instant THEN NULL
               WHEN cursor_before.is_paused THEN 'paused'
               WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity' AND cursor_before.runs_made > 0 THEN 'completed'
               WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
-              ELSE 'edited' END $$;
+              ELSE 'edited' END;
+END;
 
 CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestamptz, reason text) RETURNS void
 LANGUAGE sql AS $$
@@ -164,7 +172,10 @@ LANGUAGE sql AS $$
 
 -- What an edit may change without a word to the runs that are made already.
 CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
-LANGUAGE sql IMMUTABLE AS $$ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}'::text[] $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+  SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}'::text[];
+END;
 
 -- Another note, author or end of a pause under way.
 CREATE FUNCTION pgcron.pause_was_changed(paused pgcron.schedule) RETURNS void

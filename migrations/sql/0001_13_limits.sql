@@ -7,7 +7,8 @@
 CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms int[], limited_queues text[], handlers text[], room int,
                                      labels text[], placed_queues text[])
 RETURNS TABLE (id bigint, queue text, lane text, priority smallint, due_at timestamptz, delivery text, schedule_id bigint, overlap_slot smallint, weight int, overlap text)
-LANGUAGE sql STABLE ROWS 100 AS $$
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
   SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
   CROSS JOIN LATERAL (
     -- The first thousand of a lane and no more, whoever offers their handlers.
@@ -42,7 +43,8 @@ LANGUAGE sql STABLE ROWS 100 AS $$
        WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = asked.queue AND r.requires = place.requires
          AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
      WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
-   WHERE place.due_at <= now() $$;
+   WHERE place.due_at <= now();
+END;
 
 -- A rate holds in every span of its time, wherever it begins. Starts are counted by slices of a 256th of that time, and a start counts
 -- until its whole slice is older than the time: never one too many, and less than half a hundredth too few.
@@ -78,7 +80,8 @@ LANGUAGE sql AS $$
 
 -- How many runs of a lane may execute at once, and start in a time; NULL is no limit. A lane of a weight has none, whatever was set for others.
 CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE (lane text, slots int, rate int, per interval)
-LANGUAGE sql STABLE ROWS 50 AS $$
+LANGUAGE sql STABLE ROWS 50
+BEGIN ATOMIC
   SELECT asked.lane, CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1 ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END, known.rate, known.per
     FROM unnest(lanes) asked(lane)
     LEFT JOIN LATERAL (
@@ -87,7 +90,8 @@ LANGUAGE sql STABLE ROWS 50 AS $$
         UNION ALL
         (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
           WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
-       ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*' $$;
+       ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*';
+END;
 
 -- Which lanes of a queue have a due run and seem to have slots for it, and how many: a walk along the index from lane to lane, never along their runs.
 -- Nothing here is locked or decided.

@@ -4,7 +4,10 @@ ALTER TABLE pgcron.run ADD COLUMN awaited boolean;
 COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is told on pgcron.end_channel(); NULL is nobody.';
 
 CREATE FUNCTION pgcron.end_channel() RETURNS text
-LANGUAGE sql STABLE AS $$ SELECT pgcron.channel() || '_ended' $$;
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT pgcron.channel() || '_ended';
+END;
 COMMENT ON FUNCTION pgcron.end_channel() IS 'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications are hints; nothing depends on them.';
 
 -- However a run ends, its row is deleted by the statement that ends it: so it is told exactly when that is committed.
@@ -18,7 +21,10 @@ CREATE TRIGGER tell_who_waits AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (OLD.
 
 -- A role reads what it enqueued itself; one that may read history reads all. session_user, since these functions are their owner's.
 CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
-LANGUAGE sql STABLE AS $$ SELECT created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT') $$;
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT');
+END;
 
 -- Rows that somebody has locked are left out, so nobody waits here; and so are those that are probably being claimed just now: a claim
 -- skips what is locked, and might come back a second later. The mark is only a hint: it need not be on disk before its lock is gone.

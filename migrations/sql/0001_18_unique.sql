@@ -3,8 +3,10 @@
 -- With a time (period) the key is kept here instead, until the time is over, whatever becomes of the run.
 
 CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt int) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT unique_key IS NOT NULL AND (coalesce(unique_scope, 'open') = 'open' OR (unique_scope = 'waiting' AND attempt = 0)) $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+  SELECT unique_key IS NOT NULL AND (coalesce(unique_scope, 'open') = 'open' OR (unique_scope = 'waiting' AND attempt = 0));
+END;
 COMMENT ON FUNCTION pgcron.has_key(text, text, int) IS 'Whether a live run keeps others with its unique key from being made.';
 
 -- The net under all that follows, and under an INSERT by hand. Nothing that happens to a run gives it a key that it had lost.
@@ -21,8 +23,10 @@ COMMENT ON TABLE pgcron.unique_period IS 'Unique keys with a time: which run was
 CREATE INDEX unique_period_until ON pgcron.unique_period (until);
 
 CREATE FUNCTION pgcron.unique_key_is_fine(unique_key text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT unique_key IS NOT NULL AND length(unique_key) BETWEEN 1 AND 500 AND btrim(unique_key) <> '' $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+  SELECT unique_key IS NOT NULL AND length(unique_key) BETWEEN 1 AND 500 AND btrim(unique_key) <> '';
+END;
 
 CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

@@ -4,8 +4,10 @@
 
 -- What a run carries of its schedule's policy: NULL is no limit. `skip` alone means one slot; the others ask the schedule for their number.
 CREATE FUNCTION pgcron.run_overlap(overlap text, max_running int) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many' ELSE overlap END $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+  SELECT CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many' ELSE overlap END;
+END;
 
 -- The same for one run that is to have another policy than its schedule; raises PC001.
 CREATE FUNCTION pgcron.run_overlap(overlap text, schedule pgcron.schedule) RETURNS text

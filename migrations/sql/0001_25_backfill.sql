@@ -2,10 +2,12 @@
 
 -- How many runs of a schedule can be due together, under its overlap policy or another one, without one of them being dropped.
 CREATE FUNCTION pgcron.most_at_once(overlap text, definition jsonb) RETURNS int
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
   SELECT CASE coalesce(overlap, definition ->> 'overlap') WHEN 'allow' THEN 1000
               WHEN 'queue' THEN least(coalesce((definition ->> 'max_running')::int, 1) + coalesce((definition ->> 'max_queued')::int, 1000), 1000)
-              WHEN 'skip' THEN coalesce((definition ->> 'max_running')::int, 1) ELSE 1 END $$;
+              WHEN 'skip' THEN coalesce((definition ->> 'max_running')::int, 1) ELSE 1 END;
+END;
 
 CREATE TABLE pgcron.backfill (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -222,7 +224,8 @@ END $$;
 -- names its run), `leave`. What was decided, but whose run retention has removed, counts as a success; what retention removed from the
 -- ledger counts as undecided. A run that was made of a run (by a retry, a redrive, another backfill) counts for it.
 CREATE FUNCTION pgcron.judge_backfill(b pgcron.backfill, instants timestamptz[]) RETURNS TABLE (place bigint, fire_at timestamptz, verdict text, parent bigint)
-LANGUAGE sql STABLE ROWS 1000 AS $$
+LANGUAGE sql STABLE ROWS 1000
+BEGIN ATOMIC
   WITH RECURSIVE given AS MATERIALIZED (
     SELECT g.place, g.fire_at, o.schedule_id IS NOT NULL AS is_decided, o.decision, o.run_id, v.action = 'skip' AS is_to_skip,
            EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = (judge_backfill.b).schedule_id AND r.scheduled_for = g.fire_at AND r.scheduled_for IS NOT NULL) AS is_live
@@ -252,7 +255,8 @@ LANGUAGE sql STABLE ROWS 1000 AS $$
               WHEN g.run_id IS NOT NULL AND NOT t.has_succeeded AND (t.has_failed OR g.decision <> 'run') THEN 'again'
               ELSE 'leave' END,
          g.run_id
-    FROM given g LEFT JOIN told t ON t.root = g.run_id $$;
+    FROM given g LEFT JOIN told t ON t.root = g.run_id;
+END;
 
 -- Makes a partition of the ledger where retention has dropped one, for instants so old that there is none. The janitor drops it again.
 CREATE FUNCTION pgcron.reopen_ledger(instants timestamptz[]) RETURNS void

@@ -66,22 +66,22 @@ COMMENT ON FUNCTION pgcron.wait(bigint, interval) IS
 CREATE PROCEDURE pgcron.wait_long(run_id bigint, timeout interval DEFAULT '10 minutes', INOUT ended boolean DEFAULT NULL, INOUT state text DEFAULT NULL,
                                   INOUT result jsonb DEFAULT NULL, INOUT error text DEFAULT NULL)
 LANGUAGE plpgsql AS $$
-DECLARE
-  until timestamptz := pgcron.judge_wait(timeout, '1 day', 'Call it again for as long as ended is false.');
+DECLARE      -- It commits, so it can't have a path of its own: every name is qualified.
+  until timestamp with time zone := pgcron.judge_wait(timeout, '1 day', 'Call it again for as long as ended is false.');
   looks int := 0;
 BEGIN
   -- Nothing tells a procedure that it can't commit; of a transaction that has only read, PostgreSQL itself says so (2D000).
-  IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+  IF pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', 'pgcron.wait_long is called within a transaction', 'It commits after each look, so that vacuum need not wait for it.',
                           'Call it with autocommit, or SELECT * FROM pgcron.wait(…).');
   END IF;
   LOOP
     SELECT l.* INTO ended, state, result, error FROM pgcron.look_for_end(wait_long.run_id) l;
-    EXIT WHEN ended OR clock_timestamp() >= until;
+    EXIT WHEN ended OR pg_catalog.clock_timestamp() OPERATOR(pg_catalog.>=) until;
     COMMIT;
-    PERFORM pg_sleep(pgcron.pause_of_look(looks, until));
+    PERFORM pg_catalog.pg_sleep(pgcron.pause_of_look(looks, until));
     COMMIT;
-    looks := looks + 1;
+    looks := looks OPERATOR(pg_catalog.+) 1;
   END LOOP;
 END $$;
 COMMENT ON PROCEDURE pgcron.wait_long(bigint, interval, boolean, text, jsonb, text) IS

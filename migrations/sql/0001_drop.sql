@@ -11,9 +11,11 @@ BEGIN
     FROM pg_catalog.pg_class c WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p') AND c.relname <> 'alembic_version' LOOP
     EXECUTE thing.command;
   END LOOP;
-  FOR thing IN SELECT format('DROP ROUTINE IF EXISTS %s CASCADE', p.oid::regprocedure) AS command
-    FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'pgcron'::regnamespace LOOP
-    EXECUTE thing.command;
+  -- Some go with others that they call.
+  FOR thing IN SELECT p.oid FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'pgcron'::regnamespace LOOP
+    IF EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = thing.oid) THEN
+      EXECUTE format('DROP ROUTINE %s CASCADE', thing.oid::regprocedure);
+    END IF;
   END LOOP;
   FOR thing IN SELECT format('DROP SEQUENCE IF EXISTS pgcron.%I CASCADE', c.relname) AS command
     FROM pg_catalog.pg_class c WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'S' LOOP

@@ -106,13 +106,15 @@ COMMENT ON FUNCTION pgcron.set_table_retention(text, interval) IS 'How long occu
 -- What must stay of a schedule whatever the rules say: its newest 10 runs and 10 successes (what depends on the previous one, how long a run
 -- may be expected to take), and the runs of its last two fires. As with the expected duration no more than its newest 200 runs are looked at.
 CREATE FUNCTION pgcron.runs_to_keep(of_schedule bigint) RETURNS SETOF bigint
-LANGUAGE sql STABLE ROWS 20 AS $$
+LANGUAGE sql STABLE ROWS 20
+BEGIN ATOMIC
   (SELECT h.id FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule ORDER BY e.finished_at DESC LIMIT 200) h WHERE h.outcome = 'succeeded' LIMIT 10)
   UNION ALL
   (SELECT h.id FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule ORDER BY e.finished_at DESC LIMIT 200) h WHERE h.outcome NOT IN ('skipped', 'superseded') LIMIT 10)
   UNION ALL
   (SELECT o.run_id FROM pgcron.occurrence o
-    WHERE o.schedule_id = of_schedule AND o.fire_at <= now() AND o.decision NOT IN ('skipped', 'superseded') ORDER BY o.fire_at DESC LIMIT 2) $$;
+    WHERE o.schedule_id = of_schedule AND o.fire_at <= now() AND o.decision NOT IN ('skipped', 'superseded') ORDER BY o.fire_at DESC LIMIT 2);
+END;
 
 -- The rules as one word.
 CREATE FUNCTION pgcron.retention_word() RETURNS text

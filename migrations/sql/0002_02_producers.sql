@@ -13,8 +13,10 @@ CREATE TABLE pgcron.producer_rule (
 COMMENT ON TABLE pgcron.producer_rule IS 'What roles may enqueue: one that has the rights of a role which stands here may enqueue what one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not asked.';
 
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1)) ELSE name = pattern END $$;
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+  SELECT CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1)) ELSE name = pattern END;
+END;
 
 CREATE FUNCTION pgcron.refuse_producer(who name, queue text, handler text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

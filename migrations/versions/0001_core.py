@@ -69,6 +69,7 @@ SCRIPTS = (
     "0002_06_plain_names",
     "0002_07_partitions",
     "0002_08_short_words",
+    "0001_98_paths",
 )
 
 

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import asyncpg
 
+from pgcron_ha.db.client_connection import ClientConnection
 from pgcron_ha.db.connecting import (
     NO_PATH,
     POOLED_SETTINGS,
@@ -30,19 +31,29 @@ MOST_CONNECTIONS: Final = 4
 _CONNECT_SECONDS: Final = 10
 _CLOSE_SECONDS: Final = 5
 # An edit of a schedule needs READ COMMITTED to be whole at once.
-_SETTINGS: Final = (
-    f"{POOLED_SETTINGS}; SET {NO_PATH}; SET intervalstyle = 'postgres'; "
-    "SET quote_all_identifiers = off; "
-    "SET default_transaction_isolation = 'read committed'; "
-    "SET statement_timeout = 30000; SET lock_timeout = 10000; "
-    "SET idle_in_transaction_session_timeout = 60000; SET idle_session_timeout = 0"
+_VALUES: Final = (
+    NO_PATH,
+    "intervalstyle = 'postgres'",
+    "quote_all_identifiers = off",
+    "statement_timeout = 30000",
+    "lock_timeout = 10000",
+    "idle_in_transaction_session_timeout = 60000",
 )
+_SETTINGS: Final = "; ".join(
+    (
+        POOLED_SETTINGS,
+        *(f"SET {value}" for value in _VALUES),
+        "SET default_transaction_isolation = 'read committed'",
+        "SET idle_session_timeout = 0",
+    )
+)
+_IN_TRANSACTION: Final = "; ".join(f"SET LOCAL {value}" for value in _VALUES)
 
 
 async def connect_client(dsn: str) -> Connection:
     """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
     connection = await connect(dsn, timeout=_CONNECT_SECONDS, is_control=False)
-    await connection.execute(_settings("pgcron_ha command", was_pooled(dsn)))
+    await _settle(connection, "pgcron_ha command", was_pooled(dsn))
     return connection
 
 
@@ -106,9 +117,10 @@ class ClientPools:
             found = asyncpg.create_pool(
                 dsn,
                 connect=CONNECT,
+                connection_class=ClientConnection,
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
-                init=partial(_prepare, _settings("pgcron_ha client", pooled)),
+                init=partial(_prepare, pooled),
                 reset=_keep,
                 **cache_options(pooled),
             )
@@ -121,13 +133,16 @@ class ClientPools:
         return found
 
 
-def _settings(title: str, pooled: bool) -> str:
-    return f"{session_name(title)}; {POOLED_SETTINGS if pooled else _SETTINGS}"
+async def _settle(connection: Any, title: str, pooled: bool) -> None:
+    settings = POOLED_SETTINGS if pooled else _SETTINGS
+    await connection.execute(f"{session_name(title)}; {settings}")
+    if pooled:
+        connection.begin_with(_IN_TRANSACTION)
 
 
-async def _prepare(settings: str, connection: Any) -> None:
+async def _prepare(pooled: bool, connection: Any) -> None:
     await prepare_connection(connection, is_control=False)
-    await connection.execute(settings)
+    await _settle(connection, "pgcron_ha client", pooled)
 
 
 async def _keep(connection: Any) -> None:

@@ -53,9 +53,8 @@ _CONTROL_SETTINGS: Final = "; ".join(
         KEEPALIVES,
     )
 )
-CONTROL_TRANSACTION: Final = "; ".join(
-    ("BEGIN ISOLATION LEVEL READ COMMITTED", *(f"SET LOCAL {value}" for value in _CONTROL_VALUES))
-)
+_IN_CONTROL: Final = "; ".join(f"SET LOCAL {value}" for value in _CONTROL_VALUES)
+CONTROL_TRANSACTION: Final = f"BEGIN ISOLATION LEVEL READ COMMITTED; {_IN_CONTROL}"
 """Begins a transaction with the engine's settings, where a session can't keep them."""
 # A database that is meant to be read only (it is being moved, its disk is full) is left so.
 TAKES_NO_WRITES: Final = (
@@ -122,8 +121,8 @@ async def connect(
 ) -> asyncpg.Connection:
     """A connection to the database of `dsn`; `timeout` seconds for connecting.
 
-    A control connection gets the engine's session settings, unless a pooler stands between. Raises
-    DatabaseUnavailable with a hint.
+    A control connection gets the engine's settings: of its session, or through a pooler of each
+    transaction, which whoever keeps statements begins. Raises DatabaseUnavailable with a hint.
     """
     try:
         connection, pooled = await connect_plainly(
@@ -135,6 +134,9 @@ async def connect(
         raise unavailable(error) from error
     try:
         await prepare_connection(connection, is_control=is_control, pooled=pooled)
+        if pooled and not keeps_statements:
+            client: Any = connection
+            client.begin_with(_IN_CONTROL if is_control else f"SET LOCAL {NO_PATH}")
     except BaseException:
         connection.terminate()
         raise

@@ -7,6 +7,7 @@ Every row is a dictionary of plain values: aware UTC datetimes, `UUID`, and JSON
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
@@ -292,10 +293,13 @@ async def fetch_rows(
 ) -> list[Row]:
     """The rows of a named statement as dictionaries, its JSON columns parsed."""
     statement = await fitting(connection, name, schema)
+    # A connection of another class keeps its settings.
+    settled: Any = getattr(connection, "settled", nullcontext)
     with answers():
-        prepared = await connection.prepare(statement.sql)
-        json_columns = {a.name for a in prepared.get_attributes() if a.type.name == "jsonb"}
-        found = await prepared.fetch(*[values[name] for name in statement.parameters])
+        async with settled():
+            prepared = await connection.prepare(statement.sql)
+            json_columns = {a.name for a in prepared.get_attributes() if a.type.name == "jsonb"}
+            found = await prepared.fetch(*[values[name] for name in statement.parameters])
     return [
         {key: _plain(value, key in json_columns) for key, value in row.items()} for row in found
     ]

@@ -26,6 +26,7 @@ from uuid import uuid4
 
 import asyncpg
 
+from pgcron_ha.db.client_connection import ClientConnection
 from pgcron_ha.db.dsn import plain_dsn
 from pgcron_ha.db.hosts import ASKING, hosts_of, open_connection
 from pgcron_ha.db.statements import load
@@ -68,6 +69,8 @@ async def connect_plainly(
     else:
         is_careful = _is_careful(known, keeps_statements)
     options = cache_options(is_careful)
+    if not keeps_statements:  # who does begins its transactions with settings of its own
+        options["connection_class"] = ClientConnection
     if password is not None:
         options["password"] = password
     connection = await open_connection(dsn, timeout=timeout, **options)

@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 Key = TypeVar("Key", bound=Hashable)
 
 MOST_ASIDE: Final = 1000
-"""Keys that a register usually holds; more than that are tried again with everything else."""
+"""Keys that one register holds; more than that are tried again with everything else."""
 
 MOST_LOGGED: Final = 20
 """While so many are set aside, the log does not name each that joins them."""
@@ -131,18 +131,12 @@ class Aside:
 class SetAside(Generic[Key]):
     """What a service goes on without, by key; each is tried again, alone, with back-off."""
 
-    def __init__(
-        self,
-        service: str = "",
-        longest: float = LONGEST_PAUSE_SECONDS,
-        most: int = MOST_ASIDE,
-    ) -> None:
+    def __init__(self, service: str = "", longest: float = LONGEST_PAUSE_SECONDS) -> None:
         """`service` is the name of whose register it is, for the log; `longest`: seconds between
-        two tries at most; more than `most` are not held.
+        two tries at most.
         """
         self._service = service
         self._longest = longest
-        self._most = most
         self._entries: dict[Key, Aside] = {}
 
     def __len__(self) -> int:
@@ -153,7 +147,7 @@ class SetAside(Generic[Key]):
         now = monotonic()
         known = self._entries.get(key)
         if known is None:
-            if len(self._entries) < self._most:
+            if len(self._entries) < MOST_ASIDE:
                 self._entries[key] = entry = Aside(what, error, now, now + FIRST_PAUSE_SECONDS)
                 entry.is_logged = len(self._entries) <= MOST_LOGGED
                 if entry.is_logged:

@@ -41,15 +41,19 @@ END $$;
 
 CREATE FUNCTION pgcron.act_as(actor text, door text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT set_config('pgcron_ha.actor', coalesce(actor, ''), true), set_config('pgcron_ha.door', coalesce(door, ''), true) $$;
 
 CREATE FUNCTION pgcron.actor() RETURNS text
     LANGUAGE sql STABLE
-    AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.actor', true), ''), session_user::text) $$;
+    BEGIN ATOMIC
+ SELECT COALESCE(NULLIF(current_setting('pgcron_ha.actor'::text, true), ''::text), (SESSION_USER)::text) AS "coalesce";
+END;
 
 CREATE FUNCTION pgcron.add_partition(relation text, low timestamp with time zone, high timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   partition text := relation || to_char(low AT TIME ZONE 'UTC', CASE WHEN high > low + interval '2 days' AND low = date_trunc('month', low, 'UTC') THEN '_YYYYMM' ELSE '_YYYYMMDD' END);
@@ -99,6 +103,7 @@ COMMENT ON FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash 
 
 CREATE FUNCTION pgcron.calendar_is_fine(content text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   written text COLLATE "C";
@@ -133,6 +138,7 @@ COMMENT ON FUNCTION pgcron.calendar_is_fine(content text) IS 'Judges the grammar
 
 CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS text[]
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT coalesce(array_agg(DISTINCT found[1] ORDER BY found[1]), '{}') FROM unnest(string_to_array(content, E'\n')) line
    CROSS JOIN LATERAL regexp_match(line, E'^[ \\t\\r]*(?:not[ \\t]+)?calendar[ \\t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'i') found
@@ -140,6 +146,7 @@ CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS text[]
 
 CREATE FUNCTION pgcron.refuse(code text, message text, detail text, hint text) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
@@ -250,16 +257,19 @@ COMMENT ON FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean) IS 
 
 CREATE FUNCTION pgcron.handler_is_fine(handler text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    AS $_$
-  SELECT handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206 $_$;
+    BEGIN ATOMIC
+ SELECT ((handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'::text) AND (length(handler) <= 206));
+END;
 
 CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0 $$;
+    BEGIN ATOMIC
+ SELECT (((length(lane) >= 1) AND (length(lane) <= 200)) AND (btrim(lane) <> ''::text) AND (POSITION(('*'::text) IN (lane)) = 0));
+END;
 
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
     pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
@@ -270,6 +280,7 @@ CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
 
 CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
     'A handler is written kind:name; the kinds are py, shell, http, sql and those of other executors, the name has letters, digits, "_", "." and "-".',
@@ -277,24 +288,28 @@ CREATE FUNCTION pgcron.refuse_handler(handler text) RETURNS boolean
 
 CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
     'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
 
 CREATE FUNCTION pgcron.refuse_overlap(overlap text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', format('overlap policy %L is not known', left(overlap, 100)),
     'The policies are skip (do not start while the last run is not over), allow, queue (wait for it), replace (stop it, then start) and terminate (as replace, by force).', 'Leave it out for skip.') $$;
 
 CREATE FUNCTION pgcron.refuse_replacing(overlap text, max_running integer) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', format('overlap %s with max_running %s', overlap, max_running), 'A run that takes the place of the last one runs alone.',
     'Leave max_running out (0 takes it back), or use overlap ''queue''.') $$;
 
 CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', format('requires %L is not a list of labels', left(requires::text, 200)),
     'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and "@", too.',
@@ -302,11 +317,13 @@ CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
 
 CREATE FUNCTION pgcron.refuse_weight(weight integer) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', format('weight %s is out of range', weight), 'A run takes 1 to 1000 of the slots of the node that executes it.', 'Leave it out for 1.') $$;
 
 CREATE FUNCTION pgcron.requires_is_fine(requires text[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
   SELECT array_ndims(requires) = 1 AND cardinality(requires) <= 16
      AND (SELECT bool_and((word ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}(=[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99})?$') IS TRUE) AND count(DISTINCT split_part(word, '=', 1)) = count(*)
@@ -314,6 +331,7 @@ CREATE FUNCTION pgcron.requires_is_fine(requires text[]) RETURNS boolean
 
 CREATE FUNCTION pgcron.retry_policy_is_fine(policy jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   known_keys text[] := '{backoff,base,cap,jitter,retry_for,retry_on,discard_on,snooze_on,snoozes}';
@@ -354,6 +372,7 @@ COMMENT ON FUNCTION pgcron.retry_policy_is_fine(policy jsonb) IS 'True for a ret
 
 CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   line text COLLATE "C";
@@ -395,6 +414,7 @@ COMMENT ON FUNCTION pgcron.spec_is_fine(spec text) IS 'Judges the grammar of a s
 
 CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF give_up_after <= '0' OR give_up_after > '366 days' THEN
@@ -513,6 +533,7 @@ COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSE
 
 CREATE FUNCTION pgcron.apply_schedules(definitions jsonb, source text, prune boolean DEFAULT false, take_over boolean DEFAULT false, actor text DEFAULT NULL::text) RETURNS TABLE(name text, change text, previous pgcron.schedule, content pgcron.schedule)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -648,11 +669,19 @@ COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is to
 
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
-              WHEN run.delivery = 'at_most_once' THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
-              WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
-              ELSE 'dead' END $$;
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((kind = 'cancelled'::text) OR ((run).cancel_at IS NOT NULL)) THEN 'cancelled'::text
+             WHEN ((run).delivery = 'at_most_once'::text) THEN
+             CASE kind
+                 WHEN 'lease_lost'::text THEN 'lost'::text
+                 ELSE 'dead'::text
+             END
+             WHEN (retryable AND ((run).attempt < COALESCE((run).max_attempts, 5))) THEN 'retry'::text
+             ELSE 'dead'::text
+         END AS "case";
+END;
 
 CREATE FUNCTION pgcron.await_runs(run_ids bigint[], OUT ended bigint[], OUT unmarked bigint[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -824,6 +853,7 @@ COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires
 
 CREATE FUNCTION pgcron.bridge_clocks(before pgcron.cursor, shift interval, earlier timestamp with time zone[], later timestamp with time zone[], note text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   boundary timestamptz := (SELECT c.watermark FROM pgcron.cursor c WHERE c.schedule_id = before.schedule_id);
@@ -874,6 +904,7 @@ CREATE FUNCTION pgcron.broken_settings() RETURNS TABLE(kind text, name text, err
 
 CREATE FUNCTION pgcron.calendar_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   rule text := regexp_replace(line, '^not ', '', 'i');
@@ -892,12 +923,14 @@ END $_$;
 
 CREATE FUNCTION pgcron.calendar_use_is_fine(line text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
   SELECT coalesce(length((regexp_match(regexp_replace(line, E'\\s+', ' ', 'g'), '^(?:not|only) in ([a-z0-9][a-z0-9_.-]*)(?: ?, ?(?:skip|move (?:next|previous)))?$', 'i'))[1]) <= 100, false) OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
     'It is written `not in NAME` or `only in NAME`; then, if its fires shall move, `, move next` or `, move previous`.', 'Write for example ''not in holidays'' or ''only in business-days, move next''.') $_$;
 
 CREATE FUNCTION pgcron.calendar_yearly_is_fine(written text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   days CONSTANT int[] := '{31,29,31,30,31,30,31,31,30,31,30,31}';
@@ -919,6 +952,7 @@ END $_$;
 
 CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE ROWS 2
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT DISTINCT found[1] FROM regexp_matches(spec COLLATE "C", E'^[ \\t\\r]*(?:not|only)[ \\t]+in[ \\t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
 
@@ -949,6 +983,7 @@ COMMENT ON FUNCTION pgcron.cancel_own_run(run bigint, reason text) IS 'As cancel
 
 CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   found_state text;
@@ -971,18 +1006,22 @@ COMMENT ON FUNCTION pgcron.cancel_run(run bigint, reason text, actor text) IS 'E
 
 CREATE FUNCTION pgcron.causes_are_fine(causes jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
   SELECT CASE WHEN jsonb_typeof(causes) = 'array' THEN
     jsonb_array_length(causes) BETWEEN 1 AND 50 AND causes::text ~ E'^\\["[A-Za-z0-9_][A-Za-z0-9_.:]*"(, "[A-Za-z0-9_][A-Za-z0-9_.:]*")*\\]$' ELSE false END $_$;
 
 CREATE FUNCTION pgcron.channel() RETURNS text
     LANGUAGE sql STABLE
-    AS $$ SELECT 'pgcron_' || 'pgcron'::regnamespace::oid::text $$;
+    BEGIN ATOMIC
+ SELECT ('pgcron_'::text || (('pgcron'::regnamespace)::oid)::text);
+END;
 
 COMMENT ON FUNCTION pgcron.channel() IS 'The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.';
 
 CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL::text, at_most integer DEFAULT 100, since timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(rule text, schedule_id bigint, fire_at timestamp with time zone, run_id bigint, detail text)
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   WITH chosen AS (SELECT CASE WHEN check_ledger.schedule IS NOT NULL THEN coalesce(pgcron.schedule_of_versions(check_ledger.schedule), pgcron.schedule_id(check_ledger.schedule)) END AS id),
   -- A range of ids is one or all by the same index; an OR would read every row.
@@ -1051,6 +1090,7 @@ COMMENT ON FUNCTION pgcron.check_ledger(schedule text, at_most integer, since ti
 
 CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[], OUT id bigint, OUT weight integer) RETURNS record
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   UPDATE pgcron.node mine SET awaits = chosen.id
     FROM (SELECT r.id, r.weight FROM unnest(choose_awaited.heavy) WITH ORDINALITY given(id, place) JOIN pgcron.run r ON r.id = given.id
@@ -1062,6 +1102,7 @@ CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[], OUT id b
 
 CREATE FUNCTION pgcron.circle_of_calendar(name text) RETURNS text[]
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   way text[];
@@ -1088,6 +1129,7 @@ END $$;
 
 CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[], actor text) RETURNS bigint[]
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   ids bigint[];
@@ -1116,6 +1158,7 @@ END $$;
 
 CREATE FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, look integer) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, origin text)
     LANGUAGE plpgsql ROWS 100
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1194,6 +1237,7 @@ COMMENT ON FUNCTION pgcron.claim_lanes(incarnation uuid, queues text[], prioriti
 
 CREATE FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond text[], handlers text[], free integer, ahead integer, look integer, aged boolean DEFAULT false) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, origin text, lane text, weight integer)
     LANGUAGE plpgsql ROWS 100
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1407,6 +1451,7 @@ COMMENT ON FUNCTION pgcron.claim_limited(incarnation uuid, queues text[], beyond
 
 CREATE FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[]) RETURNS TABLE(breaker text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, origin text, weight integer)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1459,6 +1504,7 @@ COMMENT ON FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers
 
 CREATE FUNCTION pgcron.close_breaker(name text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   UPDATE pgcron.breaker b SET state = 'closed', failed_at = '{}', opened_at = NULL, open_until = NULL, openings = 0, reason = NULL, probe_run = NULL, probe_fence = NULL
@@ -1468,6 +1514,7 @@ END $$;
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}'::text[], handlers text[] DEFAULT '{*}'::text[]) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles known WHERE known.rolname = role) THEN
@@ -1485,6 +1532,7 @@ COMMENT ON FUNCTION pgcron.confine_producer(role text, queues text[], handlers t
 
 CREATE FUNCTION pgcron.cordon_node(node text, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS integer
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 BEGIN
@@ -1502,6 +1550,7 @@ COMMENT ON FUNCTION pgcron.cordon_node(node text, reason text, actor text) IS 'T
 
 CREATE FUNCTION pgcron.count_failures(handlers text[], run_ids bigint[], fences bigint[], errors text[]) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   row_found pgcron.breaker;
@@ -1533,6 +1582,7 @@ END $$;
 
 CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamp with time zone, starts integer) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   INSERT INTO pgcron.rate_window AS w (kind, name, slices, starts)
   VALUES (count_starts.kind, count_starts.name, ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
@@ -1544,6 +1594,7 @@ CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at times
 
 CREATE FUNCTION pgcron.cron_field_error(field text, kind text, low integer, high integer) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   item text;
@@ -1562,6 +1613,7 @@ END $_$;
 
 CREATE FUNCTION pgcron.cron_item(item text, low integer, high integer) RETURNS integer[]
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   part text[];
@@ -1580,6 +1632,7 @@ END $_$;
 
 CREATE FUNCTION pgcron.cron_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   field text[] := regexp_split_to_array(btrim(line, E' \t'), E'[ \\t]+');
@@ -1615,6 +1668,7 @@ END $$;
 
 CREATE FUNCTION pgcron.cron_never_fires(day_field text, month_field text, weekday_field text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   item text;
@@ -1637,6 +1691,7 @@ END $$;
 
 CREATE FUNCTION pgcron.cron_numbers(field text, kind text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   names text[] := CASE kind WHEN 'month' THEN string_to_array('jan feb mar apr may jun jul aug sep oct nov dec', ' ')
@@ -1652,6 +1707,7 @@ END $$;
 
 CREATE FUNCTION pgcron.date_is_fine(written text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   part text[] := regexp_match(written, E'^(\\d{4})-(\\d\\d)-(\\d\\d)$');
@@ -1663,6 +1719,7 @@ END $_$;
 
 CREATE FUNCTION pgcron.decide_dependents(ahead interval DEFAULT '00:00:05'::interval, most integer DEFAULT 1000) RETURNS integer
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   dependent record;
@@ -1702,6 +1759,7 @@ COMMENT ON FUNCTION pgcron.decide_dependents(ahead interval, most integer) IS 'L
 
 CREATE FUNCTION pgcron.decide_lanes(incarnation uuid, queues text[], priorities smallint[], handlers text[], free integer, ahead integer, lanes bigint[]) RETURNS TABLE(verdict text, id bigint, uuid uuid, handler text, args jsonb, attempt integer, max_attempts integer, queue text, priority smallint, schedule text, fire_time timestamp with time zone, token uuid, fence bigint, timeout double precision, delivery text, due double precision, origin text)
     LANGUAGE plpgsql ROWS 100
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1760,6 +1818,7 @@ END $$;
 
 CREATE FUNCTION pgcron.declare_breakers(declared jsonb) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most, fallback_handler, fallback_queue)
@@ -1776,6 +1835,7 @@ END $$;
 
 CREATE FUNCTION pgcron.delays_are_fine(delays jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF jsonb_typeof(delays) <> 'array' OR jsonb_array_length(delays) NOT BETWEEN 1 AND 100 THEN RETURN false; END IF;
@@ -1806,6 +1866,7 @@ COMMENT ON FUNCTION pgcron.delete_calendar(name text, actor text) IS 'Deletes a 
 
 CREATE FUNCTION pgcron.delete_schedule(name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.door);
@@ -1816,6 +1877,7 @@ COMMENT ON FUNCTION pgcron.delete_schedule(name text, actor text, door text) IS 
 
 CREATE FUNCTION pgcron.divert_runs(at_most integer) RETURNS SETOF bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   broken pgcron.breaker;
@@ -1840,10 +1902,13 @@ END $$;
 
 CREATE FUNCTION pgcron.door() RETURNS text
     LANGUAGE sql STABLE
-    AS $$ SELECT coalesce(nullif(current_setting('pgcron_ha.door', true), ''), 'sql') $$;
+    BEGIN ATOMIC
+ SELECT COALESCE(NULLIF(current_setting('pgcron_ha.door'::text, true), ''::text), 'sql'::text) AS "coalesce";
+END;
 
 CREATE FUNCTION pgcron.due_demand(queue text, most integer, OUT slots bigint, OUT looked integer) RETURNS record
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1910,6 +1975,7 @@ END $$;
 
 CREATE FUNCTION pgcron.edit_occurrence(name text, instant timestamp with time zone, args jsonb, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF edit_occurrence.args IS NULL THEN PERFORM pgcron.refuse_args('null'); END IF;
@@ -1921,6 +1987,7 @@ COMMENT ON FUNCTION pgcron.edit_occurrence(name text, instant timestamp with tim
 
 CREATE FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_version integer DEFAULT NULL::integer, note text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS integer
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   known bigint;
@@ -1951,6 +2018,7 @@ COMMENT ON FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_vers
 
 CREATE FUNCTION pgcron.end_attempts(run_ids bigint[], kinds text[], retryables boolean[], retry_afters double precision[], error_classes text[], errors text[], tracebacks text[], causes text[], fingerprints text[], node_names text[]) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   given record;
@@ -1958,7 +2026,6 @@ DECLARE
   delay interval;
   because text;
   broken_constraint text;
-  usual_lock_timeout text := current_setting('lock_timeout');
   failed_handlers text[];
   failed_runs bigint[];
   failed_fences bigint[];
@@ -2015,24 +2082,21 @@ BEGIN
     RETURN NEXT;
   END LOOP;
   IF failed_handlers IS NOT NULL THEN
-    BEGIN
-      PERFORM set_config('lock_timeout', '500ms', true);
-      PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
-      PERFORM set_config('lock_timeout', usual_lock_timeout, true);
-    EXCEPTION WHEN lock_not_available THEN      -- who holds a breaker for long keeps no run from ending
-      RAISE WARNING 'failures of % are not counted: somebody has locked their breaker', failed_handlers[1];
-    END;
+    PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
   END IF;
 END $$;
 
 CREATE FUNCTION pgcron.end_channel() RETURNS text
     LANGUAGE sql STABLE
-    AS $$ SELECT pgcron.channel() || '_ended' $$;
+    BEGIN ATOMIC
+ SELECT (pgcron.channel() || '_ended'::text);
+END;
 
 COMMENT ON FUNCTION pgcron.end_channel() IS 'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications are hints; nothing depends on them.';
 
 CREATE FUNCTION pgcron.end_orphans(run_ids bigint[], errors text[], node_names text[]) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   given record;
@@ -2064,6 +2128,7 @@ END $$;
 
 CREATE FUNCTION pgcron.end_refused_run(run bigint, token uuid, reason text, node_name text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   ending pgcron.run;
@@ -2099,6 +2164,7 @@ COMMENT ON FUNCTION pgcron.end_refused_run(run bigint, token uuid, reason text, 
 
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text, fingerprint text, node_name text, result jsonb DEFAULT NULL::jsonb, finished_at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF outcome IN ('dead', 'lost') THEN
@@ -2134,6 +2200,7 @@ END $$;
 
 CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text) RETURNS SETOF bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   ending bigint[];
@@ -2217,6 +2284,7 @@ COMMENT ON COLUMN pgcron.history.timeout IS 'As are retry_base and retry_cap: NU
 
 CREATE FUNCTION pgcron.ended_run(run bigint) RETURNS pgcron.history
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   ended pgcron.history;
@@ -2232,6 +2300,7 @@ END $$;
 
 CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, idempotency_key text DEFAULT NULL::text, key_lifetime interval DEFAULT '1 day'::interval, timeout interval DEFAULT '01:00:00'::interval, max_attempts integer DEFAULT NULL::integer, delivery text DEFAULT 'at_least_once'::text, retry jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], unique_key text DEFAULT NULL::text, unique_scope text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, on_conflict text DEFAULT NULL::text, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_within interval DEFAULT NULL::interval, give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   new_id bigint;
@@ -2277,6 +2346,7 @@ COMMENT ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priorit
 
 CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL::text) RETURNS bigint[]
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   has_keys boolean := pgcron.judge_wishes(runs);
@@ -2306,6 +2376,7 @@ COMMENT ON FUNCTION pgcron.enqueue_many(runs jsonb, actor text) IS 'Enqueues up 
 
 CREATE FUNCTION pgcron.enqueue_unique(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, lane text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval, weight integer) RETURNS bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -2368,6 +2439,7 @@ END $$;
 
 CREATE FUNCTION pgcron.enqueue_wish(wish jsonb, actor text) RETURNS bigint
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.enqueue(wish ->> 'handler', nullif(wish -> 'args', 'null'), wish ->> 'queue', (wish ->> 'priority')::int, (wish ->> 'due_at')::timestamptz,
                         wish ->> 'idempotency_key', (wish ->> 'key_lifetime')::interval, (wish ->> 'timeout')::interval, (wish ->> 'max_attempts')::int,
@@ -2382,6 +2454,7 @@ CREATE FUNCTION pgcron.ensure_partitions() RETURNS integer
     LANGUAGE plpgsql
     SET "TimeZone" TO 'UTC'
     SET "DateStyle" TO 'ISO'
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   kept pgcron.retention;
@@ -2417,6 +2490,7 @@ COMMENT ON FUNCTION pgcron.ensure_partitions() IS 'Makes partitions that are mis
 
 CREATE FUNCTION pgcron.every_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   word text[] := regexp_split_to_array(line, E'\\s+');
@@ -2432,6 +2506,7 @@ END $_$;
 
 CREATE FUNCTION pgcron.expect_version(name text, expected integer) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   known pgcron.schedule;
@@ -2453,6 +2528,7 @@ COMMENT ON FUNCTION pgcron.expect_version(name text, expected integer) IS 'Locks
 
 CREATE FUNCTION pgcron.expected_duration(schedule_id bigint) RETURNS interval
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT CASE WHEN count(*) >= 5 THEN greatest(1.5 * percentile_cont(0.95) WITHIN GROUP (ORDER BY took.length), interval '10 seconds') END
     FROM (SELECT last.finished_at - last.started_at AS length FROM (
@@ -2463,6 +2539,7 @@ COMMENT ON FUNCTION pgcron.expected_duration(schedule_id bigint) IS 'What lasts 
 
 CREATE FUNCTION pgcron.expire_at(start_within interval, limits jsonb, due_at timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF start_within <= '0' OR start_within > '366 days' THEN
@@ -2474,6 +2551,7 @@ END $$;
 
 CREATE FUNCTION pgcron.fail_runs(run_ids bigint[], tokens uuid[], kinds text[], retryables boolean[], retry_afters double precision[], elapsed_seconds double precision[], error_classes text[], errors text[], tracebacks text[], causes text[], fingerprints text[], node_name text) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   held bigint[];
@@ -2519,6 +2597,7 @@ COMMENT ON FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double pre
 
 CREATE FUNCTION pgcron.forget_breaker(name text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   PERFORM pgcron.require_breaker(forget_breaker.name);
@@ -2530,12 +2609,14 @@ COMMENT ON FUNCTION pgcron.forget_breaker(name text) IS 'Removes a breaker that 
 
 CREATE FUNCTION pgcron.forget_failures(of_schedule bigint) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   DELETE FROM pgcron.failure_pause p WHERE p.schedule_id = of_schedule;
   DELETE FROM pgcron.fire_failure f WHERE f.schedule_id = of_schedule $$;
 
 CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   DELETE FROM pgcron.lane_limit l WHERE l.lane = forget_lane.lane;
   SELECT pg_notify(pgcron.channel(), 'run') $$;
@@ -2544,6 +2625,7 @@ COMMENT ON FUNCTION pgcron.forget_lane(lane text) IS 'Removes what set_lane has 
 
 CREATE FUNCTION pgcron.free_producer(role text) RETURNS integer
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   WITH gone AS (DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known WHERE known.rolname = free_producer.role AND p.role = known.oid RETURNING p.role)
   SELECT count(*)::int FROM gone $$;
@@ -2560,10 +2642,13 @@ CREATE FUNCTION pgcron.give_back_runs(run_ids bigint[]) RETURNS void
 
 CREATE FUNCTION pgcron.give_up_at(limits jsonb) RETURNS timestamp with time zone
     LANGUAGE sql STABLE
-    AS $$ SELECT (limits ->> 'give_up_at')::timestamptz $$;
+    BEGIN ATOMIC
+ SELECT ((limits ->> 'give_up_at'::text))::timestamp with time zone AS timestamptz;
+END;
 
 CREATE FUNCTION pgcron.give_up_runs(at_most integer) RETURNS SETOF bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   waiting pgcron.run;
@@ -2584,6 +2669,7 @@ COMMENT ON FUNCTION pgcron.give_up_runs(at_most integer) IS 'Ends waiting runs w
 
 CREATE FUNCTION pgcron.gone_owners(OUT owner uuid, OUT node_name text, OUT ended_because text) RETURNS SETOF record
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   WITH RECURSIVE owners(owner) AS (
     (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' ORDER BY r.owner LIMIT 1)
@@ -2595,13 +2681,15 @@ CREATE FUNCTION pgcron.gone_owners(OUT owner uuid, OUT node_name text, OUT ended
 
 CREATE FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt integer) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT unique_key IS NOT NULL AND (coalesce(unique_scope, 'open') = 'open' OR (unique_scope = 'waiting' AND attempt = 0)) $$;
+    BEGIN ATOMIC
+ SELECT ((unique_key IS NOT NULL) AND ((COALESCE(unique_scope, 'open'::text) = 'open'::text) OR ((unique_scope = 'waiting'::text) AND (attempt = 0))));
+END;
 
 COMMENT ON FUNCTION pgcron.has_key(unique_key text, unique_scope text, attempt integer) IS 'Whether a live run keeps others with its unique key from being made.';
 
 CREATE FUNCTION pgcron.has_parked(queue text) RETURNS boolean
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   WITH RECURSIVE parked(handler, queue, requires, hold, steps) AS (
     (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), r.hold, 1 FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
@@ -2617,6 +2705,7 @@ CREATE FUNCTION pgcron.has_parked(queue text) RETURNS boolean
 
 CREATE FUNCTION pgcron.history_keep(queue text, outcome text) RETURNS interval
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT least(kept.keep, (SELECT r.keep FROM pgcron.retention_rule r
                             WHERE (r.queue IS NULL OR r.queue = history_keep.queue) AND (r.outcome IS NULL OR r.outcome = history_keep.outcome)
@@ -2627,14 +2716,20 @@ COMMENT ON FUNCTION pgcron.history_keep(queue text, outcome text) IS 'How long a
 
 CREATE FUNCTION pgcron.history_thinned_until() RETURNS timestamp with time zone
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0 $$;
 
 CREATE FUNCTION pgcron.most_at_once(overlap text, definition jsonb) RETURNS integer
     LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT CASE coalesce(overlap, definition ->> 'overlap') WHEN 'allow' THEN 1000
-              WHEN 'queue' THEN least(coalesce((definition ->> 'max_running')::int, 1) + coalesce((definition ->> 'max_queued')::int, 1000), 1000)
-              WHEN 'skip' THEN coalesce((definition ->> 'max_running')::int, 1) ELSE 1 END $$;
+    BEGIN ATOMIC
+ SELECT
+         CASE COALESCE(overlap, (definition ->> 'overlap'::text))
+             WHEN 'allow'::text THEN 1000
+             WHEN 'queue'::text THEN LEAST((COALESCE(((definition ->> 'max_running'::text))::integer, 1) + COALESCE(((definition ->> 'max_queued'::text))::integer, 1000)), 1000)
+             WHEN 'skip'::text THEN COALESCE(((definition ->> 'max_running'::text))::integer, 1)
+             ELSE 1
+         END AS "case";
+END;
 
 CREATE TABLE pgcron.backfill (
     id bigint NOT NULL,
@@ -2699,6 +2794,7 @@ COMMENT ON COLUMN pgcron.backfill.already IS 'Instants that were left alone, sin
 
 CREATE FUNCTION pgcron.hold_backfill(backfill bigint, verb text) RETURNS pgcron.backfill
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   held pgcron.backfill;
@@ -2714,6 +2810,7 @@ END $$;
 
 CREATE FUNCTION pgcron.instant_is_fine(written text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   part text[] := regexp_match(written, E'^(\\d{4})-(\\d\\d)-(\\d\\d)T([01]\\d|2[0-3]):([0-5]\\d)(?::([0-5]\\d))?(?:Z|([+-])([01]\\d|2[0-3]):([0-5]\\d))$');
@@ -2727,6 +2824,7 @@ END $_$;
 
 CREATE FUNCTION pgcron.interval_or_null(written text) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   RETURN CASE WHEN written::interval BETWEEN '0' AND '366 days' THEN written::interval END;
@@ -2736,26 +2834,31 @@ END $$;
 
 CREATE FUNCTION pgcron.is_broken(handler text, queue text) RETURNS boolean
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT EXISTS (SELECT FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
                   WHERE m.handler = is_broken.handler AND b.state <> 'closed' AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;
 
 CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamp with time zone, due_at timestamp with time zone) RETURNS boolean
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window) AND fire_at > pgcron.timing_since(of)
      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
 
 CREATE FUNCTION pgcron.is_same_calendar(content text, other text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ SELECT coalesce(rtrim(content, E' \t\r\n') = rtrim(other, E' \t\r\n'), false) $$;
 
 CREATE FUNCTION pgcron.is_same_hash(one bytea, other bytea) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ SELECT coalesce(bit_or(get_byte(one, n) # get_byte(other, n)) = 0, false) FROM generate_series(0, 31) n $$;
 
 CREATE FUNCTION pgcron.is_served(handler text, queue text, requires text[]) RETURNS boolean
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                   WHERE o.handler = is_served.handler AND n.state = 'alive' AND is_served.queue = ANY(n.queues)
@@ -2779,6 +2882,7 @@ END $$;
 
 CREATE FUNCTION pgcron.judge_attempt(run pgcron.run, kind text, retryable boolean, retry_after double precision, causes text[], OUT verdict text, OUT delay interval, OUT recorded text, OUT because text) RETURNS record
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   policy jsonb := run.retry;
@@ -2826,42 +2930,195 @@ BEGIN
   IF verdict = 'dead' AND recorded = 'snoozed' THEN recorded := CASE kind WHEN 'snoozed' THEN 'failed' ELSE kind END; END IF;
 END $$;
 
+CREATE TABLE pgcron.dead_letter (
+    run_id bigint NOT NULL,
+    uuid uuid NOT NULL,
+    outcome text NOT NULL,
+    died_at timestamp with time zone DEFAULT now() NOT NULL,
+    schedule_id bigint,
+    schedule text,
+    scheduled_for timestamp with time zone,
+    queue text NOT NULL,
+    lane text,
+    unique_key text,
+    unique_scope text,
+    requires text[],
+    weight integer,
+    priority smallint NOT NULL,
+    handler text NOT NULL,
+    args jsonb NOT NULL,
+    delivery text NOT NULL,
+    max_attempts integer,
+    timeout interval NOT NULL,
+    retry_base interval NOT NULL,
+    retry_cap interval NOT NULL,
+    retry jsonb,
+    time_limits jsonb,
+    attempts integer NOT NULL,
+    error_class text,
+    error text,
+    fingerprint text,
+    requeued_as bigint,
+    requeued_at timestamp with time zone,
+    requeued_by text,
+    CONSTRAINT a_dead_letter_is_dead_or_lost CHECK ((outcome = ANY (ARRAY['dead'::text, 'lost'::text]))),
+    CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK (((requeued_as IS NULL) = (requeued_at IS NULL)))
+);
+
+COMMENT ON TABLE pgcron.dead_letter IS 'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
+
+CREATE TABLE pgcron.history_overflow (
+    id bigint CONSTRAINT history_id_not_null NOT NULL,
+    uuid uuid CONSTRAINT history_uuid_not_null NOT NULL,
+    origin text CONSTRAINT history_origin_not_null NOT NULL,
+    schedule_id bigint,
+    schedule text,
+    scheduled_for timestamp with time zone,
+    nominal_for timestamp with time zone,
+    parent_run bigint,
+    queue text CONSTRAINT history_queue_not_null NOT NULL,
+    lane text,
+    unique_key text,
+    unique_scope text,
+    requires text[],
+    weight integer,
+    priority smallint CONSTRAINT history_priority_not_null NOT NULL,
+    handler text CONSTRAINT history_handler_not_null NOT NULL,
+    args jsonb CONSTRAINT history_args_not_null NOT NULL,
+    delivery text CONSTRAINT history_delivery_not_null NOT NULL,
+    outcome text CONSTRAINT history_outcome_not_null NOT NULL,
+    attempt integer CONSTRAINT history_attempt_not_null NOT NULL,
+    max_attempts integer,
+    timeout interval,
+    retry_base interval,
+    retry_cap interval,
+    retry jsonb,
+    snoozes smallint,
+    time_limits jsonb,
+    due_at timestamp with time zone CONSTRAINT history_due_at_not_null NOT NULL,
+    created_at timestamp with time zone CONSTRAINT history_created_at_not_null NOT NULL,
+    created_by text CONSTRAINT history_created_by_not_null NOT NULL,
+    claimed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone DEFAULT now() CONSTRAINT history_finished_at_not_null NOT NULL,
+    owner uuid,
+    node text,
+    fence bigint,
+    cancel_reason text,
+    error text,
+    result jsonb,
+    CONSTRAINT an_outcome_is_known CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'lost'::text, 'upstream_failed'::text])))
+);
+
+COMMENT ON TABLE pgcron.history_overflow IS 'Takes what has no partition, so that a run can always end; the janitor moves it over.';
+
+CREATE TABLE pgcron.occurrence (
+    schedule_id bigint NOT NULL,
+    fire_at timestamp with time zone NOT NULL,
+    decision text NOT NULL,
+    reason text,
+    run_id bigint,
+    decided_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_decision_is_known CHECK ((decision = ANY (ARRAY['run'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'cancelled'::text, 'upstream_failed'::text]))),
+    CONSTRAINT a_fire_that_does_not_run_says_why CHECK (((decision = 'run'::text) OR (reason IS NOT NULL))),
+    CONSTRAINT a_fire_that_runs_names_its_run CHECK (((decision <> 'run'::text) OR (run_id IS NOT NULL)))
+)
+PARTITION BY RANGE (fire_at);
+
+COMMENT ON TABLE pgcron.occurrence IS 'The ledger and the permanent fence: one row for each fire time that was decided singly.';
+
+CREATE TABLE pgcron.occurrence_override (
+    schedule_id bigint NOT NULL,
+    fire_at timestamp with time zone NOT NULL,
+    action text NOT NULL,
+    due_at timestamp with time zone,
+    args jsonb,
+    note text,
+    actor text DEFAULT SESSION_USER NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
+    CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
+    CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
+    CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args)))
+);
+
+COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
+
 CREATE FUNCTION pgcron.judge_backfill(b pgcron.backfill, instants timestamp with time zone[]) RETURNS TABLE(place bigint, fire_at timestamp with time zone, verdict text, parent bigint)
     LANGUAGE sql STABLE
-    AS $$
-  WITH RECURSIVE given AS MATERIALIZED (
-    SELECT g.place, g.fire_at, o.schedule_id IS NOT NULL AS is_decided, o.decision, o.run_id, v.action = 'skip' AS is_to_skip,
-           EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = (judge_backfill.b).schedule_id AND r.scheduled_for = g.fire_at AND r.scheduled_for IS NOT NULL) AS is_live
-      FROM unnest(judge_backfill.instants) WITH ORDINALITY g(fire_at, place)
-      LEFT JOIN pgcron.occurrence o ON o.schedule_id = (judge_backfill.b).schedule_id AND o.fire_at = g.fire_at
-      LEFT JOIN pgcron.occurrence_override v ON v.schedule_id = (judge_backfill.b).schedule_id AND v.fire_at = g.fire_at),
-  family(root, id) AS (
-    SELECT g.run_id, g.run_id FROM given g WHERE g.run_id IS NOT NULL AND (judge_backfill.b).if_ran <> 'skip'
-    UNION
-    SELECT f.root, child.id FROM family f CROSS JOIN LATERAL (
-      SELECT r.id FROM pgcron.run r WHERE r.parent_run = f.id
-      UNION ALL SELECT h.id FROM pgcron.history h WHERE h.parent_run = f.id
-      UNION ALL SELECT h.id FROM pgcron.history_overflow h WHERE h.parent_run = f.id) child),
-  told AS MATERIALIZED (
-    SELECT f.root, bool_or(r.id IS NOT NULL) AS is_alive, bool_or(ended.outcome IS NOT DISTINCT FROM 'succeeded') AS has_succeeded,
-           bool_or(ended.outcome <> 'succeeded' OR d.run_id IS NOT NULL) AS has_failed
-      FROM family f
-      LEFT JOIN pgcron.run r ON r.id = f.id
-      LEFT JOIN LATERAL (
-        SELECT h.outcome FROM pgcron.history h WHERE h.id = f.id UNION ALL SELECT h.outcome FROM pgcron.history_overflow h WHERE h.id = f.id LIMIT 1) ended ON true
-      LEFT JOIN pgcron.dead_letter d ON d.run_id = f.id
-     GROUP BY f.root)
-  SELECT g.place, g.fire_at,
-         CASE WHEN NOT g.is_decided THEN CASE WHEN g.is_live OR g.is_to_skip THEN 'leave' ELSE 'claim' END
-              WHEN (judge_backfill.b).if_ran = 'skip' OR g.is_live OR t.is_alive THEN 'leave'
-              WHEN (judge_backfill.b).if_ran = 'all' THEN 'again'
-              WHEN g.run_id IS NOT NULL AND NOT t.has_succeeded AND (t.has_failed OR g.decision <> 'run') THEN 'again'
-              ELSE 'leave' END,
-         g.run_id
-    FROM given g LEFT JOIN told t ON t.root = g.run_id $$;
+    BEGIN ATOMIC
+ WITH RECURSIVE given AS MATERIALIZED (
+          SELECT g_1.place,
+             g_1.fire_at,
+             (o.schedule_id IS NOT NULL) AS is_decided,
+             o.decision,
+             o.run_id,
+             (v.action = 'skip'::text) AS is_to_skip,
+             (EXISTS ( SELECT
+                    FROM pgcron.run r
+                   WHERE ((r.schedule_id = (judge_backfill.b).schedule_id) AND (r.scheduled_for = g_1.fire_at) AND (r.scheduled_for IS NOT NULL)))) AS is_live
+            FROM ((unnest(judge_backfill.instants) WITH ORDINALITY g_1(fire_at, place)
+              LEFT JOIN pgcron.occurrence o ON (((o.schedule_id = (judge_backfill.b).schedule_id) AND (o.fire_at = g_1.fire_at))))
+              LEFT JOIN pgcron.occurrence_override v ON (((v.schedule_id = (judge_backfill.b).schedule_id) AND (v.fire_at = g_1.fire_at))))
+         ), family(root, id) AS (
+          SELECT g_1.run_id,
+             g_1.run_id
+            FROM given g_1
+           WHERE ((g_1.run_id IS NOT NULL) AND ((judge_backfill.b).if_ran <> 'skip'::text))
+         UNION
+          SELECT f.root,
+             child.id
+            FROM (family f
+              CROSS JOIN LATERAL ( SELECT r.id
+                    FROM pgcron.run r
+                   WHERE (r.parent_run = f.id)
+                 UNION ALL
+                  SELECT h.id
+                    FROM pgcron.history h
+                   WHERE (h.parent_run = f.id)
+                 UNION ALL
+                  SELECT h.id
+                    FROM pgcron.history_overflow h
+                   WHERE (h.parent_run = f.id)) child)
+         ), told AS MATERIALIZED (
+          SELECT f.root,
+             bool_or((r.id IS NOT NULL)) AS is_alive,
+             bool_or((NOT (ended.outcome IS DISTINCT FROM 'succeeded'::text))) AS has_succeeded,
+             bool_or(((ended.outcome <> 'succeeded'::text) OR (d.run_id IS NOT NULL))) AS has_failed
+            FROM (((family f
+              LEFT JOIN pgcron.run r ON ((r.id = f.id)))
+              LEFT JOIN LATERAL ( SELECT h.outcome
+                    FROM pgcron.history h
+                   WHERE (h.id = f.id)
+                 UNION ALL
+                  SELECT h.outcome
+                    FROM pgcron.history_overflow h
+                   WHERE (h.id = f.id)
+          LIMIT 1) ended ON (true))
+              LEFT JOIN pgcron.dead_letter d ON ((d.run_id = f.id)))
+           GROUP BY f.root
+         )
+  SELECT g.place,
+     g.fire_at,
+         CASE
+             WHEN (NOT g.is_decided) THEN
+             CASE
+                 WHEN (g.is_live OR g.is_to_skip) THEN 'leave'::text
+                 ELSE 'claim'::text
+             END
+             WHEN (((judge_backfill.b).if_ran = 'skip'::text) OR g.is_live OR t.is_alive) THEN 'leave'::text
+             WHEN ((judge_backfill.b).if_ran = 'all'::text) THEN 'again'::text
+             WHEN ((g.run_id IS NOT NULL) AND (NOT t.has_succeeded) AND (t.has_failed OR (g.decision <> 'run'::text))) THEN 'again'::text
+             ELSE 'leave'::text
+         END AS "case",
+     g.run_id
+    FROM (given g
+      LEFT JOIN told t ON ((t.root = g.run_id)));
+END;
 
 CREATE FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) RETURNS boolean
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   is_confined boolean;
@@ -2875,6 +3132,7 @@ END $$;
 
 CREATE FUNCTION pgcron.judge_claims(id bigint, created_by text, who name, is_confined boolean) RETURNS boolean
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF has_column_privilege(who, 'pgcron.run', 'origin', 'INSERT') THEN RETURN true; END IF;
@@ -2890,6 +3148,7 @@ END $$;
 
 CREATE FUNCTION pgcron.judge_definitions(definitions jsonb, source text) RETURNS void
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   bad jsonb;
@@ -2915,6 +3174,7 @@ END $$;
 
 CREATE FUNCTION pgcron.judge_failures(failing bigint) RETURNS text
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   definition pgcron.schedule;
@@ -2965,6 +3225,7 @@ COMMENT ON FUNCTION pgcron.judge_guest(r pgcron.run, who name) IS 'True, or rais
 
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   calendar text;
@@ -2986,6 +3247,7 @@ END $$;
 
 CREATE FUNCTION pgcron.judge_previous(schedule_id bigint, fire timestamp with time zone, OUT verdict text, OUT reason text, OUT has_begun boolean) RETURNS record
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_variable
 DECLARE
@@ -3028,6 +3290,7 @@ COMMENT ON COLUMN pgcron.failure_pause.look_at IS 'When a node looks for that fi
 
 CREATE FUNCTION pgcron.judge_probe(definition pgcron.schedule, held pgcron.failure_pause) RETURNS text
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   ended record;
@@ -3066,6 +3329,7 @@ END $$;
 
 CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   broken text := CASE
@@ -3127,6 +3391,7 @@ COMMENT ON FUNCTION pgcron.judge_run(r pgcron.run) IS 'True, or raises: PC001, P
 
 CREATE FUNCTION pgcron.judge_run_of_guest(r pgcron.run) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   broken text := CASE
@@ -3233,6 +3498,7 @@ END $$;
 
 CREATE FUNCTION pgcron.judge_unique(unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, due_at timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF unique_key IS NULL THEN
@@ -3267,6 +3533,7 @@ END $$;
 
 CREATE FUNCTION pgcron.judge_wait(timeout interval, most interval, remedy text) RETURNS timestamp with time zone
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF timeout IS NULL OR timeout < '0' OR timeout > most THEN
@@ -3277,6 +3544,7 @@ END $$;
 
 CREATE FUNCTION pgcron.judge_wishes(runs jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   known_keys text[] := '{handler,args,queue,priority,due_at,idempotency_key,key_lifetime,timeout,max_attempts,delivery,retry,lane,requires,unique_key,unique_scope,unique_for,on_conflict,debounce,debounce_max,start_within,give_up_after,silence_timeout,weight}';
@@ -3305,6 +3573,7 @@ END $$;
 
 CREATE FUNCTION pgcron.kill_run(run bigint, reason text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   why text := concat_ws(': ', 'killed by ' || left(coalesce(actor, session_user), 300), left(reason, 500));
@@ -3337,11 +3606,13 @@ COMMENT ON FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token
 
 CREATE FUNCTION pgcron.label_words(labels jsonb) RETURNS text[]
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT coalesce(array_agg(word), '{}') FROM jsonb_each_text(labels) label CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
 
 CREATE FUNCTION pgcron.labels_are_fine(labels jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
   SELECT CASE WHEN jsonb_typeof(labels) = 'object' THEN
     (SELECT count(*) <= 64 AND coalesce(bool_and(jsonb_typeof(label.value) = 'string' AND label.key ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}$'
@@ -3349,24 +3620,88 @@ CREATE FUNCTION pgcron.labels_are_fine(labels jsonb) RETURNS boolean
 
 CREATE FUNCTION pgcron.lane_of(lane text, weight integer) RETURNS text
     LANGUAGE sql IMMUTABLE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((lane IS NULL) AND (weight > 1)) THEN ('*weight '::text || weight)
+             ELSE lane
+         END AS lane;
+END;
+
+CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((rate IS NULL) AND (per IS NULL)) THEN true
+             ELSE ((rate IS NOT NULL) AND (per IS NOT NULL) AND ((rate >= 1) AND (rate <= 1000000)) AND ((per >= '00:00:00.1'::interval) AND (per <= '31 days'::interval)))
+         END AS "case";
+END;
+
+CREATE FUNCTION pgcron.refuse_rate(rate integer, per interval) RETURNS boolean
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-  SELECT CASE WHEN lane IS NULL AND weight > 1 THEN '*weight ' || weight ELSE lane END $$;
+  SELECT pgcron.refuse('PC001', format('a rate of %s per %s is out of range', coalesce(rate::text, 'NULL'), coalesce(per::text, 'NULL')),
+    'A rate is 1 to 1000000 starts in 100 milliseconds to 31 days; both are given, or neither.', 'Write for example rate => 10, per => ''1 minute''.') $$;
+
+CREATE TABLE pgcron.lane_limit (
+    lane text NOT NULL COLLATE pg_catalog."C",
+    rate integer,
+    per interval,
+    slots integer,
+    set_by text DEFAULT SESSION_USER NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_lane_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A lane has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
+    CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK (((lane = '*'::text) OR pgcron.lane_is_fine(regexp_replace(lane, '\*$'::text, ''::text)) OR pgcron.refuse_lane(lane))),
+    CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per)))
+);
+
+COMMENT ON TABLE pgcron.lane_limit IS 'How many runs of a lane execute at once, and how many start in any span of time. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
 
 CREATE FUNCTION pgcron.lane_slots(lanes text[]) RETURNS TABLE(lane text, slots integer, rate integer, per interval)
     LANGUAGE sql STABLE ROWS 50
-    AS $$
-  SELECT asked.lane, CASE WHEN known.lane IS NULL AND left(asked.lane, 1) <> '*' THEN 1 ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END, known.rate, known.per
-    FROM unnest(lanes) asked(lane)
-    LEFT JOIN LATERAL (
-      SELECT l.lane, l.slots, l.rate, l.per FROM (
-        (SELECT own.lane, own.slots, own.rate, own.per, true AS is_own FROM pgcron.lane_limit own WHERE own.lane = asked.lane)
-        UNION ALL
-        (SELECT many.lane, many.slots, many.rate, many.per, false FROM pgcron.lane_limit many
-          WHERE right(many.lane, 1) = '*' AND starts_with(asked.lane, left(many.lane, -1)) ORDER BY length(many.lane) DESC LIMIT 1)) l
-       ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.lane, 1) <> '*' $$;
+    BEGIN ATOMIC
+ SELECT asked.lane,
+         CASE
+             WHEN ((known.lane IS NULL) AND ("left"(asked.lane, 1) <> '*'::text)) THEN 1
+             ELSE
+             CASE
+                 WHEN (known.slots < 0) THEN 0
+                 ELSE known.slots
+             END
+         END AS slots,
+     known.rate,
+     known.per
+    FROM (unnest(lane_slots.lanes) asked(lane)
+      LEFT JOIN LATERAL ( SELECT l.lane,
+             l.slots,
+             l.rate,
+             l.per
+            FROM ( SELECT own.lane,
+                     own.slots,
+                     own.rate,
+                     own.per,
+                     true AS is_own
+                    FROM pgcron.lane_limit own
+                   WHERE (own.lane = asked.lane)
+                 UNION ALL
+                 ( SELECT many.lane,
+                     many.slots,
+                     many.rate,
+                     many.per,
+                     false
+                    FROM pgcron.lane_limit many
+                   WHERE (("right"(many.lane, 1) = '*'::text) AND starts_with(asked.lane, "left"(many.lane, '-1'::integer)))
+                   ORDER BY (length(many.lane)) DESC
+                  LIMIT 1)) l
+           ORDER BY l.is_own DESC
+          LIMIT 1) known ON (("left"(asked.lane, 1) <> '*'::text)));
+END;
 
 CREATE FUNCTION pgcron.largest_server(handler text, queue text, requires text[]) RETURNS integer
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT max(n.slots) FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
    WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now() AND largest_server.queue = ANY(n.queues)
@@ -3374,6 +3709,7 @@ CREATE FUNCTION pgcron.largest_server(handler text, queue text, requires text[])
 
 CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT max(told.finished_at) FROM (
     (SELECT h.finished_at FROM pgcron.history h
@@ -3383,6 +3719,7 @@ CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamp with tim
 
 CREATE FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint, OUT refused bigint[], OUT error text) RETURNS record
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   lane record;
@@ -3434,47 +3771,262 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint, OUT refused bigint[], OUT error text) IS 'Runs that wait for a slot of their schedule become claimable where one is free.';
 
+CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[]) RETURNS TABLE(requires text[], priority smallint, due_at timestamp with time zone)
+    LANGUAGE sql STABLE ROWS 10
+    BEGIN ATOMIC
+ WITH RECURSIVE walk(requires, priority, due_at, is_satisfied, steps) AS (
+         ( SELECT r.requires,
+             r.priority,
+             r.due_at,
+             COALESCE((r.requires <@ walk_requirements.labels), true) AS "coalesce",
+             1 AS "?column?"
+            FROM pgcron.run r
+           WHERE ((r.state = 'ready'::text) AND (r.hold IS NULL) AND (r.lane IS NULL) AND (r.requires IS NOT NULL) AND (r.queue = walk_requirements.queue))
+           ORDER BY r.requires, r.priority, r.due_at
+          LIMIT 1)
+         UNION ALL
+          SELECT next.requires,
+             next.priority,
+             next.due_at,
+             COALESCE((next.requires <@ walk_requirements.labels), true) AS "coalesce",
+             (walk_1.steps + 1)
+            FROM (walk walk_1
+              CROSS JOIN LATERAL ( SELECT r.requires,
+                     r.priority,
+                     r.due_at
+                    FROM pgcron.run r
+                   WHERE ((r.state = 'ready'::text) AND (r.hold IS NULL) AND (r.lane IS NULL) AND (r.requires IS NOT NULL) AND (r.queue = walk_requirements.queue) AND (ROW(r.requires, r.priority) > ROW(walk_1.requires,
+                         CASE
+                             WHEN walk_1.is_satisfied THEN (walk_1.priority)::integer
+                             ELSE 9
+                         END)))
+                   ORDER BY r.requires, r.priority, r.due_at
+                  LIMIT 1) next)
+           WHERE (walk_1.steps < 1000)
+         )
+  SELECT walk.requires,
+     walk.priority,
+     walk.due_at
+    FROM walk
+   WHERE walk.is_satisfied;
+END;
+
 CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair_priorities smallint[], pair_rooms integer[], limited_queues text[], handlers text[], room integer, labels text[], placed_queues text[]) RETURNS TABLE(id bigint, queue text, lane text, priority smallint, due_at timestamp with time zone, delivery text, schedule_id bigint, overlap_slot smallint, weight integer, overlap text)
     LANGUAGE sql STABLE ROWS 100
-    AS $$
-  SELECT w.* FROM unnest(pair_queues, pair_lanes, pair_priorities, pair_rooms) pair(queue, lane, priority, room)
-  CROSS JOIN LATERAL (
-    -- The first thousand of a lane and no more, whoever offers their handlers.
-    SELECT h.id, h.queue, h.lane, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, coalesce(h.weight, 1), h.overlap FROM (
-      SELECT r.* FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL AND r.queue = pair.queue AND r.lane = pair.lane AND r.priority = pair.priority
-         AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) AND (h.requires IS NULL OR h.requires <@ limited_heads.labels)
-     LIMIT least(pair.room, limited_heads.room)) w
-  UNION ALL
-  SELECT w.* FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
-  CROSS JOIN LATERAL (
-    (SELECT r.id, r.queue, NULL::text, r.priority, r.due_at, r.delivery, NULL::bigint, r.overlap_slot, 1, r.overlap FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery = 'at_least_once' AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_heads.room)
-    UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, NULL, r.overlap_slot, 1, r.overlap FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL AND r.delivery <> 'at_least_once' AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_heads.room)
-    UNION ALL
-    (SELECT r.id, r.queue, NULL, r.priority, r.due_at, r.delivery, r.schedule_id, r.overlap_slot, 1, r.overlap FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NOT NULL AND r.queue = asked.queue
-        AND r.priority = level AND r.due_at <= now() AND r.handler = ANY(limited_heads.handlers) AND (r.expire_at IS NULL OR r.expire_at > now())
-      ORDER BY r.due_at, r.id LIMIT limited_heads.room)) w
-  UNION ALL
-  SELECT w.* FROM unnest(placed_queues) asked(queue) CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place
-  CROSS JOIN LATERAL (
-    SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, h.delivery, CASE WHEN h.overlap IS NOT NULL THEN h.schedule_id END, h.overlap_slot, 1, h.overlap FROM (
-      SELECT r.* FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = asked.queue AND r.requires = place.requires
-         AND r.priority = place.priority AND r.due_at <= now() ORDER BY r.due_at, r.id LIMIT 1000) h
-     WHERE h.handler = ANY(limited_heads.handlers) AND (h.expire_at IS NULL OR h.expire_at > now()) LIMIT limited_heads.room) w
-   WHERE place.due_at <= now() $$;
+    BEGIN ATOMIC
+ SELECT w.id,
+     w.queue,
+     w.lane,
+     w.priority,
+     w.due_at,
+     w.delivery,
+     w."case",
+     w.overlap_slot,
+     w."coalesce",
+     w.overlap
+    FROM (UNNEST(limited_heads.pair_queues, limited_heads.pair_lanes, limited_heads.pair_priorities, limited_heads.pair_rooms) pair(queue, lane, priority, room)
+      CROSS JOIN LATERAL ( SELECT h.id,
+             h.queue,
+             h.lane,
+             h.priority,
+             h.due_at,
+             h.delivery,
+                 CASE
+                     WHEN (h.overlap IS NOT NULL) THEN h.schedule_id
+                     ELSE NULL::bigint
+                 END AS "case",
+             h.overlap_slot,
+             COALESCE(h.weight, 1) AS "coalesce",
+             h.overlap
+            FROM ( SELECT r.id,
+                     r.uuid,
+                     r.origin,
+                     r.schedule_id,
+                     r.schedule,
+                     r.scheduled_for,
+                     r.nominal_for,
+                     r.parent_run,
+                     r.queue,
+                     r.priority,
+                     r.handler,
+                     r.args,
+                     r.delivery,
+                     r.state,
+                     r.hold,
+                     r.due_at,
+                     r.expire_at,
+                     r.attempt,
+                     r.max_attempts,
+                     r.timeout,
+                     r.retry_base,
+                     r.retry_cap,
+                     r.retry,
+                     r.overlap,
+                     r.overlap_slot,
+                     r.snoozes,
+                     r.lane,
+                     r.lane_slot,
+                     r.unique_key,
+                     r.unique_scope,
+                     r.requires,
+                     r.weight,
+                     r.owner,
+                     r.token,
+                     r.fence,
+                     r.claimed_at,
+                     r.started_at,
+                     r.cancel_at,
+                     r.cancel_reason,
+                     r.kill_at,
+                     r.time_limits,
+                     r.last_error,
+                     r.created_at,
+                     r.created_by
+                    FROM pgcron.run r
+                   WHERE ((r.state = 'ready'::text) AND (r.hold IS NULL) AND (r.lane IS NOT NULL) AND (r.queue = pair.queue) AND (r.lane = pair.lane) AND (r.priority = pair.priority) AND (r.due_at <= now()))
+                   ORDER BY r.due_at, r.id
+                  LIMIT 1000) h
+           WHERE ((h.handler = ANY (limited_heads.handlers)) AND ((h.expire_at IS NULL) OR (h.expire_at > now())) AND ((h.requires IS NULL) OR (h.requires <@ limited_heads.labels)))
+          LIMIT LEAST(pair.room, limited_heads.room)) w)
+ UNION ALL
+  SELECT w.id,
+     w.queue,
+     w.text,
+     w.priority,
+     w.due_at,
+     w.delivery,
+     w.int8,
+     w.overlap_slot,
+     w."?column?",
+     w.overlap
+    FROM ((unnest(limited_heads.limited_queues) asked(queue)
+      CROSS JOIN generate_series(0, 9) level(level))
+      CROSS JOIN LATERAL (( SELECT r.id,
+             r.queue,
+             NULL::text AS text,
+             r.priority,
+             r.due_at,
+             r.delivery,
+             NULL::bigint AS int8,
+             r.overlap_slot,
+             1 AS "?column?",
+             r.overlap
+            FROM pgcron.run r
+           WHERE ((r.state = 'ready'::text) AND (r.hold IS NULL) AND (r.lane IS NULL) AND (r.requires IS NULL) AND (r.overlap IS NULL) AND (r.delivery = 'at_least_once'::text) AND (r.queue = asked.queue) AND (r.priority = level.level) AND (r.due_at <= now()) AND (r.handler = ANY (limited_heads.handlers)) AND ((r.expire_at IS NULL) OR (r.expire_at > now())))
+           ORDER BY r.due_at, r.id
+          LIMIT limited_heads.room)
+         UNION ALL
+         ( SELECT r.id,
+             r.queue,
+             NULL::text,
+             r.priority,
+             r.due_at,
+             r.delivery,
+             NULL::bigint,
+             r.overlap_slot,
+             1,
+             r.overlap
+            FROM pgcron.run r
+           WHERE ((r.state = 'ready'::text) AND (r.hold IS NULL) AND (r.lane IS NULL) AND (r.requires IS NULL) AND (r.overlap IS NULL) AND (r.delivery <> 'at_least_once'::text) AND (r.queue = asked.queue) AND (r.priority = level.level) AND (r.due_at <= now()) AND (r.handler = ANY (limited_heads.handlers)) AND ((r.expire_at IS NULL) OR (r.expire_at > now())))
+           ORDER BY r.due_at, r.id
+          LIMIT limited_heads.room)
+         UNION ALL
+         ( SELECT r.id,
+             r.queue,
+             NULL::text,
+             r.priority,
+             r.due_at,
+             r.delivery,
+             r.schedule_id,
+             r.overlap_slot,
+             1,
+             r.overlap
+            FROM pgcron.run r
+           WHERE ((r.state = 'ready'::text) AND (r.hold IS NULL) AND (r.lane IS NULL) AND (r.requires IS NULL) AND (r.overlap IS NOT NULL) AND (r.queue = asked.queue) AND (r.priority = level.level) AND (r.due_at <= now()) AND (r.handler = ANY (limited_heads.handlers)) AND ((r.expire_at IS NULL) OR (r.expire_at > now())))
+           ORDER BY r.due_at, r.id
+          LIMIT limited_heads.room)) w)
+ UNION ALL
+  SELECT w.id,
+     w.queue,
+     w.text,
+     w.priority,
+     w.due_at,
+     w.delivery,
+     w."case",
+     w.overlap_slot,
+     w."?column?",
+     w.overlap
+    FROM ((unnest(limited_heads.placed_queues) asked(queue)
+      CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, limited_heads.labels) place(requires, priority, due_at))
+      CROSS JOIN LATERAL ( SELECT h.id,
+             h.queue,
+             NULL::text AS text,
+             h.priority,
+             h.due_at,
+             h.delivery,
+                 CASE
+                     WHEN (h.overlap IS NOT NULL) THEN h.schedule_id
+                     ELSE NULL::bigint
+                 END AS "case",
+             h.overlap_slot,
+             1 AS "?column?",
+             h.overlap
+            FROM ( SELECT r.id,
+                     r.uuid,
+                     r.origin,
+                     r.schedule_id,
+                     r.schedule,
+                     r.scheduled_for,
+                     r.nominal_for,
+                     r.parent_run,
+                     r.queue,
+                     r.priority,
+                     r.handler,
+                     r.args,
+                     r.delivery,
+                     r.state,
+                     r.hold,
+                     r.due_at,
+                     r.expire_at,
+                     r.attempt,
+                     r.max_attempts,
+                     r.timeout,
+                     r.retry_base,
+                     r.retry_cap,
+                     r.retry,
+                     r.overlap,
+                     r.overlap_slot,
+                     r.snoozes,
+                     r.lane,
+                     r.lane_slot,
+                     r.unique_key,
+                     r.unique_scope,
+                     r.requires,
+                     r.weight,
+                     r.owner,
+                     r.token,
+                     r.fence,
+                     r.claimed_at,
+                     r.started_at,
+                     r.cancel_at,
+                     r.cancel_reason,
+                     r.kill_at,
+                     r.time_limits,
+                     r.last_error,
+                     r.created_at,
+                     r.created_by
+                    FROM pgcron.run r
+                   WHERE ((r.state = 'ready'::text) AND (r.hold IS NULL) AND (r.lane IS NULL) AND (r.requires IS NOT NULL) AND (r.queue = asked.queue) AND (r.requires = place.requires) AND (r.priority = place.priority) AND (r.due_at <= now()))
+                   ORDER BY r.due_at, r.id
+                  LIMIT 1000) h
+           WHERE ((h.handler = ANY (limited_heads.handlers)) AND ((h.expire_at IS NULL) OR (h.expire_at > now())))
+          LIMIT limited_heads.room) w)
+   WHERE (place.due_at <= now());
+END;
 
 CREATE FUNCTION pgcron.line_up(schedules bigint[]) RETURNS TABLE(id bigint, is_held boolean)
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   UPDATE pgcron.run r SET hold = CASE WHEN r.hold IS NULL THEN 'overlap' END
    WHERE r.id = ANY(ARRAY(
@@ -3521,6 +4073,7 @@ CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own bool
 
 CREATE FUNCTION pgcron.lock_calendars() RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   PERFORM pgcron.require_read_committed('calendars');
@@ -3529,6 +4082,7 @@ END $$;
 
 CREATE FUNCTION pgcron.lock_occurrence(name text, instant timestamp with time zone, OUT schedule bigint, OUT run bigint, OUT is_decided boolean) RETURNS record
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_variable
 DECLARE
@@ -3568,6 +4122,7 @@ END $$;
 
 CREATE FUNCTION pgcron.look_at_breakers() RETURNS TABLE(name text, state text, handlers text[], fallback_queue text, is_probe_due boolean, seconds double precision, reason text, last_error text)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -3591,6 +4146,7 @@ END $$;
 
 CREATE FUNCTION pgcron.look_for_end(run_id bigint, OUT ended boolean, OUT state text, OUT result jsonb, OUT error text) RETURNS record
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   is_own boolean;
@@ -3613,16 +4169,20 @@ END $$;
 
 CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
     LANGUAGE sql STABLE
-    AS $$ SELECT created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT') $$;
+    BEGIN ATOMIC
+ SELECT ((created_by = SESSION_USER) OR has_table_privilege(SESSION_USER, 'pgcron.history'::text, 'SELECT'::text));
+END;
 
 CREATE FUNCTION pgcron.moment_is_fine(written text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
   SELECT CASE WHEN written ~ E'(Z|[+-]\\d\\d:\\d\\d)$' THEN pgcron.instant_is_fine(written)
               ELSE pgcron.instant_is_fine(written || 'Z') OR pgcron.instant_is_fine(written || '+14:00') OR pgcron.instant_is_fine(written || '-14:00') END $_$;
 
 CREATE FUNCTION pgcron.moment_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   word text[] := regexp_split_to_array(line, E'\\s+');
@@ -3635,6 +4195,7 @@ END $$;
 
 CREATE FUNCTION pgcron.move_occurrence(name text, instant timestamp with time zone, "to" timestamp with time zone, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF ("to" > clock_timestamp() AND "to" <= '9998-12-31 00:00Z' AND "to" <> instant) IS NOT TRUE THEN
@@ -3649,6 +4210,7 @@ COMMENT ON FUNCTION pgcron.move_occurrence(name text, instant timestamp with tim
 
 CREATE FUNCTION pgcron.next_waiting_queue(beyond text) RETURNS text
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT min(next.queue) FROM (
     (SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NULL AND r.overlap IS NULL
@@ -3668,6 +4230,7 @@ CREATE FUNCTION pgcron.next_waiting_queue(beyond text) RETURNS text
 
 CREATE FUNCTION pgcron.not_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   word text[] := regexp_split_to_array(line, E'\\s+');
@@ -3694,6 +4257,7 @@ END $_$;
 
 CREATE FUNCTION pgcron.note_fire_failure(ended pgcron.run, error text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   INSERT INTO pgcron.fire_failure (run_id, schedule_id, failed_at, error)
@@ -3704,6 +4268,7 @@ END $$;
 
 CREATE FUNCTION pgcron.note_given_back(partition text) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   WITH noted AS (
     UPDATE pgcron.retention_sweep s SET gone = 0 WHERE s.partition = note_given_back.partition AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) < s.bytes * 0.75 RETURNING s.partition)
@@ -3711,6 +4276,7 @@ CREATE FUNCTION pgcron.note_given_back(partition text) RETURNS boolean
 
 CREATE FUNCTION pgcron.notice_overruns(at_most integer) RETURNS TABLE(run_id bigint, schedule text, expected interval, taken interval)
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   WITH long AS MATERIALIZED (
     SELECT r.id, r.schedule_id, r.schedule, now() - r.started_at AS taken FROM pgcron.run r
@@ -3729,6 +4295,7 @@ COMMENT ON FUNCTION pgcron.notice_overruns(at_most integer) IS 'Notes runs that 
 
 CREATE FUNCTION pgcron.nth_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   part text[] := regexp_match(line, E'^every\\s+(\\d{1,6})(?:st|nd|rd|th)\\s+of\\s+(\\S.*)$', 'i');
@@ -3743,12 +4310,14 @@ END $_$;
 
 CREATE FUNCTION pgcron.oldest_program() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ SELECT 'pgcron_0001'::text $$;
 
 COMMENT ON FUNCTION pgcron.oldest_program() IS 'Programs work with this schema if they bring this revision or a later one; older ones refuse to begin.';
 
 CREATE FUNCTION pgcron.open_breaker(name text, failure text, because text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   UPDATE pgcron.breaker b
@@ -3763,6 +4332,7 @@ CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partit
     LANGUAGE sql STABLE
     SET "TimeZone" TO 'UTC'
     SET "DateStyle" TO 'ISO'
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT kept.relation, c.relname::text
   FROM pgcron.retention kept
@@ -3774,6 +4344,7 @@ CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partit
 
 CREATE FUNCTION pgcron.overlap_room(schedule_id bigint, overlap text, most integer, OUT room integer, OUT open smallint[]) RETURNS record
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT r.room, CASE WHEN r.room > 0 THEN
            ARRAY(SELECT slot::smallint FROM generate_series(1, least(held.runs + least(r.room, overlap_room.most), 32767)) slot
@@ -3788,23 +4359,6 @@ CREATE FUNCTION pgcron.overlap_room(schedule_id bigint, overlap text, most integ
      SELECT CASE WHEN overlap_room.overlap IN ('skip', 'replace', 'terminate') THEN (held.runs = 0)::int
                  WHEN overlap_room.overlap = 'allow' THEN coalesce(s.max_running, 32767) - held.runs
                  ELSE coalesce(s.max_running, 1) - held.runs END AS room) r $$;
-
-CREATE TABLE pgcron.occurrence_override (
-    schedule_id bigint NOT NULL,
-    fire_at timestamp with time zone NOT NULL,
-    action text NOT NULL,
-    due_at timestamp with time zone,
-    args jsonb,
-    note text,
-    actor text DEFAULT SESSION_USER NOT NULL,
-    at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
-    CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
-    CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
-    CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args)))
-);
-
-COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
 
 CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamp with time zone, wanted pgcron.occurrence_override) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -3857,16 +4411,19 @@ END $$;
 
 CREATE FUNCTION pgcron.override_words(action text, due_at timestamp with time zone, actor text, note text) RETURNS text
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT concat_ws(': ', CASE action WHEN 'skip' THEN 'skipped by ' || actor WHEN 'edit' THEN 'other args by ' || actor
                                      ELSE format('moved to %s by %s', to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), actor) END, note) $$;
 
 CREATE FUNCTION pgcron.owner_of(door text) RETURNS text
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ SELECT CASE WHEN door IN ('code', 'file', 'cli', 'ui') THEN door ELSE 'sql' END $$;
 
 CREATE FUNCTION pgcron.owner_puts_back(managed_by text) RETURNS text
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT CASE managed_by WHEN 'code' THEN 'The next start of a node with that application puts it back as the code has it, but for a pause.'
                          WHEN 'file' THEN 'The next `pgcron-ha schedules apply` of that file puts it back as the file has it.'
@@ -3874,11 +4431,13 @@ CREATE FUNCTION pgcron.owner_puts_back(managed_by text) RETURNS text
 
 CREATE FUNCTION pgcron.owner_words(managed_by text) RETURNS text
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT CASE managed_by WHEN 'code' THEN 'the code of an application' WHEN 'file' THEN 'a file' WHEN 'ui' THEN 'the pages' WHEN 'cli' THEN 'the command line' ELSE 'SQL' END $$;
 
 CREATE FUNCTION pgcron.park_lanes(queues text[], lanes text[], priorities smallint[], handlers text[]) RETURNS integer
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   parked int;
@@ -3908,6 +4467,7 @@ CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time
     LANGUAGE sql STABLE
     SET "TimeZone" TO 'UTC'
     SET "DateStyle" TO 'ISO'
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT max((regexp_match(pg_get_expr(c.relpartbound, c.oid), E'TO \\(''([^'']+)''\\)'))[1]::timestamptz)
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
@@ -3915,18 +4475,28 @@ CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time
 
 CREATE FUNCTION pgcron.path_heads(queue text, priority smallint, look integer) RETURNS TABLE(id bigint, handler text)
     LANGUAGE sql STABLE ROWS 10
-    AS $$
-  (SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery = 'at_least_once'
-      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look)
-  UNION ALL
-  (SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NOT NULL
-      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look)
-  UNION ALL
-  (SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NULL AND c.overlap IS NULL AND c.delivery <> 'at_least_once'
-      AND c.queue = path_heads.queue AND c.priority = path_heads.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT path_heads.look) $$;
+    BEGIN ATOMIC
+( SELECT c.id,
+     c.handler
+    FROM pgcron.run c
+   WHERE ((c.state = 'ready'::text) AND (c.hold IS NULL) AND (c.lane IS NULL) AND (c.requires IS NULL) AND (c.overlap IS NULL) AND (c.delivery = 'at_least_once'::text) AND (c.queue = path_heads.queue) AND (c.priority = path_heads.priority) AND (c.due_at <= now()))
+   ORDER BY c.due_at, c.id
+  LIMIT path_heads.look)
+ UNION ALL
+ ( SELECT c.id,
+     c.handler
+    FROM pgcron.run c
+   WHERE ((c.state = 'ready'::text) AND (c.hold IS NULL) AND (c.lane IS NULL) AND (c.requires IS NULL) AND (c.overlap IS NOT NULL) AND (c.queue = path_heads.queue) AND (c.priority = path_heads.priority) AND (c.due_at <= now()))
+   ORDER BY c.due_at, c.id
+  LIMIT path_heads.look)
+ UNION ALL
+ ( SELECT c.id,
+     c.handler
+    FROM pgcron.run c
+   WHERE ((c.state = 'ready'::text) AND (c.hold IS NULL) AND (c.lane IS NULL) AND (c.requires IS NULL) AND (c.overlap IS NULL) AND (c.delivery <> 'at_least_once'::text) AND (c.queue = path_heads.queue) AND (c.priority = path_heads.priority) AND (c.due_at <= now()))
+   ORDER BY c.due_at, c.id
+  LIMIT path_heads.look);
+END;
 
 CREATE FUNCTION pgcron.pause_backfill(backfill bigint, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -3942,6 +4512,7 @@ COMMENT ON FUNCTION pgcron.pause_backfill(backfill bigint, actor text) IS 'Makes
 
 CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures integer, latest text, error text) RETURNS text
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   UPDATE pgcron.schedule s SET enabled = false, paused_until = NULL,
          paused_note = format('paused after %s in a row (last: %s)', CASE failures WHEN 1 THEN '1 failure' ELSE failures || ' failures' END, concat_ws(': ', latest, left(pause_for_failures.error, 200)))
@@ -3949,11 +4520,13 @@ CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures integer, late
 
 CREATE FUNCTION pgcron.pause_of_look(looks integer, until timestamp with time zone) RETURNS double precision
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT greatest(0, least(0.5, 0.01 * 1.5 ^ least(looks, 20), extract(epoch FROM until - clock_timestamp())))::float8 $$;
 
 CREATE FUNCTION pgcron.pause_queue(name text, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note) VALUES (pause_queue.name, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
   ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at), paused_by = EXCLUDED.paused_by, paused_note = EXCLUDED.paused_note $$;
@@ -3962,6 +4535,7 @@ COMMENT ON FUNCTION pgcron.pause_queue(name text, note text, actor text) IS 'Nob
 
 CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, until timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.door);
@@ -3972,12 +4546,14 @@ COMMENT ON FUNCTION pgcron.pause_schedule(name text, note text, actor text, door
 
 CREATE FUNCTION pgcron.pause_was_changed(paused pgcron.schedule) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   UPDATE pgcron.cursor c SET pause_note = concat_ws(': ', paused.paused_by, paused.paused_note), paused_until = paused.paused_until
    WHERE c.schedule_id = paused.id AND (c.pause_note, c.paused_until) IS DISTINCT FROM (concat_ws(': ', paused.paused_by, paused.paused_note), paused.paused_until) $$;
 
 CREATE FUNCTION pgcron.policy_delay(policy jsonb, attempt integer, base interval, cap interval) RETURNS interval
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   backoff text := CASE WHEN jsonb_typeof(policy -> 'backoff') = 'array' THEN 'list' ELSE coalesce(policy ->> 'backoff', 'exponential') END;
@@ -3994,6 +4570,7 @@ END $$;
 
 CREATE FUNCTION pgcron.policy_interval(written jsonb) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   CASE jsonb_typeof(written)
@@ -4005,6 +4582,7 @@ END $$;
 
 CREATE FUNCTION pgcron.preview(schedule text, count integer DEFAULT 5) RETURNS TABLE(fire_at timestamp with time zone, local text, note text, sentence text)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   state pgcron.cursor;
@@ -4052,6 +4630,7 @@ COMMENT ON FUNCTION pgcron.previous_of(run bigint, token uuid, OUT previous bigi
 
 CREATE FUNCTION pgcron.previous_run(schedule_id bigint, before timestamp with time zone, OUT run bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) RETURNS record
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT o.run_id, o.fire_at, h.outcome, h.finished_at, h.result, h.error
     FROM pgcron.occurrence o
@@ -4089,6 +4668,7 @@ COMMENT ON FUNCTION pgcron.prune_calendars(source text, kept text[], actor text)
 
 CREATE FUNCTION pgcron.prune_schedules(source text, kept text[], actor text DEFAULT NULL::text) RETURNS TABLE(name text, previous pgcron.schedule)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   PERFORM pgcron.act_as(prune_schedules.actor, 'file');
@@ -4128,6 +4708,7 @@ COMMENT ON FUNCTION pgcron.put_calendar(name text, content text, actor text, doo
 
 CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule, defaults jsonb) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   wanted jsonb := defaults || (definition - '{managed_by,source}'::text[]);      -- whose it is says the caller, not the file
@@ -4162,6 +4743,7 @@ END $_$;
 
 CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb DEFAULT NULL::jsonb, timezone text DEFAULT NULL::text, dst text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, enabled boolean DEFAULT NULL::boolean, overlap text DEFAULT NULL::text, catchup text DEFAULT NULL::text, catchup_window interval DEFAULT NULL::interval, start_deadline interval DEFAULT NULL::interval, timeout interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, retry_base interval DEFAULT NULL::interval, retry_cap interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, delivery text DEFAULT NULL::text, managed_by text DEFAULT NULL::text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, lane text DEFAULT NULL::text, requires text[] DEFAULT NULL::text[], give_up_after interval DEFAULT NULL::interval, silence_timeout interval DEFAULT NULL::interval, weight integer DEFAULT NULL::integer, expected_version integer DEFAULT NULL::integer, max_running integer DEFAULT NULL::integer, max_queued integer DEFAULT NULL::integer, queue_drops text DEFAULT NULL::text, after_pause text DEFAULT NULL::text, jitter interval DEFAULT NULL::interval, spread_window interval DEFAULT NULL::interval, max_runs integer DEFAULT NULL::integer, pause_after_failures integer DEFAULT NULL::integer, probe_after interval DEFAULT NULL::interval, depends_on_previous boolean DEFAULT NULL::boolean) RETURNS bigint
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
   SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
@@ -4212,14 +4794,9 @@ CREATE FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jso
 
 COMMENT ON FUNCTION pgcron.put_schedule(name text, spec text, handler text, args jsonb, timezone text, dst text, queue text, priority integer, enabled boolean, overlap text, catchup text, catchup_window interval, start_deadline interval, timeout interval, max_attempts integer, retry_base interval, retry_cap interval, retry jsonb, delivery text, managed_by text, actor text, door text, lane text, requires text[], give_up_after interval, silence_timeout interval, weight integer, expected_version integer, max_running integer, max_queued integer, queue_drops text, after_pause text, jitter interval, spread_window interval, max_runs integer, pause_after_failures integer, probe_after interval, depends_on_previous boolean) IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
 
-CREATE FUNCTION pgcron.rate_is_fine(rate integer, per interval) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT CASE WHEN rate IS NULL AND per IS NULL THEN true
-              ELSE rate IS NOT NULL AND per IS NOT NULL AND rate BETWEEN 1 AND 1000000 AND per BETWEEN '100 milliseconds' AND '31 days' END $$;
-
 CREATE FUNCTION pgcron.rate_room(kind text, name text, rate integer, per interval, at timestamp with time zone, OUT room integer, OUT next_at timestamp with time zone) RETURNS record
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT CASE WHEN now_slice.number IS NULL THEN 0
               ELSE greatest(0, least(rate_room.rate, rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
@@ -4233,11 +4810,13 @@ CREATE FUNCTION pgcron.rate_room(kind text, name text, rate integer, per interva
 
 CREATE FUNCTION pgcron.rate_slice(at timestamp with time zone, per interval) RETURNS bigint
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT (extract(epoch FROM at) * 1000000)::bigint * 256 / (extract(epoch FROM per) * 1000000)::bigint $$;
 
 CREATE FUNCTION pgcron.reap_runs(at_most integer, only_these bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   RETURN QUERY
@@ -4259,12 +4838,14 @@ COMMENT ON FUNCTION pgcron.reap_runs(at_most integer, only_these bigint[]) IS 'E
 
 CREATE FUNCTION pgcron.reason_code(decision text, told text) RETURNS text
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT coalesce((SELECT r.code FROM pgcron.reason r WHERE r.code = reason_code.told OR reason_code.told ~ r.matches ORDER BY r.code <> reason_code.told, r.code LIMIT 1),
                   replace(reason_code.decision, ' ', '_')) $$;
 
 CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, since timestamp with time zone) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   INSERT INTO pgcron.schedule_version (schedule_id, version, actor, door, operation, content, since, note)
   VALUES (changed.id, changed.version, pgcron.actor(), pgcron.door(), operation, to_jsonb(changed), since,
@@ -4274,6 +4855,7 @@ CREATE FUNCTION pgcron.record_version(changed pgcron.schedule, operation text, s
 
 CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL::text, args jsonb DEFAULT NULL::jsonb) RETURNS bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   letter pgcron.dead_letter;
@@ -4297,6 +4879,7 @@ COMMENT ON FUNCTION pgcron.redrive(run bigint, actor text, args jsonb) IS 'Sends
 
 CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL::text, handler text DEFAULT NULL::text, queue text DEFAULT NULL::text, error_class text DEFAULT NULL::text, schedule text DEFAULT NULL::text, since timestamp with time zone DEFAULT NULL::timestamp with time zone, until timestamp with time zone DEFAULT NULL::timestamp with time zone, also_lost boolean DEFAULT false, args jsonb DEFAULT NULL::jsonb, rate integer DEFAULT NULL::integer, per interval DEFAULT '00:01:00'::interval, starting timestamp with time zone DEFAULT NULL::timestamp with time zone, at_most integer DEFAULT 1000, actor text DEFAULT NULL::text) RETURNS TABLE(dead_letter bigint, run bigint, due_at timestamp with time zone)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   letter pgcron.dead_letter;
@@ -4343,6 +4926,7 @@ COMMENT ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue te
 
 CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC012', format('the claim of run %s is over', coalesce(run::text, 'NULL')),
     'The token is not the one that holds the run: it has ended, was given back, or is executed by somebody else now.',
@@ -4350,6 +4934,7 @@ CREATE FUNCTION pgcron.refuse_claim(run bigint) RETURNS boolean
 
 CREATE FUNCTION pgcron.refuse_columns(given text[], besides text[]) RETURNS void
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   unknown text := (SELECT min(k) FROM unnest(given) k
@@ -4364,6 +4949,7 @@ END $$;
 
 CREATE FUNCTION pgcron.refuse_instants(due_at timestamp with time zone, expire_at timestamp with time zone) RETURNS text
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   PERFORM pgcron.refuse('PC001', format('due_at %s or expire_at %s is outside of the calendar', due_at, coalesce(expire_at::text, 'NULL')),
@@ -4373,12 +4959,14 @@ END $$;
 
 CREATE FUNCTION pgcron.refuse_labels(labels jsonb) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', format('labels %L are not labels', left(labels::text, 200)),
     'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and "-", with values that may have ":", "+" and "@", too.', 'Write for example ''{"gpu": "a100"}''.') $$;
 
 CREATE FUNCTION pgcron.refuse_met(fact text, met bigint, unique_key text, until timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC011', format('%s: run %s has the unique key %L', fact, met, left(unique_key, 200)),
     CASE WHEN until IS NULL THEN 'Of the runs of a handler with one unique key only one may be there at a time.' ELSE format('No other run may have it before %s.', until) END,
@@ -4386,26 +4974,23 @@ CREATE FUNCTION pgcron.refuse_met(fact text, met bigint, unique_key text, until 
 
 CREATE FUNCTION pgcron.refuse_producer(who name, queue text, handler text) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC013', format('role %s may not enqueue handler %L into queue %L', quote_ident(who), left(handler, 200), left(queue, 200)),
     'It may enqueue: ' || (SELECT string_agg(allowed.text, '; ') FROM (SELECT format('%s into %s', p.handler, p.queue) AS text
                              FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE') ORDER BY 1 LIMIT 20) allowed) || '.',
     format('Use one of them, or let the owner of the schema allow more: pgcron.confine_producer(%L, …).', who)) $$;
 
-CREATE FUNCTION pgcron.refuse_rate(rate integer, per interval) RETURNS boolean
-    LANGUAGE sql
-    AS $$
-  SELECT pgcron.refuse('PC001', format('a rate of %s per %s is out of range', coalesce(rate::text, 'NULL'), coalesce(per::text, 'NULL')),
-    'A rate is 1 to 1000000 starts in 100 milliseconds to 31 days; both are given, or neither.', 'Write for example rate => 10, per => ''1 minute''.') $$;
-
 CREATE FUNCTION pgcron.refuse_retry(fact text, rule text) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', 'retry: ' || fact, rule,
     'Write for example ''{"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours", "discard_on": ["ValueError"]}'', or leave it out.') $$;
 
 CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   CASE broken
@@ -4446,10 +5031,12 @@ END $$;
 
 CREATE FUNCTION pgcron.refuse_unique(fact text, rule text, remedy text DEFAULT 'Leave one of them out.'::text) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ SELECT pgcron.refuse('PC001', fact, rule, remedy) $$;
 
 CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT CASE WHEN pgcron.unique_key_is_fine(unique_key) THEN
     pgcron.refuse('PC001', format('unique_scope %L is not known', left(unique_scope, 100)), 'A run has its unique key while it is open (it waits or executes) or while it is waiting.',
@@ -4461,12 +5048,14 @@ CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text DEFA
 
 CREATE FUNCTION pgcron.refuse_value(name text, told text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', format('schedule %L: %s', left(refuse_value.name, 200), refuse_value.told),
                        'Each value has the type of its column, a duration as text (''90 s''); few columns may be null.', 'Correct it, or leave it out for what there is.') $$;
 
 CREATE FUNCTION pgcron.refuse_version(known pgcron.schedule, expected integer) RETURNS text
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   edit pgcron.schedule_version;
@@ -4481,6 +5070,7 @@ END $$;
 
 CREATE FUNCTION pgcron.refuse_wish(runs jsonb) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   wish jsonb;
@@ -4503,6 +5093,7 @@ END $$;
 
 CREATE FUNCTION pgcron.refuse_words(what text, given text, most integer) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   RETURN pgcron.refuse('PC001', format('%s has %s characters', what, length(given)), format('It has at most %s: %s …', most, left(given, 40)), 'Say it in a few words, and keep the rest elsewhere.');
@@ -4547,6 +5138,7 @@ COMMENT ON FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[]) IS '
 
 CREATE FUNCTION pgcron.rename_schedule(name text, new_name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   renamed bigint := pgcron.schedule_id(rename_schedule.name);
@@ -4564,6 +5156,7 @@ CREATE FUNCTION pgcron.reopen_ledger(instants timestamp with time zone[]) RETURN
     LANGUAGE plpgsql
     SET "TimeZone" TO 'UTC'
     SET "DateStyle" TO 'ISO'
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   kept pgcron.retention;
@@ -4586,6 +5179,7 @@ END $$;
 
 CREATE FUNCTION pgcron.replace_older(schedules bigint[], handlers text[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   newest record;
@@ -4646,6 +5240,7 @@ END $$;
 
 CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   row_found pgcron.breaker;
@@ -4660,6 +5255,7 @@ END $$;
 
 CREATE FUNCTION pgcron.require_node(node text) RETURNS void
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.node n WHERE n.name = require_node.node OR n.incarnation::text = require_node.node)
@@ -4671,6 +5267,7 @@ END $$;
 
 CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -4681,6 +5278,7 @@ END $$;
 
 CREATE FUNCTION pgcron.reset_breaker(name text, by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   row_found pgcron.breaker := pgcron.require_breaker(reset_breaker.name);
@@ -4694,6 +5292,7 @@ COMMENT ON FUNCTION pgcron.reset_breaker(name text, by text) IS 'Closes a breake
 
 CREATE FUNCTION pgcron.reset_retention(queue text DEFAULT NULL::text, outcome text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   DELETE FROM pgcron.retention_rule r WHERE r.queue IS NOT DISTINCT FROM reset_retention.queue AND r.outcome IS NOT DISTINCT FROM reset_retention.outcome;
@@ -4707,12 +5306,14 @@ COMMENT ON FUNCTION pgcron.reset_retention(queue text, outcome text) IS 'Takes a
 
 CREATE FUNCTION pgcron.restore_occurrence(name text, instant timestamp with time zone) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ SELECT pgcron.override_occurrence(restore_occurrence.name, restore_occurrence.instant, NULL::pgcron.occurrence_override) $$;
 
 COMMENT ON FUNCTION pgcron.restore_occurrence(name text, instant timestamp with time zone) IS 'A fire to come that was skipped, moved or given other args is as the schedule says again.';
 
 CREATE FUNCTION pgcron.restore_schedule(name text, version integer, actor text DEFAULT NULL::text, door text DEFAULT NULL::text, expected_version integer DEFAULT NULL::integer, OUT schedule_id bigint, OUT new_version integer, OUT note text) RETURNS record
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   known bigint := pgcron.schedule_of_versions(restore_schedule.name);
@@ -4761,6 +5362,7 @@ COMMENT ON FUNCTION pgcron.resume_backfill(backfill bigint, actor text) IS 'Goes
 
 CREATE FUNCTION pgcron.resume_overdue(paused bigint) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   PERFORM pgcron.act_as('pgcron_ha', 'clock');
@@ -4772,6 +5374,7 @@ COMMENT ON FUNCTION pgcron.resume_overdue(paused bigint) IS 'Resumes a schedule 
 
 CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.name;
   SELECT pg_notify(pgcron.channel(), 'run') $$;
@@ -4780,6 +5383,7 @@ COMMENT ON FUNCTION pgcron.resume_queue(name text, actor text) IS 'The queue is 
 
 CREATE FUNCTION pgcron.resume_schedule(name text, actor text DEFAULT NULL::text, door text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.door);
@@ -4790,16 +5394,20 @@ COMMENT ON FUNCTION pgcron.resume_schedule(name text, actor text, door text) IS 
 
 CREATE FUNCTION pgcron.retention_word() RETURNS text
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT md5(coalesce(string_agg(concat_ws(' ', coalesce(r.queue, '*'), coalesce(r.outcome, '*'), extract(epoch FROM r.keep)), E'\n' ORDER BY coalesce(r.queue, '') COLLATE "C", coalesce(r.outcome, '') COLLATE "C"), ''))
     FROM pgcron.retention_rule r $$;
 
 CREATE FUNCTION pgcron.retry_delay(attempt integer, base interval, cap interval) RETURNS interval
     LANGUAGE sql
-    AS $$ SELECT random() * least(cap, base * power(2, least(attempt, 20) - 1)) $$;
+    BEGIN ATOMIC
+ SELECT (random() * LEAST(cap, (base * power((2)::double precision, ((LEAST(attempt, 20) - 1))::double precision))));
+END;
 
 CREATE FUNCTION pgcron.retry_run(run bigint, actor text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   found_state text;
@@ -4833,6 +5441,7 @@ COMMENT ON FUNCTION pgcron.retry_run(run bigint, actor text) IS 'A waiting run i
 
 CREATE FUNCTION pgcron.rrule_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   word text[] := regexp_split_to_array(line, E'\\s+');
@@ -4863,6 +5472,7 @@ END $_$;
 
 CREATE FUNCTION pgcron.rrule_part_error(name text, value text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
   until text[];
@@ -4891,11 +5501,17 @@ END $_$;
 
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1)) ELSE name = pattern END $$;
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ("right"(pattern, 1) = '*'::text) THEN starts_with(name, "left"(pattern, '-1'::integer))
+             ELSE (name = pattern)
+         END AS "case";
+END;
 
 CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL::jsonb, actor text DEFAULT NULL::text, overlap text DEFAULT NULL::text, fire_time timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   new_id bigint;
@@ -4919,45 +5535,9 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.run_now(name text, args jsonb, actor text, overlap text, fire_time timestamp with time zone) IS 'A run beside the schedule''s fires; args NULL means the schedule''s. Returns the id of the run.';
 
-CREATE TABLE pgcron.dead_letter (
-    run_id bigint NOT NULL,
-    uuid uuid NOT NULL,
-    outcome text NOT NULL,
-    died_at timestamp with time zone DEFAULT now() NOT NULL,
-    schedule_id bigint,
-    schedule text,
-    scheduled_for timestamp with time zone,
-    queue text NOT NULL,
-    lane text,
-    unique_key text,
-    unique_scope text,
-    requires text[],
-    weight integer,
-    priority smallint NOT NULL,
-    handler text NOT NULL,
-    args jsonb NOT NULL,
-    delivery text NOT NULL,
-    max_attempts integer,
-    timeout interval NOT NULL,
-    retry_base interval NOT NULL,
-    retry_cap interval NOT NULL,
-    retry jsonb,
-    time_limits jsonb,
-    attempts integer NOT NULL,
-    error_class text,
-    error text,
-    fingerprint text,
-    requeued_as bigint,
-    requeued_at timestamp with time zone,
-    requeued_by text,
-    CONSTRAINT a_dead_letter_is_dead_or_lost CHECK ((outcome = ANY (ARRAY['dead'::text, 'lost'::text]))),
-    CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK (((requeued_as IS NULL) = (requeued_at IS NULL)))
-);
-
-COMMENT ON TABLE pgcron.dead_letter IS 'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
-
 CREATE FUNCTION pgcron.run_of_letter(letter pgcron.dead_letter, args jsonb, due_at timestamp with time zone, actor text) RETURNS bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   new_id bigint;
@@ -4976,11 +5556,18 @@ END $$;
 
 CREATE FUNCTION pgcron.run_overlap(overlap text, max_running integer) RETURNS text
     LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many' ELSE overlap END $$;
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((overlap = 'allow'::text) AND (max_running IS NULL)) THEN NULL::text
+             WHEN ((overlap = 'skip'::text) AND (max_running > 1)) THEN 'skip many'::text
+             ELSE overlap
+         END AS overlap;
+END;
 
 CREATE FUNCTION pgcron.run_overlap(overlap text, schedule pgcron.schedule) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF overlap IS NULL THEN
@@ -5012,6 +5599,7 @@ COMMENT ON FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uui
 
 CREATE FUNCTION pgcron.run_with_key(unique_key text, handler text) RETURNS bigint
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT r.id FROM pgcron.run r WHERE r.unique_key = run_with_key.unique_key AND r.handler = run_with_key.handler AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt) $$;
 
@@ -5019,13 +5607,33 @@ COMMENT ON FUNCTION pgcron.run_with_key(unique_key text, handler text) IS 'The r
 
 CREATE FUNCTION pgcron.runs_to_keep(of_schedule bigint) RETURNS SETOF bigint
     LANGUAGE sql STABLE ROWS 20
-    AS $$
-  (SELECT h.id FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule ORDER BY e.finished_at DESC LIMIT 200) h WHERE h.outcome = 'succeeded' LIMIT 10)
-  UNION ALL
-  (SELECT h.id FROM (SELECT e.id, e.outcome FROM pgcron.history e WHERE e.schedule_id = of_schedule ORDER BY e.finished_at DESC LIMIT 200) h WHERE h.outcome NOT IN ('skipped', 'superseded') LIMIT 10)
-  UNION ALL
-  (SELECT o.run_id FROM pgcron.occurrence o
-    WHERE o.schedule_id = of_schedule AND o.fire_at <= now() AND o.decision NOT IN ('skipped', 'superseded') ORDER BY o.fire_at DESC LIMIT 2) $$;
+    BEGIN ATOMIC
+( SELECT h.id
+    FROM ( SELECT e.id,
+             e.outcome
+            FROM pgcron.history e
+           WHERE (e.schedule_id = runs_to_keep.of_schedule)
+           ORDER BY e.finished_at DESC
+          LIMIT 200) h
+   WHERE (h.outcome = 'succeeded'::text)
+  LIMIT 10)
+ UNION ALL
+ ( SELECT h.id
+    FROM ( SELECT e.id,
+             e.outcome
+            FROM pgcron.history e
+           WHERE (e.schedule_id = runs_to_keep.of_schedule)
+           ORDER BY e.finished_at DESC
+          LIMIT 200) h
+   WHERE (h.outcome <> ALL (ARRAY['skipped'::text, 'superseded'::text]))
+  LIMIT 10)
+ UNION ALL
+ ( SELECT o.run_id
+    FROM pgcron.occurrence o
+   WHERE ((o.schedule_id = runs_to_keep.of_schedule) AND (o.fire_at <= now()) AND (o.decision <> ALL (ARRAY['skipped'::text, 'superseded'::text])))
+   ORDER BY o.fire_at DESC
+  LIMIT 2);
+END;
 
 CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL::text, cap integer DEFAULT 5000) RETURNS bigint
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -5060,6 +5668,7 @@ COMMENT ON FUNCTION pgcron.scale_demand(queue text, cap integer) IS 'How many sl
 
 CREATE FUNCTION pgcron.schedule_defaults() RETURNS jsonb
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   pairs text;
@@ -5078,6 +5687,7 @@ COMMENT ON FUNCTION pgcron.schedule_defaults() IS 'What a schedule is where a fi
 
 CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   found_id bigint := (SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_id.name);
@@ -5118,6 +5728,7 @@ END $$;
 
 CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT coalesce((SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_of_versions.name),
                   (SELECT v.schedule_id FROM pgcron.schedule_version v WHERE v.operation = 'delete' AND v.content ->> 'name' = schedule_of_versions.name
@@ -5125,6 +5736,7 @@ CREATE FUNCTION pgcron.schedule_of_versions(name text) RETURNS bigint
 
 CREATE FUNCTION pgcron.schedule_was_renamed(renamed bigint, new_name text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   UPDATE pgcron.cursor c SET generation = c.generation + 1 WHERE c.schedule_id = renamed;
@@ -5180,27 +5792,49 @@ END $$;
 
 CREATE FUNCTION pgcron.served_again(at_most integer) RETURNS SETOF bigint
     LANGUAGE sql STABLE ROWS 100
-    AS $$
-  WITH RECURSIVE parked(handler, queue, requires, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
-    UNION ALL
-    SELECT next.*, parked.steps + 1 FROM parked CROSS JOIN LATERAL (
-      SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires FROM pgcron.run r
-       WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue, coalesce(r.requires, '{}')) > (parked.handler, parked.queue, parked.requires)
-       ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
-    WHERE parked.steps < 10000)
-  SELECT found.id FROM parked CROSS JOIN LATERAL (
-    SELECT r.id FROM pgcron.run r
-     WHERE r.hold = 'unserved' AND r.handler = parked.handler AND r.queue = parked.queue AND coalesce(r.requires, '{}') = parked.requires
-     LIMIT served_again.at_most) found
-   WHERE pgcron.is_served(parked.handler, parked.queue, parked.requires) AND NOT pgcron.is_broken(parked.handler, parked.queue) LIMIT served_again.at_most $$;
+    BEGIN ATOMIC
+ WITH RECURSIVE parked(handler, queue, requires, steps) AS (
+         ( SELECT r.handler,
+             r.queue,
+             COALESCE(r.requires, '{}'::text[]) AS "coalesce",
+             1 AS "?column?"
+            FROM pgcron.run r
+           WHERE (r.hold <> ALL (ARRAY['overlap'::text, 'previous'::text]))
+           ORDER BY r.handler, r.queue, COALESCE(r.requires, '{}'::text[])
+          LIMIT 1)
+         UNION ALL
+          SELECT next.handler,
+             next.queue,
+             next.requires,
+             (parked_1.steps + 1)
+            FROM (parked parked_1
+              CROSS JOIN LATERAL ( SELECT r.handler,
+                     r.queue,
+                     COALESCE(r.requires, '{}'::text[]) AS requires
+                    FROM pgcron.run r
+                   WHERE ((r.hold <> ALL (ARRAY['overlap'::text, 'previous'::text])) AND (ROW(r.handler, r.queue, COALESCE(r.requires, '{}'::text[])) > ROW(parked_1.handler, parked_1.queue, parked_1.requires)))
+                   ORDER BY r.handler, r.queue, COALESCE(r.requires, '{}'::text[])
+                  LIMIT 1) next)
+           WHERE (parked_1.steps < 10000)
+         )
+  SELECT found.id
+    FROM (parked
+      CROSS JOIN LATERAL ( SELECT r.id
+            FROM pgcron.run r
+           WHERE ((r.hold = 'unserved'::text) AND (r.handler = parked.handler) AND (r.queue = parked.queue) AND (COALESCE(r.requires, '{}'::text[]) = parked.requires))
+          LIMIT served_again.at_most) found)
+   WHERE (pgcron.is_served(parked.handler, parked.queue, parked.requires) AND (NOT pgcron.is_broken(parked.handler, parked.queue)))
+  LIMIT served_again.at_most;
+END;
 
 CREATE FUNCTION pgcron.server_timeline() RETURNS integer
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int $$;
 
 CREATE FUNCTION pgcron.set_breaker(name text, failures integer DEFAULT 5, within interval DEFAULT '00:01:00'::interval, open_for interval DEFAULT '00:00:30'::interval, open_for_at_most interval DEFAULT NULL::interval, fallback_handler text DEFAULT NULL::text, fallback_queue text DEFAULT NULL::text, handlers text[] DEFAULT NULL::text[], actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most, fallback_handler, fallback_queue, set_by)
   VALUES (set_breaker.name, set_breaker.failures, set_breaker.within, set_breaker.open_for,
@@ -5215,6 +5849,7 @@ COMMENT ON FUNCTION pgcron.set_breaker(name text, failures integer, within inter
 
 CREATE FUNCTION pgcron.set_lane(lane text, slots integer DEFAULT 1, rate integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
   DELETE FROM pgcron.rate_window w USING pgcron.lane_limit l
    WHERE w.kind = 'lane' AND l.lane = set_lane.lane AND l.per IS DISTINCT FROM set_lane.per AND starts_with(w.name, regexp_replace(l.lane, E'\\*$', ''));
@@ -5227,6 +5862,7 @@ COMMENT ON FUNCTION pgcron.set_lane(lane text, slots integer, rate integer, per 
 
 CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::integer, rate integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   DELETE FROM pgcron.rate_window w USING pgcron.queue q WHERE w.kind = 'queue' AND w.name = set_queue.name AND q.name = w.name AND q.per IS DISTINCT FROM set_queue.per;
   INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
@@ -5238,6 +5874,7 @@ COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, rate intege
 
 CREATE FUNCTION pgcron.set_retention(keep interval, queue text DEFAULT NULL::text, outcome text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 BEGIN
@@ -5252,6 +5889,7 @@ COMMENT ON FUNCTION pgcron.set_retention(keep interval, queue text, outcome text
 
 CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF set_table_retention.keep IS NULL THEN
@@ -5268,6 +5906,7 @@ COMMENT ON FUNCTION pgcron.set_table_retention(relation text, keep interval) IS 
 
 CREATE FUNCTION pgcron.settle_backfill(backfill bigint) RETURNS integer
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   good int;
@@ -5309,6 +5948,7 @@ END $$;
 
 CREATE FUNCTION pgcron.settle_queues(schedules bigint[]) RETURNS TABLE(verdict text, id bigint)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -5343,6 +5983,7 @@ END $$;
 
 CREATE FUNCTION pgcron.short_interval(length interval) RETURNS text
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT concat_ws(' ', nullif(s.seconds / 86400, 0) || ' d', nullif(s.seconds / 3600 % 24, 0) || ' h', nullif(s.seconds / 60 % 60, 0) || ' m',
                    nullif(s.seconds % 60, 0) || ' s')
@@ -5350,6 +5991,7 @@ CREATE FUNCTION pgcron.short_interval(length interval) RETURNS text
 
 CREATE FUNCTION pgcron.skip_beyond(schedules bigint[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   ending record;
@@ -5375,6 +6017,7 @@ END $$;
 
 CREATE FUNCTION pgcron.skip_occurrence(name text, instant timestamp with time zone, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.override_occurrence(skip_occurrence.name, skip_occurrence.instant,
     ROW(NULL, NULL, 'skip', NULL, NULL, skip_occurrence.note, coalesce(skip_occurrence.actor, session_user), NULL)::pgcron.occurrence_override) $$;
@@ -5383,6 +6026,7 @@ COMMENT ON FUNCTION pgcron.skip_occurrence(name text, instant timestamp with tim
 
 CREATE FUNCTION pgcron.snoozes_are_fine(naps jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF jsonb_typeof(naps) <> 'object' THEN RETURN false; END IF;
@@ -5392,6 +6036,7 @@ END $$;
 
 CREATE FUNCTION pgcron.spent_partitions() RETURNS SETOF text
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   DELETE FROM pgcron.retention_sweep s WHERE to_regclass(format('pgcron.%I', s.partition)) IS NULL AND s.until < now() - (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history');
   UPDATE pgcron.retention_sweep s SET tries = s.tries + 1, tried_at = now(), bytes = pg_relation_size(to_regclass(format('pgcron.%I', s.partition)))
@@ -5404,11 +6049,13 @@ CREATE FUNCTION pgcron.spent_partitions() RETURNS SETOF text
 
 CREATE FUNCTION pgcron.spread_or_cron_line_is_fine(line text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
   SELECT CASE WHEN line ~* '^@(hourly|daily|weekly|monthly|yearly)~$' THEN true ELSE pgcron.cron_line_is_fine(line) END $_$;
 
 CREATE FUNCTION pgcron.step_backfill(backfill bigint, reached timestamp with time zone, instants timestamp with time zone[], is_last boolean) RETURNS TABLE(state text, taken integer, made integer)
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -5527,6 +6174,7 @@ CREATE FUNCTION pgcron.sweep_history(pages integer DEFAULT 64, OUT partition tex
     LANGUAGE plpgsql
     SET "TimeZone" TO 'UTC'
     SET "DateStyle" TO 'ISO'
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 #variable_conflict use_column
 DECLARE
@@ -5634,6 +6282,7 @@ END $$;
 
 CREATE FUNCTION pgcron.take_period(unique_key text, handler text, met bigint, starting timestamp with time zone, unique_for interval) RETURNS bigint
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -5648,6 +6297,7 @@ END $$;
 
 CREATE FUNCTION pgcron.take_rules(zone text, tzdata text, after bigint, swept_to bigint, schedules bigint[], moved jsonb) RETURNS integer
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   change pgcron.zone_change;
@@ -5686,6 +6336,7 @@ COMMENT ON FUNCTION pgcron.take_rules(zone text, tzdata text, after bigint, swep
 
 CREATE FUNCTION pgcron.take_zones(tzdata text, base text, zones text[], rules bytea[], differ_from timestamp with time zone[]) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   UPDATE pgcron.cluster c SET tzdata = take_zones.tzdata
@@ -5705,6 +6356,7 @@ COMMENT ON FUNCTION pgcron.take_zones(tzdata text, base text, zones text[], rule
 
 CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestamp with time zone, reason text) RETURNS void
     LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
   VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant, tell_missed.reason, cursor_before.pause_note)
@@ -5712,6 +6364,7 @@ CREATE FUNCTION pgcron.tell_missed(cursor_before pgcron.cursor, instant timestam
 
 CREATE FUNCTION pgcron.tell_who_waits() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   PERFORM pg_notify(pgcron.end_channel(), OLD.id::text);
@@ -5720,6 +6373,7 @@ END $$;
 
 CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout interval, due_at timestamp with time zone) RETURNS jsonb
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after', trim_scale(extract(epoch FROM give_up_after)), 'give_up_at', due_at + give_up_after,
                                                      'silence_timeout', trim_scale(extract(epoch FROM silence_timeout)))), '{}')
@@ -5727,6 +6381,7 @@ CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout inter
 
 CREATE FUNCTION pgcron.time_limits_are_fine(limits jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 BEGIN
   IF jsonb_typeof(limits) <> 'object' OR limits - '{give_up_after,give_up_at,silence_timeout}'::text[] <> '{}' THEN RETURN false; END IF;
@@ -5740,16 +6395,23 @@ END $_$;
 
 CREATE FUNCTION pgcron.time_limits_from(limits jsonb, due_at timestamp with time zone) RETURNS jsonb
     LANGUAGE sql STABLE
-    AS $$
-  SELECT limits || CASE WHEN limits ? 'give_up_after' THEN jsonb_build_object('give_up_at', due_at + make_interval(secs => (limits ->> 'give_up_after')::float8))
-                        ELSE '{}' END $$;
+    BEGIN ATOMIC
+ SELECT (limits ||
+         CASE
+             WHEN (limits ? 'give_up_after'::text) THEN jsonb_build_object('give_up_at', (due_at + make_interval(secs => ((limits ->> 'give_up_after'::text))::double precision)))
+             ELSE '{}'::jsonb
+         END);
+END;
 
 CREATE FUNCTION pgcron.timeless_columns() RETURNS text[]
     LANGUAGE sql IMMUTABLE
-    AS $$ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}'::text[] $$;
+    BEGIN ATOMIC
+ SELECT '{version,updated_at,catchup,catchup_window,paused_note,paused_by,paused_until,after_pause,pause_after_failures,probe_after,managed_by,source}'::text[] AS text;
+END;
 
 CREATE FUNCTION pgcron.timing_since(of pgcron.schedule) RETURNS timestamp with time zone
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT min(v.since) FROM pgcron.schedule_version v WHERE v.schedule_id = of.id AND v.version > coalesce((
     SELECT max(e.version) FROM pgcron.schedule_version e WHERE e.schedule_id = of.id
@@ -5757,11 +6419,13 @@ CREATE FUNCTION pgcron.timing_since(of pgcron.schedule) RETURNS timestamp with t
 
 CREATE FUNCTION pgcron.told_by(told text, OUT actor text, OUT note text) RETURNS record
     LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
   SELECT found[1], nullif(found[2], '') FROM regexp_match(told, '^(?:skipped|cancelled|killed|moved|backfill [0-9]+ was stopped) by (.*?)(?:: (.*))?$') found $_$;
 
 CREATE FUNCTION pgcron.uncordon_node(node text, actor text DEFAULT NULL::text) RETURNS integer
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -5784,13 +6448,15 @@ COMMENT ON FUNCTION pgcron.uncordon_node(node text, actor text) IS 'The nodes of
 
 CREATE FUNCTION pgcron.unique_key_is_fine(unique_key text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT unique_key IS NOT NULL AND length(unique_key) BETWEEN 1 AND 500 AND btrim(unique_key) <> '' $$;
+    BEGIN ATOMIC
+ SELECT ((unique_key IS NOT NULL) AND ((length(unique_key) >= 1) AND (length(unique_key) <= 500)) AND (btrim(unique_key) <> ''::text));
+END;
 
 CREATE FUNCTION pgcron.unswept_partitions() RETURNS TABLE(partition text, until timestamp with time zone, is_begun boolean)
     LANGUAGE sql STABLE
     SET "TimeZone" TO 'UTC'
     SET "DateStyle" TO 'ISO'
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT day.name, day.until, s.ended_at IS NULL AND s.rules = word.rules AND s.file = pg_relation_filenode(day.oid)
     FROM (SELECT c.oid, c.relname::text AS name, (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'TO \\(''([^'']+)''\\)'))[1]::timestamptz AS until
@@ -5806,15 +6472,20 @@ CREATE FUNCTION pgcron.unswept_partitions() RETURNS TABLE(partition text, until 
 
 CREATE FUNCTION pgcron.untold(cursor_before pgcron.cursor, instant timestamp with time zone) RETURNS text
     LANGUAGE sql IMMUTABLE
-    AS $$
-  SELECT CASE WHEN cursor_before.watermark >= instant THEN NULL
-              WHEN cursor_before.is_paused THEN 'paused'
-              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity' AND cursor_before.runs_made > 0 THEN 'completed'
-              WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
-              ELSE 'edited' END $$;
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((cursor_before).watermark >= instant) THEN NULL::text
+             WHEN (cursor_before).is_paused THEN 'paused'::text
+             WHEN (((cursor_before).status = 'valid'::text) AND ((cursor_before).next_fire = 'infinity'::timestamp with time zone) AND ((cursor_before).runs_made > 0)) THEN 'completed'::text
+             WHEN (((cursor_before).status = 'valid'::text) AND ((cursor_before).next_fire > instant)) THEN NULL::text
+             ELSE 'edited'::text
+         END AS "case";
+END;
 
 CREATE FUNCTION pgcron.users_of_calendar(name text, going text[] DEFAULT '{}'::text[]) RETURNS text
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT string_agg(u.name, ', ') FROM (
     (SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ? users_of_calendar.name ORDER BY s.name LIMIT 5)
@@ -5823,6 +6494,7 @@ CREATE FUNCTION pgcron.users_of_calendar(name text, going text[] DEFAULT '{}'::t
 
 CREATE FUNCTION pgcron.wait(run_id bigint, timeout interval DEFAULT '00:00:10'::interval, OUT ended boolean, OUT state text, OUT result jsonb, OUT error text) RETURNS record
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   until timestamptz := pgcron.judge_wait(timeout, '1 minute', 'Call it again for as long as ended is false, or CALL pgcron.wait_long, outside of a transaction.');
@@ -5841,22 +6513,22 @@ COMMENT ON FUNCTION pgcron.wait(run_id bigint, timeout interval, OUT ended boole
 CREATE PROCEDURE pgcron.wait_long(IN run_id bigint, IN timeout interval DEFAULT '00:10:00'::interval, INOUT ended boolean DEFAULT NULL::boolean, INOUT state text DEFAULT NULL::text, INOUT result jsonb DEFAULT NULL::jsonb, INOUT error text DEFAULT NULL::text)
     LANGUAGE plpgsql
     AS $$
-DECLARE
-  until timestamptz := pgcron.judge_wait(timeout, '1 day', 'Call it again for as long as ended is false.');
+DECLARE      -- It commits, so it can't have a path of its own: every name is qualified.
+  until timestamp with time zone := pgcron.judge_wait(timeout, '1 day', 'Call it again for as long as ended is false.');
   looks int := 0;
 BEGIN
   -- Nothing tells a procedure that it can't commit; of a transaction that has only read, PostgreSQL itself says so (2D000).
-  IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+  IF pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', 'pgcron.wait_long is called within a transaction', 'It commits after each look, so that vacuum need not wait for it.',
                           'Call it with autocommit, or SELECT * FROM pgcron.wait(…).');
   END IF;
   LOOP
     SELECT l.* INTO ended, state, result, error FROM pgcron.look_for_end(wait_long.run_id) l;
-    EXIT WHEN ended OR clock_timestamp() >= until;
+    EXIT WHEN ended OR pg_catalog.clock_timestamp() OPERATOR(pg_catalog.>=) until;
     COMMIT;
-    PERFORM pg_sleep(pgcron.pause_of_look(looks, until));
+    PERFORM pg_catalog.pg_sleep(pgcron.pause_of_look(looks, until));
     COMMIT;
-    looks := looks + 1;
+    looks := looks OPERATOR(pg_catalog.+) 1;
   END LOOP;
 END $$;
 
@@ -5899,6 +6571,7 @@ CREATE FUNCTION pgcron.waiting_heads(queue text, most integer) RETURNS TABLE(id 
 
 CREATE FUNCTION pgcron.wake_backfills() RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
   IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
@@ -5919,6 +6592,7 @@ END $$;
 
 CREATE FUNCTION pgcron.walk_lanes(queue text, beyond text, most integer, OUT lanes text[], OUT priorities smallint[], OUT rooms integer[], OUT ended_at text, OUT next_due timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -5961,24 +6635,9 @@ BEGIN
   END LOOP;
 END $$;
 
-CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[]) RETURNS TABLE(requires text[], priority smallint, due_at timestamp with time zone)
-    LANGUAGE sql STABLE ROWS 10
-    AS $$
-  WITH RECURSIVE walk(requires, priority, due_at, is_satisfied, steps) AS (
-    (SELECT r.requires, r.priority, r.due_at, coalesce(r.requires <@ walk_requirements.labels, true), 1 FROM pgcron.run r
-      WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = walk_requirements.queue
-      ORDER BY r.requires, r.priority, r.due_at LIMIT 1)
-    UNION ALL
-    SELECT next.requires, next.priority, next.due_at, coalesce(next.requires <@ walk_requirements.labels, true), walk.steps + 1 FROM walk CROSS JOIN LATERAL (
-      SELECT r.requires, r.priority, r.due_at FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL AND r.queue = walk_requirements.queue
-         AND (r.requires, r.priority) > (walk.requires, CASE WHEN walk.is_satisfied THEN walk.priority ELSE 9 END)
-       ORDER BY r.requires, r.priority, r.due_at LIMIT 1) next
-    WHERE walk.steps < 1000)
-  SELECT walk.requires, walk.priority, walk.due_at FROM walk WHERE walk.is_satisfied $$;
-
 CREATE FUNCTION pgcron.warn_of_owner(before pgcron.schedule, after pgcron.schedule) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   left_to_operators CONSTANT text[] := '{version,updated_at,enabled,paused_note,paused_by,paused_until,calendars}';
@@ -5996,6 +6655,7 @@ END $$;
 
 CREATE FUNCTION pgcron.why(schedule text, instant timestamp with time zone, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text, OUT code text, OUT meaning text, OUT note text, OUT actor text, OUT decided_at timestamp with time zone, OUT due_at timestamp with time zone, OUT late_by interval, OUT until timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 #variable_conflict use_variable
 DECLARE
@@ -6049,6 +6709,7 @@ COMMENT ON FUNCTION pgcron.why(schedule text, instant timestamp with time zone, 
 
 CREATE FUNCTION pgcron.why_of_run(run bigint, instant timestamp with time zone, moved_to timestamp with time zone, OUT outcome text, OUT code text, OUT due_at timestamp with time zone, OUT late_by interval) RETURNS record
     LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT v.state, CASE WHEN moved_to IS NOT NULL THEN 'moved' WHEN v.origin = 'backfill' THEN 'backfilled' ELSE 'run' END, moved_to,
          CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - coalesce(moved_to, instant), '0')
@@ -6057,6 +6718,7 @@ CREATE FUNCTION pgcron.why_of_run(run bigint, instant timestamp with time zone, 
 
 CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamp with time zone, OUT decision text, OUT code text, OUT reason text, OUT actor text, OUT note text, OUT until timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_variable
 DECLARE
@@ -6096,6 +6758,7 @@ END $$;
 
 CREATE FUNCTION pgcron.with_pending_pause(cursor_before pgcron.cursor) RETURNS pgcron.cursor
     LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
   paused jsonb;
@@ -6114,6 +6777,7 @@ END $$;
 
 CREATE FUNCTION pgcron.write_calendars(contents jsonb, actor text, source text DEFAULT NULL::text) RETURNS text[]
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -6472,51 +7136,6 @@ ALTER TABLE pgcron.given_back ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
-CREATE TABLE pgcron.history_overflow (
-    id bigint CONSTRAINT history_id_not_null NOT NULL,
-    uuid uuid CONSTRAINT history_uuid_not_null NOT NULL,
-    origin text CONSTRAINT history_origin_not_null NOT NULL,
-    schedule_id bigint,
-    schedule text,
-    scheduled_for timestamp with time zone,
-    nominal_for timestamp with time zone,
-    parent_run bigint,
-    queue text CONSTRAINT history_queue_not_null NOT NULL,
-    lane text,
-    unique_key text,
-    unique_scope text,
-    requires text[],
-    weight integer,
-    priority smallint CONSTRAINT history_priority_not_null NOT NULL,
-    handler text CONSTRAINT history_handler_not_null NOT NULL,
-    args jsonb CONSTRAINT history_args_not_null NOT NULL,
-    delivery text CONSTRAINT history_delivery_not_null NOT NULL,
-    outcome text CONSTRAINT history_outcome_not_null NOT NULL,
-    attempt integer CONSTRAINT history_attempt_not_null NOT NULL,
-    max_attempts integer,
-    timeout interval,
-    retry_base interval,
-    retry_cap interval,
-    retry jsonb,
-    snoozes smallint,
-    time_limits jsonb,
-    due_at timestamp with time zone CONSTRAINT history_due_at_not_null NOT NULL,
-    created_at timestamp with time zone CONSTRAINT history_created_at_not_null NOT NULL,
-    created_by text CONSTRAINT history_created_by_not_null NOT NULL,
-    claimed_at timestamp with time zone,
-    started_at timestamp with time zone,
-    finished_at timestamp with time zone DEFAULT now() CONSTRAINT history_finished_at_not_null NOT NULL,
-    owner uuid,
-    node text,
-    fence bigint,
-    cancel_reason text,
-    error text,
-    result jsonb,
-    CONSTRAINT an_outcome_is_known CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'lost'::text, 'upstream_failed'::text])))
-);
-
-COMMENT ON TABLE pgcron.history_overflow IS 'Takes what has no partition, so that a run can always end; the janitor moves it over.';
-
 CREATE TABLE pgcron.idempotency (
     key text NOT NULL,
     run_id bigint NOT NULL,
@@ -6525,20 +7144,6 @@ CREATE TABLE pgcron.idempotency (
 );
 
 COMMENT ON TABLE pgcron.idempotency IS 'An enqueue with a living key returns the run that the key already named.';
-
-CREATE TABLE pgcron.lane_limit (
-    lane text NOT NULL COLLATE pg_catalog."C",
-    rate integer,
-    per interval,
-    slots integer,
-    set_by text DEFAULT SESSION_USER NOT NULL,
-    set_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_lane_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A lane has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
-    CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK (((lane = '*'::text) OR pgcron.lane_is_fine(regexp_replace(lane, '\*$'::text, ''::text)) OR pgcron.refuse_lane(lane))),
-    CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per)))
-);
-
-COMMENT ON TABLE pgcron.lane_limit IS 'How many runs of a lane execute at once, and how many start in any span of time. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.log (
     run_id bigint NOT NULL,
@@ -6621,21 +7226,6 @@ CREATE VIEW pgcron.nodes AS
          LIMIT 1) c ON ((n.state <> 'dead'::text)));
 
 COMMENT ON VIEW pgcron.nodes IS 'Processes that work, or have worked: what they offer, and whether they hold their lease.';
-
-CREATE TABLE pgcron.occurrence (
-    schedule_id bigint NOT NULL,
-    fire_at timestamp with time zone NOT NULL,
-    decision text NOT NULL,
-    reason text,
-    run_id bigint,
-    decided_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_decision_is_known CHECK ((decision = ANY (ARRAY['run'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'cancelled'::text, 'upstream_failed'::text]))),
-    CONSTRAINT a_fire_that_does_not_run_says_why CHECK (((decision = 'run'::text) OR (reason IS NOT NULL))),
-    CONSTRAINT a_fire_that_runs_names_its_run CHECK (((decision <> 'run'::text) OR (run_id IS NOT NULL)))
-)
-PARTITION BY RANGE (fire_at);
-
-COMMENT ON TABLE pgcron.occurrence IS 'The ledger and the permanent fence: one row for each fire time that was decided singly.';
 
 CREATE VIEW pgcron.occurrences AS
  SELECT s.name AS schedule,

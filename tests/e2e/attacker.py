@@ -68,7 +68,7 @@ END $do$
 
 
 async def stand_before_everything(dsn: str) -> int:
-    """Makes the schema in an empty database, first on the path of every session from now on.
+    """Makes the schema, first on the path of every session from now on, whoever's.
 
     Returns how many functions wait there.
     """
@@ -81,7 +81,7 @@ async def stand_before_everything(dsn: str) -> int:
     named = {name for text in texts for name in _NAMED.findall(text)}
     connection = await asyncpg.connect(dsn)
     database = await connection.fetchval("SELECT current_database()")
-    await connection.execute("CREATE SCHEMA attacker")
+    await connection.execute("CREATE SCHEMA attacker; GRANT USAGE ON SCHEMA attacker TO PUBLIC")
     traps = {"called": called, "types": _TYPES, "named": named - set(_TYPES)}
     await connection.execute(
         _TRAPS.format(**{name: " ".join(sorted(words)) for name, words in traps.items()})

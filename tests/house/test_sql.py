@@ -36,6 +36,8 @@ _STATEMENT = re.compile(
 ALLOWED = (
     ("pgcron_ha/db/connecting.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/connecting.py", "BEGIN ", "a transaction with settings; can't be prepared"),
+    ("pgcron_ha/db/client_connection.py", "BEGIN", "asyncpg's; can't be prepared"),
+    ("pgcron_ha/db/clients.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/hosts.py", "BEGIN ", "asked before anything is prepared"),
     ("pgcron_ha/db/hosts.py", "ROLLBACK", "asked before anything is prepared"),
     ("pgcron_ha/db/pooling.py", "ROLLBACK", "asked before anything is prepared"),
