@@ -4,12 +4,14 @@ should never find anything.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import ClassVar, Final
 
-from pgcron_ha.db.link import Busy, Link
+from pgcron_ha.db.link import Busy, Link, Unanswered
 from pgcron_ha.db.statements import in_schema
+from pgcron_ha.engine.isolation import SetAside, isolate
 from pgcron_ha.engine.overruns import notice_overruns
 from pgcron_ha.engine.previews import write_previews
 from pgcron_ha.engine.retention import Sweep
@@ -25,15 +27,27 @@ BATCH: Final = 1000
 INTERVAL_SECONDS: Final = 10.0
 SWEEPS_EVERY: Final = 60.0
 NETS_EVERY: Final = 30.0
-"""For what is done sooner by others: a node stops its own runs at their time limit, and what a
-circuit breaker held back is let go by whoever hears that it closed.
+"""For what is done sooner by others: what a circuit breaker held back is let go by the node that
+hears that it closed.
 """
 
 PARTITIONS_EVERY: Final = 600.0
 RETENTION_EVERY: Final = 3600.0
 RECHECK_EVERY: Final = 600.0
+ACCOUNTS_EVERY: Final = 3600.0
 AGAIN_SECONDS: Final = 15.0
-"""After a duty failed; the others have their turn meanwhile."""
+"""The longest pause after a duty failed; the others have their turn meanwhile."""
+
+DUTY_SECONDS: Final = 2.0
+"""How long one duty goes on in one pass while there is more to do."""
+
+_EXPIRED: Final = "it did not start before its deadline"
+
+_SWEEPS: Final = (
+    *("forget_keys", "forget_periods", "forget_progress", "forget_overruns", "forget_diversions"),
+    *("forget_callbacks", "forget_fire_failures", "forget_versions"),
+)
+_SMALL_SWEEPS: Final = ("forget_nodes", "forget_missed", "forget_overrides")
 
 PARTITIONS_AT_ONCE: Final = 50
 """Which the database makes in one call; it may have made fewer than are missing."""
@@ -50,29 +64,43 @@ class Janitor(Service):
         self._schema = schema
         self._sweep_of_history = Sweep(link, schema)
         self._next: dict[str, float] = {}
+        self._has_more = False
+        self.aside = SetAside(self.name, longest=AGAIN_SECONDS)
 
     async def run_once(self) -> float | None:
-        """The duties that are due."""
+        """The duties that are due. One that fails is set aside for a while, and keeps no other from
+        its turn.
+        """
+        self._has_more = False
         await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
-        unparked = await self._link.rows("unpark_served", at_most=BATCH)
-        if unparked:
-            await self._link.rows("wake_idle_nodes")
-        await self._expire()
-        await write_previews(self._link)
-        await self._in_turn("nets", NETS_EVERY, self._look_after_nets)
-        await self._in_turn("sweeps", SWEEPS_EVERY, self._sweep)
+        await self._in_turn("parked runs", 0, self._unpark)
+        await self._in_turn("expiry", 0, self._expire)
+        await self._in_turn("retries", 0, self._give_up)
+        await self._in_turn("previews", 0, partial(write_previews, self._link))
+        await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
+        await self._in_turn("mended handlers", NETS_EVERY, self._unpark_mended)
+        for statement in _SWEEPS:
+            await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
+        for statement in _SMALL_SWEEPS:
+            await self._in_turn(statement, SWEEPS_EVERY, partial(self._link.rows, statement))
+        await self._in_turn("overflow", SWEEPS_EVERY, self._drain_overflow)
+        await self._in_turn("accounts", ACCOUNTS_EVERY, self._account)
         await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
         await self._in_turn("retention", RETENTION_EVERY, self._retain)
         rest = await self._sweep_of_history.run_once()
-        return 0 if len(unparked) >= BATCH else rest  # the rest of them waits for it
+        return 0 if self._has_more else rest  # the rest of them waits for it
+
+    async def _unpark(self) -> None:
+        unparked = await self._link.rows("unpark_served", at_most=BATCH)
+        if unparked:
+            await self._link.rows("wake_idle_nodes")
+        self._has_more |= len(unparked) >= BATCH
 
     async def _make_partitions(self) -> None:
         while (await self._link.value("ensure_partitions") or 0) >= PARTITIONS_AT_ONCE:
             pass
 
-    async def _look_after_nets(self) -> None:
-        await self._link.rows("ask_overdue_to_stop", at_most=BATCH)
-        await notice_overruns(self._link)
+    async def _unpark_mended(self) -> None:
         if await self._link.rows("unpark_mended", at_most=BATCH):
             await self._link.rows("wake_idle_nodes")
 
@@ -84,34 +112,62 @@ class Janitor(Service):
         self._sweep_of_history.begin()
 
     async def _expire(self) -> None:
-        expired = [row[0] for row in await self._link.rows("expired_runs", at_most=BATCH)]
-        if expired:
+        """Many that expire at once stand in front of those that wait: so they go at once."""
+
+        async def expire_some() -> int:
+            try:
+                ended = await self._link.rows("expire_runs", at_most=BATCH, reason=_EXPIRED)
+            except DatabaseUnavailable:
+                raise
+            except PgcronError:
+                return await self._expire_in_parts()
+            COUNTERS.occurrences["expired"] += len(ended)
+            return len(ended)
+
+        await self._repeat(expire_some)
+
+    async def _expire_in_parts(self) -> int:
+        rows = await self._link.rows("expired_runs", at_most=BATCH)
+
+        async def send(runs: Sequence[int]) -> None:
             ended = await self._link.rows(
-                "end_waiting_runs",
-                run_ids=expired,
-                outcome="expired",
-                reason="it did not start before its deadline",
+                "end_waiting_runs", run_ids=list(runs), outcome="expired", reason=_EXPIRED
             )
             COUNTERS.occurrences["expired"] += len(ended)
-            if len(ended) < len(expired):  # some wait for another attempt
-                given_up = await self._link.rows("give_up_runs", at_most=BATCH)
-                if given_up:
-                    emit(RunsGivenUp(len(given_up)))
 
-    async def _sweep(self) -> None:
-        await self._link.rows("forget_keys", at_most=BATCH)
-        await self._link.rows("forget_periods", at_most=BATCH)
-        await self._link.rows("forget_progress", at_most=BATCH)
-        await self._link.rows("forget_overruns", at_most=BATCH)
-        await self._link.rows("forget_diversions", at_most=BATCH)
-        await self._link.rows("forget_callbacks", at_most=BATCH)
-        await self._link.rows("forget_nodes")
-        await self._link.rows("forget_missed")
-        await self._link.rows("forget_overrides")
-        await self._link.rows("forget_fire_failures", at_most=BATCH)
-        await self._link.rows("forget_versions", at_most=BATCH)
+        async def refused(run: int, error: PgcronError) -> None:
+            await self._link.rows(
+                "end_refused_run", run_id=run, token=None, reason=error.message, node=None
+            )
+
+        def delayed(run: int, error: PgcronError) -> None:
+            """Locked: the next pass comes soon."""
+
+        await isolate([row[0] for row in rows], send, refused, delayed)
+        return 0
+
+    async def _give_up(self) -> None:
+        given_up = await self._link.rows("give_up_runs", at_most=BATCH)
+        if given_up:
+            emit(RunsGivenUp(len(given_up)))
+
+    async def _sweep(self, statement: str) -> None:
+        async def remove_some() -> int:
+            return len(await self._link.rows(statement, at_most=BATCH))
+
+        await self._repeat(remove_some)
+
+    async def _repeat(self, some: Callable[[], Awaitable[int]]) -> None:
+        """While a batch is full, for a bounded time; the next pass goes on with it."""
+        began = monotonic()
+        while await some() >= BATCH:
+            if monotonic() - began > DUTY_SECONDS:
+                self._has_more = True
+                return
+
+    async def _drain_overflow(self) -> None:
         try:
-            await self._link.rows("drain_overflow", at_most=BATCH)
+            await self._sweep("drain_overflow")
         except (Busy, DatabaseUnavailable):
             raise
         except PgcronError as error:
@@ -120,6 +176,11 @@ class Janitor(Service):
                     f"history still has no partition for what overflowed ({error.message})", 0
                 )
             )
+
+    async def _account(self) -> None:
+        """A join of a whole day: about once an hour in all of the cluster."""
+        if not await self._link.value("is_chosen_by_lot"):
+            return
         unaccounted = await self._link.rows("unaccounted", at_most=BATCH)
         if unaccounted:
             emit(
@@ -169,12 +230,26 @@ class Janitor(Service):
         await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} FINALIZE")
 
     async def _in_turn(
-        self, duty: str, every: float, fulfil: Callable[[], Awaitable[None]]
+        self, duty: str, every: float, fulfil: Callable[[], Awaitable[object]]
     ) -> None:
-        """Fulfils a duty when its time has come; when that fails, soon again."""
+        """Fulfils a duty when its time has come; when that fails, soon again, and the others have
+        their turn. One that could not do all of it goes on in the next pass.
+        """
         began = monotonic()
-        if began < self._next.get(duty, float("-inf")):
+        if self.aside.waits(duty):
             return
-        self._next[duty] = began + AGAIN_SECONDS
-        await fulfil()
-        self._next[duty] = began + every
+        if began < self._next.get(duty, float("-inf")) and not self.aside.is_aside(duty):
+            return
+        had_more, self._has_more = self._has_more, False
+        try:
+            await fulfil()
+        except Unanswered as error:
+            self.aside.put(duty, f"upkeep: {duty}", error.message)
+        except DatabaseUnavailable:
+            raise
+        except PgcronError as error:
+            self.aside.put(duty, f"upkeep: {duty}", error.message)
+        else:
+            self.aside.forget(duty)
+            self._next[duty] = began if self._has_more else began + every
+        self._has_more |= had_more

@@ -83,7 +83,6 @@ async def tidy(own: Connection, node: Node, chance: random.Random) -> None:
     look = {"queues": ["default"], "priorities": [5], "look": 10}
     await call(own, "park_unserved", **look)
     await call(own, "unpark_served", at_most=10)
-    await call(own, "ask_overdue_to_stop", at_most=10)
     await own.execute("SELECT pgcron.ensure_partitions()")
 
 

@@ -184,7 +184,6 @@ ACTS: Final[Mapping[str, Act]] = {
     "expire": _waiting("expired"),
     "park": lambda scene: ("park_unserved", {**_PATHS, "look": 10}),
     "unpark": lambda scene: ("unpark_served", {"at_most": 10}),
-    "stop overdue": lambda scene: ("ask_overdue_to_stop", {"at_most": 10}),
     "pause the queue": lambda scene: (
         "pause_queue",
         {"name": "default", "note": None, "actor": "me"},
@@ -279,7 +278,7 @@ SCENES: Final[Mapping[str, tuple[Setup, tuple[str, ...]]]] = {
             *("leave", "reap", "pause the queue"),
         ),
     ),
-    "running": (_running, (*_OF_CLAIMS, "claim elsewhere", "retry", "expire", "stop overdue")),
+    "running": (_running, (*_OF_CLAIMS, "claim elsewhere", "retry", "expire")),
     "orphaned": (_orphaned, (*_OF_CLAIMS, "claim elsewhere", "retry")),
     "retried": (
         _retried,

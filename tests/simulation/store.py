@@ -162,22 +162,19 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements, ZoneStatements)
         expired = [
             (run.expire_at, run.id)
             for run in self.runs.values()
-            if run.state == "ready" and run.expire_at is not None and run.expire_at <= now
+            if run.state == "ready"
+            and run.expire_at is not None
+            and run.expire_at <= now
+            and run.attempt == 0
         ]
         return [Row(id=run) for _, run in sorted(expired)[:at_most]]
 
-    def ask_overdue_to_stop(self, *, at_most: int) -> list[Row]:
-        overdue = [
-            run
-            for run in self.runs.values()
-            if run.state == "running"
-            and run.cancel_at is None
-            and run.started_at is not None
-            and run.started_at + seconds(run.timeout) + timedelta(minutes=2) < self.now()
-        ]
-        for run in overdue[:at_most]:
-            run.cancel_at, run.cancel_reason = self.now(), "far over its time limit"
-        return [Row(id=run.id) for run in overdue[:at_most]]
+    def expire_runs(self, *, at_most: int, reason: str) -> list[Row]:
+        late = [row["id"] for row in self.expired_runs(at_most=at_most)]
+        return self.end_waiting_runs(run_ids=late, outcome="expired", reason=reason)
+
+    def is_chosen_by_lot(self) -> list[Row]:
+        return [Row(is_chosen=True)]
 
     def unaccounted(self, *, at_most: int) -> list[Row]:
         now = self.now()

@@ -402,7 +402,7 @@ class Calls(RuleBasedStateMachine):
             lambda: self.both.call("park_unserved", look=10, **paths),
             lambda: self._park_and_unpark(),
             lambda: self._expire(),
-            lambda: self.both.call("ask_overdue_to_stop", at_most=100),
+            lambda: self.both.call("expire_runs", at_most=100, reason="late"),
             lambda: self.both.call("unaccounted", at_most=100),
             lambda: self.both.call("next_due", queues=list(QUEUES), **self._bounds()),
             lambda: self.both.call("recheck_invalid"),

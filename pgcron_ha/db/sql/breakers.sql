@@ -67,7 +67,7 @@ RETURNING r.id;
 -- As old as history may get.
 DELETE FROM pgcron.diversion d WHERE d.run_id = ANY(ARRAY(
   SELECT o.run_id FROM pgcron.diversion o WHERE o.at < now() - (SELECT max(kept.keep) FROM pgcron.retention kept WHERE kept.relation = 'history')
-  ORDER BY o.at LIMIT :at_most FOR UPDATE SKIP LOCKED));
+  ORDER BY o.at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: set_breaker
 SELECT pgcron.set_breaker(:name::text, :failures::int, make_interval(secs => :within::float8), make_interval(secs => :open_for::float8),

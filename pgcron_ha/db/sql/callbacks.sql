@@ -32,4 +32,4 @@ WITH outlived AS MATERIALIZED (
    WHERE o.opened_at < now() - interval '1 day' AND coalesce(o.answered_at, o.closed_at, o.opened_at) < now() - interval '1 day'
      AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id AND r.fence = o.fence)
    ORDER BY o.opened_at LIMIT :at_most FOR UPDATE SKIP LOCKED)
-DELETE FROM pgcron.callback c USING outlived WHERE c.run_id = outlived.run_id AND c.fence = outlived.fence;
+DELETE FROM pgcron.callback c USING outlived WHERE c.run_id = outlived.run_id AND c.fence = outlived.fence RETURNING 1 AS gone;

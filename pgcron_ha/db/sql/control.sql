@@ -91,4 +91,4 @@ DELETE FROM pgcron.fire_failure f WHERE f.run_id = ANY(ARRAY(
   SELECT o.run_id FROM pgcron.fire_failure o
   WHERE NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = o.schedule_id)
     AND (o.failed_at <= pgcron.last_success(o.schedule_id, o.failed_at) OR NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = o.schedule_id AND s.pause_after_failures IS NOT NULL))
-  LIMIT :at_most));
+  LIMIT :at_most)) RETURNING 1 AS gone;

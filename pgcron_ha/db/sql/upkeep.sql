@@ -27,21 +27,21 @@ WHERE (i.inhrelid IS NULL OR i.inhdetachpending) AND coalesce(checked.low, named
   EXCEPT SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = p.oid AND a.attnum > 0)
 ORDER BY 1, 2 LIMIT 1000;
 
+-- name: expire_runs
+-- ready -> expired
+-- Runs whose start deadline has passed, those that wait for their first attempt. Rows that somebody has locked are left for the next look.
+SELECT pgcron.end_waiting_runs(ARRAY(
+  SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0 ORDER BY r.expire_at LIMIT :at_most FOR UPDATE SKIP LOCKED),
+  'expired', :reason) AS run_id;
+
 -- name: expired_runs
--- Runs whose start deadline has passed; end_waiting_runs ends those that are still waiting.
-SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() ORDER BY r.expire_at LIMIT :at_most;
+-- The same runs, when one of them keeps the others from being ended together.
+SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0 ORDER BY r.expire_at LIMIT :at_most;
 
 -- name: give_up_runs
 -- ready -> dead
 -- Runs that wait for another attempt and whose time in all is over.
 SELECT pgcron.give_up_runs(:at_most) AS run_id;
-
--- name: ask_overdue_to_stop
--- The owner enforces the time limit; this asks again, as a cancel, when a run is far over it. Nothing is ever taken away.
-UPDATE pgcron.run r SET cancel_at = now(), cancel_reason = 'far over its time limit'
-WHERE r.id = ANY(ARRAY(SELECT o.id FROM pgcron.run o WHERE o.state = 'running' AND o.owner IS NOT NULL AND o.cancel_at IS NULL
-                        AND o.started_at + o.timeout + interval '2 minutes' < now() LIMIT :at_most FOR UPDATE SKIP LOCKED))
-RETURNING r.id;
 
 -- name: notice_overruns
 -- Runs of schedules that last longer than expected, each told once: to the node whose statement noted it.
@@ -49,14 +49,14 @@ SELECT run_id, schedule, extract(epoch FROM expected)::float8 AS expected, extra
 
 -- name: forget_overruns
 DELETE FROM pgcron.overrun v WHERE v.run_id = ANY(ARRAY(
-  SELECT o.run_id FROM pgcron.overrun o WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED));
+  SELECT o.run_id FROM pgcron.overrun o WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_keys
-DELETE FROM pgcron.idempotency k WHERE k.key = ANY(ARRAY(SELECT e.key FROM pgcron.idempotency e WHERE e.expires_at <= now() ORDER BY e.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED));
+DELETE FROM pgcron.idempotency k WHERE k.key = ANY(ARRAY(SELECT e.key FROM pgcron.idempotency e WHERE e.expires_at <= now() ORDER BY e.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_periods
 WITH over AS MATERIALIZED (SELECT o.key, o.handler FROM pgcron.unique_period o WHERE o.until <= now() ORDER BY o.until LIMIT :at_most FOR UPDATE SKIP LOCKED)
-DELETE FROM pgcron.unique_period p USING over WHERE p.key = over.key AND p.handler = over.handler;
+DELETE FROM pgcron.unique_period p USING over WHERE p.key = over.key AND p.handler = over.handler RETURNING 1 AS gone;
 
 -- name: forget_nodes
 -- Dead for a day and owner of nothing.
@@ -69,12 +69,12 @@ DELETE FROM pgcron.missed m USING pgcron.retention kept WHERE kept.relation = 'o
 -- Those of a schedule that was deleted are kept as long as its ledger.
 DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = ANY(ARRAY(
   SELECT d.schedule_id FROM pgcron.schedule_version d JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-  WHERE d.operation = 'delete' AND d.at < now() - kept.keep ORDER BY d.at LIMIT :at_most));
+  WHERE d.operation = 'delete' AND d.at < now() - kept.keep ORDER BY d.at LIMIT :at_most)) RETURNING 1 AS gone;
 
 -- name: drain_overflow
 -- What found no partition goes where it belongs, once there is one.
 WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(ARRAY(SELECT e.id FROM pgcron.history_overflow e ORDER BY e.id LIMIT :at_most)) RETURNING o.*)
-INSERT INTO pgcron.history SELECT * FROM moved;
+INSERT INTO pgcron.history SELECT * FROM moved RETURNING 1 AS gone;
 
 -- name: append_lines
 -- Lines of a run that is no longer the caller's are refused.
@@ -110,7 +110,11 @@ ON CONFLICT (run_id) DO UPDATE SET attempt = EXCLUDED.attempt, at = EXCLUDED.at,
 -- name: forget_progress
 -- Of runs that are over: whoever ends a run does not pay for looking.
 DELETE FROM pgcron.progress p WHERE p.run_id = ANY(ARRAY(
-  SELECT o.run_id FROM pgcron.progress o WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED));
+  SELECT o.run_id FROM pgcron.progress o WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+
+-- name: is_chosen_by_lot
+-- Of so many nodes about one.
+SELECT random() * count(*) < 1 FROM pgcron.node n WHERE n.state <> 'dead';
 
 -- name: unaccounted
 -- The invariant of the ledger, as far as rows can tell: a decided fire whose run is neither alive nor in history, twice alive, or missing.
