@@ -9,24 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Busy, Link, NoPartition, Unanswered
 from pgcron_ha.engine.counting import count_failures, count_successes
+from pgcron_ha.engine.isolation import SetAside, impatience, isolate
+from pgcron_ha.engine.outcomes import (
+    characters_of,
+    failure_of,
+    is_release,
+    is_success,
+    kind_of,
+    results_of,
+    storable,
+    untellable,
+)
 from pgcron_ha.engine.recorder import Recorder
 from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.base import (
-    SUCCEEDED,
     Committed,
     Context,
     Doubtful,
-    Failed,
-    Interrupted,
-    Outcome,
-    StopReason,
     Succeeded,
 )
 from pgcron_ha.executors.failures import causes_of
@@ -37,26 +45,24 @@ from pgcron_ha.telemetry.log import emit
 BATCH: Final = 1000
 """Completions in one statement: beyond this the statement's own time outweighs what is saved."""
 
+BATCH_CHARACTERS: Final = 1024 * 1024
+"""Characters of results and errors in one statement, or one completion."""
+
+MOST_PENDING: Final = 2 * BATCH
+"""Ends that the database has not taken; with more of them a node claims nothing, and so executes
+no more for which there may be no room in memory.
+"""
+
+MOST_PENDING_CHARACTERS: Final = 16 * 1024 * 1024
+
+RETRIES: Final = 10
+"""Ends set aside that one pass tries again."""
+
+_LOCKS_SECONDS: Final = 30.0
+"""After a run was locked: so long each batch is first asked what of it is."""
+
 TOLD_SINGLY: Final = 10
 """Failed runs of one batch that are named in the node's own log."""
-
-_TEXT_LIMIT: Final = 16_000
-"""Characters kept of an error or traceback in the database."""
-
-_KINDS: Final = {
-    StopReason.CANCELLED: "cancelled",
-    StopReason.TIMED_OUT: "timed_out",
-    StopReason.SILENT: "timed_out",
-    StopReason.GIVEN_UP: "timed_out",
-    StopReason.LEASE_LOST: "lease_lost",
-    StopReason.SHUTDOWN: "lease_lost",
-}
-
-_WHY: Final = {
-    StopReason.TIMED_OUT: "it executed longer than its timeout",
-    StopReason.SILENT: "it gave no sign for its silence timeout (no line, no progress, no beat)",
-    StopReason.GIVEN_UP: "its time in all was over",
-}
 
 
 @dataclass(slots=True)
@@ -68,6 +74,7 @@ class _Told:
 
 
 _Send = Callable[[Sequence[Ended]], Awaitable[_Told]]
+_LOCKED: Final = Busy("somebody has locked its row", "It is tried again.")
 
 
 class Completer(Service):
@@ -86,13 +93,18 @@ class Completer(Service):
         self._recorder = recorder
         self._freed = freed
         self._pending: list[Ended] = []
+        self._characters = 0  # of results and errors that are pending
         self._resent: set[Context] = set()
+        self._asks_for_locks_until = float("-inf")
+        self.aside: SetAside[Context] = SetAside(self.name, most=10 * BATCH)
         self.completed = 0
         """Runs whose end was acknowledged, since the node began."""
 
     def add(self, ended: list[Ended]) -> None:
         """Takes what ended. On the engine's loop."""
         self._pending.extend(ended)
+        self._characters += sum(map(characters_of, ended))
+        self._bound_claims()
         self.wake()
 
     @property
@@ -101,22 +113,53 @@ class Completer(Service):
         return not self._pending
 
     async def run_once(self) -> float | None:
-        """One batch of each kind. Raises DatabaseUnavailable after an unknown outcome; the batch
-        stays pending.
+        """One batch of each kind, then a few of those that were locked or too slow, each alone.
+
+        Raises DatabaseUnavailable when there is no database; what it has not taken stays pending.
         """
-        batch = self._pending[:BATCH]
-        if not batch:
-            return None
+        batch = self._next_batch()
+        if batch:
+            await self._tell_all(batch)
+        with impatience():
+            for ended in self._to_try_again():
+                await self._tell_all([ended])
+        if len(self._pending) > len(self.aside):
+            return 0
+        return self.aside.next_try()
+
+    def _next_batch(self) -> list[Ended]:
+        """The first that were not set aside; bounded by number and by size."""
+        batch: list[Ended] = []
+        characters = 0
+        for ended in self._pending:
+            if self.aside.is_aside(ended[0]):
+                continue
+            characters += characters_of(ended)
+            if batch and (characters > BATCH_CHARACTERS or len(batch) == BATCH):
+                break
+            batch.append(ended)
+        return batch
+
+    def _to_try_again(self) -> list[Ended]:
+        if not len(self.aside):
+            return []
+        due = (
+            ended
+            for ended in self._pending
+            if self.aside.is_aside(ended[0]) and not self.aside.waits(ended[0])
+        )
+        return list(islice(due, RETRIES))
+
+    async def _tell_all(self, batch: list[Ended]) -> None:
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
-        successes = [ended for ended in batch if _is_success(ended)]
+        successes = [ended for ended in batch if is_success(ended)]
         await self._tell(successes, self._finish)
         if len(successes) < len(batch):
             others = await self._tell_committed(
                 [ended for ended in batch if type(ended[1]) is not Succeeded]
             )
-            await self._tell([each for each in others if _is_release(each)], self._release)
-            await self._tell([each for each in others if not _is_release(each)], self._fail)
-        return 0 if self._pending else None
+            await self._tell([each for each in others if is_release(each)], self._release)
+            await self._tell([each for each in others if not is_release(each)], self._fail)
 
     async def _tell_committed(self, batch: list[Ended]) -> list[Ended]:
         """Settles what was completed by its handler's own transaction; returns the others.
@@ -131,31 +174,79 @@ class Completer(Service):
         self._resent.update(ended[0] for ended in batch if type(ended[1]) is Doubtful)
         return [ended for ended in batch if type(ended[1]) is not Committed]
 
-    async def _tell(self, batch: list[Ended], send: _Send) -> None:
+    async def _tell(self, batch: Sequence[Ended], send: _Send) -> None:
+        """One run that is locked, too large or refused keeps no other from being told."""
+        await isolate(batch, partial(self._deliver, send), self._refuse, self._delay)
+
+    async def _deliver(self, send: _Send, batch: Sequence[Ended]) -> None:
+        if monotonic() < self._asks_for_locks_until:
+            batch = await self._not_locked(batch)
         if not batch:
             return
         try:
-            told = await self._send_halving(batch, send)
+            told = await send(batch)
         except Unanswered:
             self._resent.update(context for context, _, _ in batch)
             raise
+        except Busy:
+            left = await self._not_locked(batch) if len(batch) > 1 else batch
+            if len(left) == len(batch):
+                raise
+            return await self._deliver(send, left)
         await self._settle(batch, told)
 
-    async def _send_halving(self, batch: list[Ended], send: _Send) -> _Told:
-        """One row that the database can't take must not keep the others from being told."""
-        try:
-            return await send(batch)
-        except (DatabaseUnavailable, Busy):
-            raise
-        except PgcronError as error:
-            if len(batch) == 1:
-                return await self._fail([_untellable(batch[0], error)])
-        middle = len(batch) // 2
-        first = await self._send_halving(batch[:middle], send)
-        second = await self._send_halving(batch[middle:], send)
-        return _Told(first.over + second.over, first.refused + second.refused)
+    async def _not_locked(self, batch: Sequence[Ended]) -> list[Ended]:
+        """Those whose rows nobody has locked; the others are set aside."""
+        rows = await self._link.rows(
+            "locked_runs",
+            run_ids=[ended[0].run_id for ended in batch],
+            tokens=[ended[0].token for ended in batch],
+        )
+        if not rows:
+            return list(batch)
+        self._asks_for_locks_until = monotonic() + _LOCKS_SECONDS
+        locked = {row[0] for row in rows}
+        for ended in batch:
+            if ended[0].run_id in locked:
+                self._delay(ended, _LOCKED)
+        return [ended for ended in batch if ended[0].run_id not in locked]
 
-    async def _settle(self, batch: list[Ended], told: _Told) -> None:
+    def _delay(self, ended: Ended, error: PgcronError) -> None:
+        self.aside.put(ended[0], f"the end of run {ended[0].run_id}", error.message)
+
+    async def _refuse(self, ended: Ended, error: PgcronError) -> None:
+        """What the database can't take of an outcome is told as a failure; when it can't take that
+        either, the run ends with its words.
+        """
+        try:
+            told = await self._fail([untellable(ended, error)])
+        except Busy as busy:
+            self._delay(ended, busy)
+            return
+        except Unanswered:
+            self._resent.add(ended[0])
+            raise
+        except DatabaseUnavailable:
+            raise
+        except PgcronError as refusal:
+            told = await self._end_refused(ended, refusal)
+        await self._settle([ended], told)
+
+    async def _end_refused(self, ended: Ended, refusal: PgcronError) -> _Told:
+        context = ended[0]
+        is_over = await self._link.value(
+            "end_refused_run",
+            run_id=context.run_id,
+            token=context.token,
+            reason=refusal.message,
+            node=self._node,
+        )
+        if not is_over:
+            return _Told([], [context])
+        emit(RunFailed(context.run_id, context.handler, context.attempt, "dead", refusal.message))
+        return _Told([context], [])
+
+    async def _settle(self, batch: Sequence[Ended], told: _Told) -> None:
         doubtful = [context for context in told.refused if context in self._resent]
         if doubtful:
             rows = await self._link.rows(
@@ -172,7 +263,7 @@ class Completer(Service):
                 ]
             )
             # A release leaves no trace: one that is refused the second time was done the first.
-            arrived.update(ended[0].run_id for ended in batch if _is_release(ended))
+            arrived.update(ended[0].run_id for ended in batch if is_release(ended))
             told.refused = [
                 context
                 for context in told.refused
@@ -184,9 +275,21 @@ class Completer(Service):
         self._resent.difference_update(contexts)
         gone = {id(ended) for ended in batch}
         self._pending = [ended for ended in self._pending if id(ended) not in gone]
+        self._characters -= sum(map(characters_of, batch))
+        self._bound_claims()
+        if len(self.aside):
+            for context in contexts:
+                self.aside.forget(context)
         self._runner.forget(contexts)
         self.completed += len(batch) - len(told.refused)
         self._freed()
+
+    def _bound_claims(self) -> None:
+        """While the database does not take ends, the node takes no more runs."""
+        owed = max(0, len(self._pending) - MOST_PENDING)
+        if self._characters > MOST_PENDING_CHARACTERS:
+            owed += MOST_PENDING
+        self._runner.owed = owed
 
     async def _finish(self, batch: Sequence[Ended]) -> _Told:
         now = monotonic()
@@ -194,7 +297,7 @@ class Completer(Service):
             "run_ids": [ended[0].run_id for ended in batch],
             "tokens": [ended[0].token for ended in batch],
             "elapsed_seconds": [now - (ended[0].started_monotonic or now) for ended in batch],
-            "results": _results(batch),
+            "results": results_of(batch),
             "node": self._node,
         }
         try:
@@ -220,6 +323,7 @@ class Completer(Service):
         if accepted:
             emit(RunsReleased(len(accepted), "this node stops"))
             await self._wake_others()
+        self._resent.update(c for c in contexts if c.run_id in accepted)
         # A run with a cancel request is not given back: it ends as cancelled.
         asked = [ended for ended in batch if ended[0].run_id not in accepted]
         told = await self._fail(asked) if asked else _Told([], [])
@@ -233,12 +337,12 @@ class Completer(Service):
 
     async def _fail(self, batch: Sequence[Ended]) -> _Told:
         now = monotonic()
-        failures = [_failure(ended[1]) for ended in batch]
+        failures = [failure_of(ended[1]) for ended in batch]
         rows = await self._link.rows(
             "fail_runs",
             run_ids=[ended[0].run_id for ended in batch],
             tokens=[ended[0].token for ended in batch],
-            kinds=[_kind(ended[1]) for ended in batch],
+            kinds=[kind_of(ended[1]) for ended in batch],
             retryables=[failure.retry for failure in failures],
             retry_afters=[
                 failure.after.total_seconds() if failure.after is not None else None
@@ -248,9 +352,9 @@ class Completer(Service):
                 None if ended[0].started_monotonic is None else now - ended[0].started_monotonic
                 for ended in batch
             ],
-            error_classes=[_clean(failure.error_class) for failure in failures],
-            errors=[_clean(failure.message) for failure in failures],
-            tracebacks=[_clean(failure.traceback) for failure in failures],
+            error_classes=[storable(failure.error_class) for failure in failures],
+            errors=[storable(failure.message) for failure in failures],
+            tracebacks=[storable(failure.traceback) for failure in failures],
             causes=[causes_of(failure) for failure in failures],
             fingerprints=[
                 failure.fingerprint or fingerprint_of(failure, ended[0].handler)
@@ -259,7 +363,7 @@ class Completer(Service):
             node=self._node,
         )
         verdicts = {row["run_id"]: row["verdict"] for row in rows}
-        count_failures(batch, verdicts, [_kind(ended[1]) for ended in batch])
+        count_failures(batch, verdicts, [kind_of(ended[1]) for ended in batch])
         told = [pair for pair in zip(batch, failures, strict=True) if pair[0][0].run_id in verdicts]
         if len(told) > TOLD_SINGLY:
             emit(MoreRunsFailed(len(told) - TOLD_SINGLY))
@@ -277,62 +381,3 @@ class Completer(Service):
             [ended[0] for ended in batch if ended[0].run_id in verdicts],
             [ended[0] for ended in batch if ended[0].run_id not in verdicts],
         )
-
-
-def _is_release(ended: Ended) -> bool:
-    """A stop of the node is not the run's fault: the attempt is given back, unless it may never
-    begin twice.
-    """
-    context, outcome, _ = ended
-    return (
-        isinstance(outcome, Interrupted)
-        and outcome.reason is StopReason.SHUTDOWN
-        and (context.delivery != "at_most_once" or context.started_monotonic is None)
-    )
-
-
-def _is_success(ended: Ended) -> bool:
-    return type(ended[1]) is Succeeded
-
-
-def _kind(outcome: Outcome) -> str:
-    if isinstance(outcome, Interrupted):
-        return _KINDS[outcome.reason]
-    return "snoozed" if isinstance(outcome, Failed) and outcome.snooze else "failed"
-
-
-def _failure(outcome: Outcome) -> Failed:
-    if isinstance(outcome, Failed):
-        return outcome
-    if isinstance(outcome, Interrupted):
-        why, message = _WHY.get(outcome.reason), outcome.message
-        if why is not None:
-            message = why if message == f"stopped: {outcome.reason}" else f"{why}: {message}"
-        return Failed(outcome.reason.name.title().replace("_", ""), message)
-    return Failed("Unknown", "the outcome could not be stored", retry=False)
-
-
-def _untellable(ended: Ended, error: PgcronError) -> Ended:
-    """The failure that is stored instead of an outcome that the database can't take."""
-    context, outcome, at = ended
-    message = f"the database refused the outcome: {error.message}"
-    retry = outcome.retry if isinstance(outcome, Failed) else False
-    return (
-        context,
-        Failed("OutcomeRefused", message.encode("ascii", "replace").decode("ascii"), None, retry),
-        at,
-    )
-
-
-def _results(batch: Sequence[Ended]) -> list[str | None] | None:
-    """What the handlers returned; None when none of them returned anything."""
-    if all(ended[1] is SUCCEEDED for ended in batch):
-        return None
-    return [outcome.text if isinstance(outcome, Succeeded) else None for _, outcome, _ in batch]
-
-
-def _clean(text: str | None) -> str | None:
-    """PostgreSQL takes no NUL in a text, and no half of a surrogate pair."""
-    if text is None:
-        return None
-    return text[:_TEXT_LIMIT].replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

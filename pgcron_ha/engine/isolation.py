@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 Key = TypeVar("Key", bound=Hashable)
 
 MOST_ASIDE: Final = 1000
-"""Keys that one register holds; more than that are tried again with everything else."""
+"""Keys that a register usually holds; more than that are tried again with everything else."""
 
 MOST_LOGGED: Final = 20
 """While so many are set aside, the log does not name each that joins them."""
@@ -131,12 +131,18 @@ class Aside:
 class SetAside(Generic[Key]):
     """What a service goes on without, by key; each is tried again, alone, with back-off."""
 
-    def __init__(self, service: str = "", longest: float = LONGEST_PAUSE_SECONDS) -> None:
+    def __init__(
+        self,
+        service: str = "",
+        longest: float = LONGEST_PAUSE_SECONDS,
+        most: int = MOST_ASIDE,
+    ) -> None:
         """`service` is the name of whose register it is, for the log; `longest`: seconds between
-        two tries at most.
+        two tries at most; more than `most` are not held.
         """
         self._service = service
         self._longest = longest
+        self._most = most
         self._entries: dict[Key, Aside] = {}
 
     def __len__(self) -> int:
@@ -147,7 +153,7 @@ class SetAside(Generic[Key]):
         now = monotonic()
         known = self._entries.get(key)
         if known is None:
-            if len(self._entries) < MOST_ASIDE:
+            if len(self._entries) < self._most:
                 self._entries[key] = entry = Aside(what, error, now, now + FIRST_PAUSE_SECONDS)
                 entry.is_logged = len(self._entries) <= MOST_LOGGED
                 if entry.is_logged:

@@ -9,12 +9,14 @@ import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Busy, Link, Unanswered
 from pgcron_ha.engine.counting import count_dropped_lines, count_lines
+from pgcron_ha.engine.isolation import impatience, isolate
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.base import Context, Stream
@@ -34,12 +36,25 @@ FLUSH_SECONDS: Final = 0.2
 LINE_BYTES: Final = 8192
 """The bound of one stored line."""
 
+BATCH_CHARACTERS: Final = 1024 * 1024
+"""Characters in one statement, or one line."""
+
+FLUSH_SECONDS_OF_ENDS: Final = 1.0
+"""How long ends wait for the lines before them; later ones find their run by its fence."""
+
+_LOCKED_SECONDS: Final = 1.0
+"""After the table of lines was locked: so long ends don't wait for it at all."""
+
+_IMPATIENT_SECONDS: Final = 30.0
+"""After the table of lines was locked: so long statements wait for it but briefly."""
+
 PROGRESS_SECONDS: Final = 1.0
 """Between two writes of progress: a loop may report each step, and the database learns the last."""
 
 _IDLE_SECONDS: Final = 60.0
 
 _Line = tuple[Context, int, datetime, Stream, str]
+_Report = tuple[Context, datetime, Progress]
 
 
 class Recorder(Service):
@@ -55,9 +70,11 @@ class Recorder(Service):
         self._is_awake = False
         self._writing = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
-        self._is_doubtful = False
+        self._doubtful = 0
+        """So many of the first lines may be written already, or their runs over."""
+        self._locked_at = float("-inf")
         self._told = 0
-        self._reports: dict[int, tuple[Context, datetime, Progress]] = {}
+        self._reports: dict[int, _Report] = {}
         self._reporting = threading.Lock()
         self._report_at = float("-inf")
         self.dropped = 0
@@ -107,18 +124,34 @@ class Recorder(Service):
             return
         self._report_at = monotonic() + PROGRESS_SECONDS
         with self._reporting:
-            reports, self._reports = list(self._reports.values()), {}
+            taken, self._reports = self._reports, {}
+        self.aside.keep(set(taken))
+        later = {run: each for run, each in taken.items() if self.aside.waits(run)}
+
+        def delay(report: _Report, error: PgcronError) -> None:
+            run = report[0].run_id
+            later[run] = report
+            self.aside.put(run, f"progress of run {run}", error.message)
+
         try:
-            await self._link.rows("put_progress", **_progress_columns(reports))
-        except (DatabaseUnavailable, Busy):
-            with self._reporting:  # a word that came meanwhile is newer
-                self._reports = {**{each[0].run_id: each for each in reports}, **self._reports}
+            due = [each for run, each in taken.items() if run not in later]
+            await isolate(due, self._send_progress, _forget_progress, delay)
+        except DatabaseUnavailable:
+            later = taken
             raise
-        except PgcronError:
-            pass  # how far a run is must not keep its lines from being written
+        finally:
+            with self._reporting:  # a word that came meanwhile is newer
+                self._reports = {**later, **self._reports}
+
+    async def _send_progress(self, reports: Sequence[_Report]) -> None:
+        await self._link.rows("put_progress", **_progress_columns(reports))
+        for context, _, _ in reports:
+            self.aside.forget(context.run_id)
 
     async def flush_lines_of(self, contexts: Sequence[Context]) -> None:
-        """Before runs end their lines are written: afterwards the fence would refuse them."""
+        """Before runs end their lines are written, so that they are there when the end is seen; but
+        for a second only, and not while their table is locked: then the ends go first.
+        """
         if self._reports:  # how far they were is nobody's question any more
             with self._reporting:
                 for context in contexts:
@@ -129,8 +162,15 @@ class Recorder(Service):
         ending = {claim for claim in claims if claim in self._sequences}
         if not ending:
             return
+        end = monotonic() + FLUSH_SECONDS_OF_ENDS
         while any((line[0].run_id, line[0].attempt) in ending for line in list(self._lines)):
-            await self._write_batch()
+            if not self._locked_at + _LOCKED_SECONDS < monotonic() < end:
+                self._doubtful = len(self._lines)
+                break
+            try:
+                await self._write_batch()
+            except Busy:
+                continue
         for claim in ending:
             self._sequences.pop(claim, None)
 
@@ -140,28 +180,73 @@ class Recorder(Service):
 
     async def _write_batch(self) -> None:
         async with self._writing:  # two writers would send the same lines twice
-            batch = [self._lines[index] for index in range(min(BATCH, len(self._lines)))]
+            batch = self._next_lines()
             if not batch:
                 return
-            statement = "append_lines_again" if self._is_doubtful else "append_lines"
             try:
-                await self._link.rows(statement, **_columns(batch))
-                count_lines([(line[0].queue, line[4]) for line in batch])
-            except Unanswered:
-                self._is_doubtful = True
-                raise
-            except (DatabaseUnavailable, Busy):
+                await self._send_lines(batch)
+            except Busy:
+                self._locked_at = monotonic()
                 raise  # not written: the lines stay
+            except DatabaseUnavailable:
+                raise
             except PgcronError:
-                # Lines that the database refuses must not stop the run's end.
-                self.dropped += len(batch)
-                count_dropped_lines("refused", [line[4] for line in batch])
-            self._is_doubtful = False
+                # Lines that the database refuses must not stop the run's end, nor other lines.
+                await isolate(_by_claim(batch), self._send_lines_of, self._drop, self._drop_slow)
             for _ in batch:
                 self._lines.popleft()
+            self._doubtful = max(0, self._doubtful - len(batch))
             if self.dropped > self._told:
                 emit(LinesDropped(self.dropped - self._told))
                 self._told = self.dropped
+
+    def _next_lines(self) -> list[_Line]:
+        batch: list[_Line] = []
+        characters = 0
+        for index in range(min(BATCH, len(self._lines))):
+            line = self._lines[index]
+            characters += len(line[4])
+            if batch and characters > BATCH_CHARACTERS:
+                break
+            batch.append(line)
+        return batch
+
+    async def _send_lines(self, batch: Sequence[_Line]) -> None:
+        parameters = _columns(batch)
+        statement = "append_lines"
+        if self._doubtful:
+            statement = "append_lines_again"
+            parameters["fences"] = [line[0].fence for line in batch]
+        is_impatient = monotonic() < self._locked_at + _IMPATIENT_SECONDS
+        try:
+            with impatience() if is_impatient else nullcontext():
+                await self._link.rows(statement, **parameters)
+        except Unanswered:
+            self._doubtful = max(self._doubtful, len(batch))
+            raise
+        count_lines([(line[0].queue, line[4]) for line in batch])
+
+    async def _send_lines_of(self, claims: Sequence[Sequence[_Line]]) -> None:
+        await self._send_lines([line for lines in claims for line in lines])
+
+    async def _drop(self, lines: Sequence[_Line], error: PgcronError) -> None:
+        self._drop_slow(lines, error)
+
+    def _drop_slow(self, lines: Sequence[_Line], error: PgcronError) -> None:
+        self.dropped += len(lines)
+        count_dropped_lines("refused", [line[4] for line in lines])
+
+
+async def _forget_progress(report: _Report, error: PgcronError) -> None:
+    """How far a run is must not keep its lines from being written."""
+
+
+def _by_claim(batch: Sequence[_Line]) -> list[list[_Line]]:
+    """The lines of each run together, in their order."""
+    lines: dict[tuple[int, int], list[_Line]] = {}
+    for line in batch:
+        lines.setdefault((line[0].run_id, line[0].fence), []).append(line)
+    return list(lines.values())
 
 
 def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:
@@ -175,9 +260,7 @@ def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:
     }
 
 
-def _progress_columns(
-    reports: Sequence[tuple[Context, datetime, Progress]],
-) -> dict[str, list[Any]]:
+def _progress_columns(reports: Sequence[_Report]) -> dict[str, list[Any]]:
     return {
         "run_ids": [context.run_id for context, _, _ in reports],
         "tokens": [context.token for context, _, _ in reports],

@@ -74,6 +74,8 @@ class Runner:
         self._stopped_at: dict[int, float] = {}
         self._finishing: frozenset[str] = frozenset()
         self._failure: BaseException | None = None
+        self.owed = 0
+        """So many slots are not given to new runs, since too many ends are not acknowledged."""
 
     def use(
         self, executors: Mapping[str, Executor], finishing: frozenset[str] = frozenset()
@@ -89,8 +91,10 @@ class Runner:
 
     @property
     def free_slots(self) -> int:
-        """Slots that no run has, not counting those that waiting runs will take."""
-        return self.slots - self._executing
+        """Slots that no run has, not counting those that waiting runs will take; below 0 while the
+        database has to take ends first.
+        """
+        return self.slots - self._executing - self.owed
 
     @property
     def executing(self) -> int:

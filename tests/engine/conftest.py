@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.link import Link
 from pgcron_ha.telemetry.events import Event
 from pgcron_ha.telemetry.log import LOGGER
-from tests.db.control import Connection
+from tests.db.control import Connect, Connection
 from tests.db.gate import Gate
 from tests.engine.proxy import Proxy
 from tests.servers import ThrowAwayServer
@@ -82,3 +83,16 @@ class _Listening(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._told.append(record.event)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+async def another(database: str) -> AsyncIterator[Connect]:
+    """Makes connections to the test's own database, as many as it is asked for."""
+    made: list[Connection] = []
+
+    async def make() -> Connection:
+        made.append(await connect(database))
+        return made[-1]
+
+    yield make
+    await asyncio.gather(*(one.close(timeout=5) for one in made))

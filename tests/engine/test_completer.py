@@ -5,7 +5,7 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.link import Link, Unanswered
+from pgcron_ha.db.link import Link
 from pgcron_ha.engine.completer import BATCH, TOLD_SINGLY
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.base import (
@@ -98,10 +98,6 @@ async def test_a_lost_answer_is_sent_again_and_found_by_its_fence(
     await shaky.end(runs)
     proxy.lose_answer_to("DELETE FROM pgcron.run")
 
-    with pytest.raises(Unanswered):
-        await shaky.completer.run_once()
-    assert not shaky.completer.is_empty
-    assert len(shaky.runner.held()) == 5
     await shaky.tell()
 
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 5
@@ -126,9 +122,9 @@ async def test_a_lost_answer_counts_no_attempt_twice_and_is_told_as_no_fence(
     await shaky.end([run], outcome)
     proxy.lose_answer_to(words)
 
-    with pytest.raises(Unanswered):
-        await shaky.completer.run_once()
+    await shaky.completer.run_once()
     assert proxy.lost_answers == 1
+    assert not shaky.completer.is_empty
     await shaky.tell()
 
     row = await run_row(connection, run)
@@ -147,8 +143,8 @@ async def test_a_statement_that_never_arrived_is_simply_sent_again(
     await connection.execute("BEGIN; LOCK TABLE pgcron.run")
     telling = shaky.completer.run_once()
     proxy.reset()
-    with pytest.raises(Unanswered):
-        await telling
+    await telling
+    assert not shaky.completer.is_empty
     await connection.execute("COMMIT")
 
     await shaky.tell()
@@ -177,8 +173,7 @@ async def test_a_run_that_was_claimed_anew_stays_held_when_its_last_end_is_told(
     (run,) = await shaky.claim()
     await shaky.end([run], Failed("ValueError", "again", after=timedelta(0)))
     proxy.lose_answer_to("pgcron.fail_runs")
-    with pytest.raises(Unanswered):
-        await shaky.completer.run_once()
+    await shaky.completer.run_once()
     await shaky.claim_due()
 
     await shaky.tell()
@@ -394,8 +389,6 @@ async def test_ten_thousand_ends_are_kept_while_the_database_is_away_and_told_on
         network.heal()
         await far.completer.run_once()
         network.lose_answers(1)
-        with pytest.raises(Unanswered):
-            await far.tell()
         await far.tell()
 
     ended = await connection.fetch("SELECT id, attempt, outcome FROM pgcron.history ORDER BY id")

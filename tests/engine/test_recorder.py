@@ -9,7 +9,7 @@ import pytest
 from pgcron_ha.db.link import Link, Unanswered
 from pgcron_ha.engine.recorder import BATCH, BUFFER_LINES, LINE_BYTES, PROGRESS_SECONDS
 from pgcron_ha.executors.progress import Progress
-from tests.db.control import Connection, kill, reap
+from tests.db.control import Connect, Connection, kill, reap
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
 from tests.engine.proxy import Proxy
@@ -172,8 +172,7 @@ async def test_progress_that_got_no_answer_is_written_again(
     ending.recorder.progress(ending.executor.executing[run], Progress(1, 2, None))
     proxy.lose_answer_to("INTO pgcron.progress")
 
-    with pytest.raises(Unanswered):
-        await ending.recorder.run_once()
+    await ending.recorder.run_once()
     await until("the statement is over", partial(told, connection, run))
     await connection.execute("TRUNCATE pgcron.progress")
     loop = asyncio.ensure_future(ending.recorder.run())
@@ -247,6 +246,50 @@ async def test_lines_the_database_refuses_do_not_stop_the_end(
         await ending.recorder.flush_lines_of([context])
 
     assert ending.recorder.dropped == 1
+
+
+async def test_lines_that_are_refused_take_no_lines_of_other_runs_with_them(
+    ending: Ending, connection: Connection
+) -> None:
+    runs = await ending.claim(5)
+    await connection.execute("ALTER TABLE pgcron.log ADD CHECK (line <> 'refused')")
+    for run in runs:
+        text = "refused" if run == runs[2] else "kept"
+        ending.recorder.write(ending.executor.executing[run], "stdout", text)
+
+    await ending.recorder.run_once()
+
+    kept = [await lines(connection, run) for run in runs]
+    assert kept == [["kept"], ["kept"], [], ["kept"], ["kept"]]
+    assert ending.recorder.dropped == 1
+
+
+async def test_a_locked_row_of_progress_keeps_no_other_from_being_written(
+    ending: Ending, connection: Connection, another: Connect
+) -> None:
+    runs = await ending.claim(5)
+    contexts = [ending.executor.executing[run] for run in runs]
+    for context in contexts:
+        ending.recorder.progress(context, Progress(1, 2, None))
+    await ending.recorder.run_once()
+    other = await another()
+    await other.execute("BEGIN")
+    await other.execute("DELETE FROM pgcron.progress WHERE run_id = $1", runs[2])
+    for context in contexts:
+        ending.recorder.progress(context, Progress(2, 2, None))
+    loop = asyncio.ensure_future(ending.recorder.run())
+
+    async def is_written(written: list[int]) -> bool:
+        found = [await told(connection, run) for run in written]
+        return found == [(1, 2, 2, None)] * len(written)
+
+    others = [run for run in runs if run != runs[2]]
+    await until("the others are written", partial(is_written, others))
+    assert [each.what for each in ending.recorder.aside.entries()] == [f"progress of run {runs[2]}"]
+    await other.execute("ROLLBACK")
+    await until("it is written, too", partial(is_written, runs))
+    ending.recorder.stop()
+    await loop
 
 
 async def test_any_text_is_made_storable(ending: Ending, connection: Connection) -> None:

@@ -111,6 +111,10 @@ class EndingStatements(Tables):
         ended += [(attempt.run_id, attempt.fence) for attempt in self.attempts]
         return [Row(id=run) for run, fence in ended if fence is not None and (run, fence) in asked]
 
+    def locked_runs(self, *, run_ids: Sequence[int], tokens: Sequence[UUID]) -> list[Row]:
+        """Its statements come one after the other."""
+        return []
+
     def reap_runs(self, *, at_most: int) -> list[Row]:
         orphaned = sorted(
             (run for run in self.runs.values() if run.state == "running" and self._is_orphan(run)),
@@ -165,6 +169,7 @@ class EndingStatements(Tables):
         *,
         run_ids: Sequence[int],
         tokens: Sequence[UUID],
+        fences: Sequence[int],
         sequences: Sequence[int],
         times: Sequence[datetime],
         streams: Sequence[str],

@@ -23,6 +23,14 @@ RETURNING id;
 SELECT run_id, verdict FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds, :error_classes, :errors, :tracebacks,
                                           :causes, :fingerprints, :node);
 
+-- name: locked_runs
+-- Of these claims those whose rows somebody has locked, after a completion had to wait for one. The others are locked for this moment only.
+WITH held AS MATERIALIZED (
+  SELECT r.id FROM pgcron.run r JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id AND r.token = given.token
+  WHERE r.id = ANY(:run_ids) FOR UPDATE OF r SKIP LOCKED)
+SELECT r.id FROM pgcron.run r JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id AND r.token = given.token
+WHERE r.id = ANY(:run_ids) AND r.id NOT IN (SELECT held.id FROM held);
+
 -- name: end_refused_run
 -- running -> dead
 -- ready -> dead

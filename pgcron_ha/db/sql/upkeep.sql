@@ -77,29 +77,41 @@ WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(ARRAY(SELE
 INSERT INTO pgcron.history SELECT * FROM moved RETURNING 1 AS gone;
 
 -- name: append_lines
--- Lines of a run that is no longer the caller's are refused.
+-- Lines of a run that is no longer the caller's are refused. The database's clock decides: a line is not of the future, and not older
+-- than its run's claim, so that the clock of a node that is weeks off loses none.
 INSERT INTO pgcron.log (run_id, attempt, sequence, at, stream, line)
-SELECT r.id, r.attempt, l.sequence, l.at, l.stream, l.line
+SELECT r.id, r.attempt, l.sequence, least(greatest(l.at, r.claimed_at, now() - interval '1 day'), now()), l.stream, l.line
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :sequences::int[], :times::timestamptz[], :streams::text[], :lines::text[])
      l(run_id, token, sequence, at, stream, line)
 JOIN pgcron.run r ON r.id = l.run_id AND r.token = l.token
 WHERE r.id = ANY(:run_ids);
 
 -- name: append_lines_again
--- After an answer that got lost: only what is not there yet. A run's lines are written in their order.
+-- After an answer that got lost: only what is not there yet. A run's lines are written in their order. And after the run's end, when the
+-- lines had to wait: the fence number names the claim. A claim that was taken away has no lines any more.
+WITH given AS MATERIALIZED (
+  SELECT * FROM unnest(:run_ids::bigint[], :tokens::uuid[], :fences::bigint[], :sequences::int[], :times::timestamptz[], :streams::text[], :lines::text[])
+           l(run_id, token, fence, sequence, at, stream, line)),
+claim AS MATERIALIZED (
+  SELECT c.run_id, c.fence, found.attempt, found.claimed_at, seen.sequence
+  FROM (SELECT DISTINCT g.run_id, g.token, g.fence FROM given g) c
+  CROSS JOIN LATERAL (
+    SELECT r.attempt, r.claimed_at FROM pgcron.run r WHERE r.id = c.run_id AND r.token = c.token
+    UNION ALL SELECT h.attempt, h.claimed_at FROM pgcron.history h WHERE h.id = c.run_id AND h.fence = c.fence AND h.outcome <> 'lost'
+    UNION ALL SELECT h.attempt, h.claimed_at FROM pgcron.history_overflow h WHERE h.id = c.run_id AND h.fence = c.fence AND h.outcome <> 'lost'
+    UNION ALL SELECT a.attempt, a.claimed_at FROM pgcron.attempt a WHERE a.run_id = c.run_id AND a.fence = c.fence AND a.outcome <> 'lease_lost'
+    LIMIT 1) found
+  CROSS JOIN LATERAL (SELECT coalesce(max(w.sequence), 0) AS sequence FROM pgcron.log w WHERE w.run_id = c.run_id AND w.attempt = found.attempt) seen)
 INSERT INTO pgcron.log (run_id, attempt, sequence, at, stream, line)
-SELECT r.id, r.attempt, l.sequence, l.at, l.stream, l.line
-FROM unnest(:run_ids::bigint[], :tokens::uuid[], :sequences::int[], :times::timestamptz[], :streams::text[], :lines::text[])
-     l(run_id, token, sequence, at, stream, line)
-JOIN pgcron.run r ON r.id = l.run_id AND r.token = l.token
-WHERE r.id = ANY(:run_ids)
-  AND l.sequence > coalesce((SELECT max(seen.sequence) FROM pgcron.log seen WHERE seen.run_id = r.id AND seen.attempt = r.attempt), 0);
+SELECT c.run_id, c.attempt, g.sequence, least(greatest(g.at, c.claimed_at, now() - interval '1 day'), now()), g.stream, g.line
+FROM given g JOIN claim c ON c.run_id = g.run_id AND c.fence = g.fence
+WHERE g.sequence > c.sequence;
 
 -- name: put_progress
 -- The latest word of each run, in a narrow table of its own: the run's row is not touched. A late one, of a claim that is over,
 -- is refused by the token.
 INSERT INTO pgcron.progress AS told (run_id, attempt, at, done, total, note)
-SELECT r.id, r.attempt, p.at, p.done, p.total, p.note
+SELECT r.id, r.attempt, least(p.at, now()), p.done, p.total, p.note
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :times::timestamptz[], :dones::float8[], :totals::float8[], :notes::text[])
      p(run_id, token, at, done, total, note)
 JOIN pgcron.run r ON r.id = p.run_id AND r.token = p.token
