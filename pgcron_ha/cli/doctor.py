@@ -10,7 +10,7 @@ import click
 
 from pgcron_ha.cli.doctor_checks import BASICS, CHECKS, Diagnosis, Finding
 from pgcron_ha.cli.doctor_hearing import check_pooler, listen_past
-from pgcron_ha.cli.doctor_nodes import NODES
+from pgcron_ha.cli.doctor_nodes import NODES, blocked
 from pgcron_ha.cli.doctor_rights import RIGHTS
 from pgcron_ha.cli.doctor_upkeep import UPKEEP
 from pgcron_ha.cli.output import echo, json_option, print_json
@@ -18,9 +18,10 @@ from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.db import health, overview
 from pgcron_ha.db.answers import answers
+from pgcron_ha.db.blocking import blocking_sessions
 from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.revision import require_revision
-from pgcron_ha.errors import Refused, SchemaError
+from pgcron_ha.errors import Conflict, Refused, SchemaError
 
 # A look, not a proof: `schedules verify` looks at all of it.
 LEDGER_WINDOW: Final = timedelta(hours=1)
@@ -73,18 +74,30 @@ async def examine(session: Session) -> Examination:
         revision = await require_revision(connection, schema)
     except SchemaError as error:
         return Examination((Finding("schema", "problem", error.message, error.hint),))
+    blocking = await blocking_sessions(connection, schema=schema)
+    await connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
     middle = asked + (answered - asked) / 2  # it read its clock somewhere between the two
     try:
         with answers():
-            diagnosis = await _read(session, server=server, revision=revision, asked=middle)
+            diagnosis = await _read(
+                session, server=server, revision=revision, asked=middle, blocking=blocking
+            )
     except Refused as error:
         return Examination((Finding("role", "problem", error.message, _MAY_NOT_LOOK),))
+    except Conflict as error:
+        found = tuple(blocked(await blocking_sessions(connection, schema=schema)))
+        return Examination((*found, Finding("database", "problem", error.message, error.hint)))
     checks = (*BASICS, *UPKEEP, *CHECKS, *NODES, check_pooler, *RIGHTS)
     return Examination(tuple(finding for check in checks for finding in check(diagnosis)))
 
 
 async def _read(
-    session: Session, *, server: dict[str, Any], revision: str, asked: datetime
+    session: Session,
+    *,
+    server: dict[str, Any],
+    revision: str,
+    asked: datetime,
+    blocking: list[dict[str, Any]],
 ) -> Diagnosis:
     connection, schema = session.connection, session.schema
     return Diagnosis(
@@ -120,6 +133,7 @@ async def _read(
         privileges_amiss=await health.privileges_amiss(connection, schema=schema),
         role=await health.role(connection, schema=schema),
         lock_holders=await health.lock_holders(connection, schema=schema),
+        blocking=blocking,
         nodes=await overview.nodes(connection, schema=schema),
         heard=await listen_past(session),
     )

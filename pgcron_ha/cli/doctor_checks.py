@@ -68,6 +68,7 @@ class Diagnosis:
     privileges_amiss: list[dict[str, Any]]
     role: dict[str, Any]
     lock_holders: list[dict[str, Any]]
+    blocking: list[dict[str, Any]]
     nodes: list[dict[str, Any]]
     heard: float | str | None
     """By listen_dsn: see `listen_past`."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from pgcron_ha.cli.doctor_checks import Diagnosis, Finding
+from pgcron_ha.cli.output import shown
+from pgcron_ha.db.blocking import holding_words, session_words
 from pgcron_ha.db.node_health import (
     LONG_SECONDS,
     Failing,
@@ -14,6 +16,7 @@ from pgcron_ha.db.node_health import (
     read_health,
     without_words,
 )
+from pgcron_ha.db.overview import Row
 
 
 def check_services(found: Diagnosis) -> Iterator[Finding]:
@@ -25,6 +28,25 @@ def check_services(found: Diagnosis) -> Iterator[Finding]:
     more = sum(each.more for each in health.values())
     if more:
         yield Finding("set aside", "problem", f"{more} more", "The logs of the nodes name them.")
+
+
+def check_blocking(found: Diagnosis) -> Iterator[Finding]:
+    """Sessions that keep nodes waiting for a lock."""
+    return blocked(found.blocking)
+
+
+def blocked(rows: Sequence[Row]) -> Iterator[Finding]:
+    """A finding for each session of `blocking_sessions`."""
+    for row in rows:
+        doing = f"; its statement: {shown(row['statement'])}" if row["statement"] else ""
+        ending = f"SELECT pg_terminate_backend({row['process_id']});"
+        yield Finding(
+            "locks",
+            "problem" if row["waiting"] else "advice",
+            f"{session_words(row)} {holding_words(row)}{doing}",
+            "What waits goes on when its transaction ends: "
+            + (ending if row["process_id"] else "COMMIT PREPARED or ROLLBACK PREPARED."),
+        )
 
 
 def _failing(where: str, each: Failing) -> Finding:
@@ -45,4 +67,7 @@ def _without(where: str, each: Without) -> Finding:
     )
 
 
-NODES: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (check_services,)
+NODES: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
+    check_blocking,
+    check_services,
+)

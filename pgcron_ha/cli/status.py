@@ -9,8 +9,11 @@ import click
 from pgcron_ha.cli.output import echo, json_option, print_json, shown
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import overview
+from pgcron_ha.db.blocking import blocking_sessions, holding_words, naming, session_words
+from pgcron_ha.db.clients import Connection
 from pgcron_ha.db.deaf_runs import deaf_words
 from pgcron_ha.db.node_health import read_health, without_words
+from pgcron_ha.errors import Conflict
 
 
 @click.command("status")
@@ -28,6 +31,15 @@ def status_command(as_json: bool) -> None:
 
 async def _read(session: Session) -> overview.Row:
     connection, schema = session.connection, session.schema
+    blocking = await blocking_sessions(connection, schema=schema)
+    await connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
+    try:
+        return {"blocking": blocking, **await _read_tables(connection, schema)}
+    except Conflict as error:
+        raise naming(error, await blocking_sessions(connection, schema=schema)) from error
+
+
+async def _read_tables(connection: Connection, schema: str) -> overview.Row:
     return {
         "counts": await overview.counts(connection, schema=schema),
         "nodes": await overview.nodes(connection, schema=schema),
@@ -90,6 +102,8 @@ def _pauses(counts: overview.Row) -> Iterator[str]:
 
 
 def _complaints(status: overview.Row) -> Iterator[str]:
+    for row in status["blocking"]:
+        yield f"locked     {session_words(row)} {holding_words(row)}"
     for node in status["nodes"]:
         if node["deaf_runs"]:
             yield f"deaf       node '{node['name']}': {deaf_words(node['deaf_runs'])}"

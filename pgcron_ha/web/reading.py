@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pgcron_ha.client.cluster_zones import take_cluster_zones
+from pgcron_ha.db.blocking import blocking_sessions, naming
 from pgcron_ha.db.pages.fetching import clock
 from pgcron_ha.db.read_pool import Connection, PoolUse, ReadPool
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
@@ -176,6 +177,8 @@ class Reader:
                     )
         except PgcronError as error:
             self._metrics.database_failed(error)
+            if isinstance(error, Conflict):
+                raise naming(error, await self._blocking()) from error
             if isinstance(error, DatabaseUnavailable | SchemaError):
                 self._failure = (monotonic(), error)
             raise
@@ -184,6 +187,14 @@ class Reader:
         while len(self._entries) > MOST_SNAPSHOTS:
             self._entries.popitem(last=False)
         return entry
+
+    async def _blocking(self) -> list[dict[str, Any]]:
+        """Who may have kept a read waiting; none when nobody can say."""
+        try:
+            async with self._pool.transaction() as connection:
+                return await blocking_sessions(connection, schema=self.schema)
+        except PgcronError:
+            return []
 
     def _landed(self, key: Hashable, flight: asyncio.Task[_Entry]) -> None:
         if self._flights.get(key) is flight:

@@ -124,3 +124,39 @@ async def test_one_cause_on_several_nodes_is_one_row(site: Site, connection: Con
     assert "It claims no runs." in row
     assert "On nodes n0, n1, n2 and 2 more the reaper goes on without it, tried 3 times" in page
     assert "Nothing." not in page.partition('id="attention"')[2].partition("</section>")[0]
+
+
+@pytest.mark.parametrize("table", ["node", "run", "cursor", "cluster"])
+async def test_who_locks_a_table_is_named_by_the_overview_even_if_it_can_not_be_read(
+    site: Site, connection: Connection, table: str
+) -> None:
+    pid = await connection.fetchval("SELECT pg_backend_pid()")
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute(f"LOCK TABLE pgcron.{table} IN ACCESS EXCLUSIVE MODE")
+
+    async def is_named() -> bool:
+        text = (await site.get("/")).text
+        return (
+            re.search(rf"ession {pid} \(user .{{0,80}} holds a lock on {table} for", text)
+            is not None
+        )
+
+    await until("the overview names it", is_named, deadline=8)
+    await transaction.rollback()
+
+
+async def test_who_locks_what_is_only_written_is_a_cause_of_its_own(
+    site: Site, connection: Connection
+) -> None:
+    pid = await connection.fetchval("SELECT pg_backend_pid()")
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("LOCK TABLE pgcron.run IN SHARE MODE")
+
+    async def row() -> str:
+        return row_of((await site.get("/")).text, f"Session {pid}")
+
+    await until("the overview names it", row, deadline=8)
+    assert "It holds a lock on run for" in await row()
+    await transaction.rollback()

@@ -161,3 +161,26 @@ SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name
 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = 'pgcron'::regnamespace::oid AND a.datname = current_database()
   AND coalesce(a.xact_start, a.state_change) < clock_timestamp() - make_interval(secs => :seconds::float8) ORDER BY 3 DESC LIMIT :limit::int;
+
+-- name: list_blocking_sessions
+-- Who keeps statements of nodes waiting, or would: sessions that have held a lock on one of our tables, which writers of rows wait for, for
+-- a while, and those that a waiting session of ours waits for. Catalogs alone are read: no lock of a table keeps the answer away. A role
+-- that may not look at others' sessions sees neither since when nor what they do. Of a prepared transaction there is no session.
+WITH waiting AS MATERIALIZED (
+       SELECT DISTINCT l.pid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation
+       WHERE NOT l.granted AND a.datname = current_database() AND (starts_with(a.application_name, 'pgcron_ha') OR c.relnamespace = 'pgcron'::regnamespace)
+         AND l.waitstart < clock_timestamp() - make_interval(secs => :seconds::float8) LIMIT 50),
+     blocking AS MATERIALIZED (
+       SELECT b.pid, count(*) AS waiting FROM waiting w CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b(pid)
+       WHERE b.pid NOT IN (SELECT v.pid FROM waiting v) GROUP BY b.pid),
+     held AS MATERIALIZED (
+       SELECT coalesce(l.pid, 0) AS pid, string_agg(DISTINCT c.relname, ', ') AS tables
+       FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
+       WHERE l.locktype = 'relation' AND l.granted AND c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p')
+         AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') GROUP BY 1)
+SELECT holder.pid AS process_id, a.usename::text AS "user", nullif(a.application_name, '') AS application, extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds,
+       h.tables, coalesce(b.waiting, 0) AS waiting, a.state, left(a.query, 300) AS statement
+FROM (SELECT pid FROM blocking UNION SELECT pid FROM held) holder
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = holder.pid LEFT JOIN held h ON h.pid = holder.pid LEFT JOIN blocking b ON b.pid = holder.pid
+WHERE holder.pid <> pg_backend_pid() AND (b.pid IS NOT NULL OR a.xact_start < clock_timestamp() - make_interval(secs => :seconds::float8))
+ORDER BY coalesce(b.waiting, 0) DESC, a.xact_start LIMIT :limit::int;

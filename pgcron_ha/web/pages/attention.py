@@ -10,7 +10,7 @@ from pgcron_ha.web.contexts import Action, Attention, NodeLine
 from pgcron_ha.web.formats import health_mark, plural, short, state_mark
 from pgcron_ha.web.health import Health
 from pgcron_ha.web.pages.breakers import open_circuits
-from pgcron_ha.web.pages.services import troubled_services
+from pgcron_ha.web.pages.services import blocking, troubled_services
 from pgcron_ha.web.visit import Visit
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def causes(
         *_missing_nodes(visit, nodes),
         *_cordoned(visit, nodes),
         *_deaf(nodes),
+        *blocking(visit, facts.blocking, facts.cluster["now"]),
         *troubled_services(visit, nodes, facts.cluster["now"]),
         *_failing(visit, judged),
         *open_circuits(visit, facts.breakers, facts.broken, facts.cluster["now"]),

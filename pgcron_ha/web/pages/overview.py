@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
 
+from pgcron_ha.db.blocking import blocking_sessions
 from pgcron_ha.db.node_health import read_health
 from pgcron_ha.db.pages import breakers as ask_breakers
 from pgcron_ha.db.pages import overview as ask
@@ -62,6 +63,8 @@ class Facts:
     paused_queues: list[dict[str, Any]]
     schedules: list[dict[str, Any]]
     """Those that may be unhealthy, and those that fire next."""
+    blocking: list[dict[str, Any]]
+    """Sessions that keep nodes waiting for a lock."""
     lanes: list[dict[str, Any]]
     """Ended runs of `schedules` within the window."""
 
@@ -116,6 +119,7 @@ async def read_facts(connection: Connection, schema: str, length: timedelta) -> 
         invalid=invalid,
         paused_queues=await ask.paused_queues(connection, schema=schema),
         schedules=schedules,
+        blocking=await blocking_sessions(connection, schema=schema),
         lanes=await ask.lane_runs(connection, chosen, since, schema=schema),
     )
 
@@ -151,7 +155,10 @@ def _view(visit: Visit, facts: Facts, now: datetime, window: str, is_all: bool) 
         nodes=nodes[:_NODES],
         last_finished_at=recent.get("last_finished_at"),
         rate=ended / 60 if ended else None,
-        is_empty=not facts.cluster["schedules"] and not facts.nodes and not recent.get("runs"),
+        is_empty=not facts.cluster["schedules"]
+        and not facts.nodes
+        and not recent.get("runs")
+        and not facts.blocking,
     )
 
 

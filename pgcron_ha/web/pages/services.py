@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from pgcron_ha.db.blocking import holding_words, session_words
 from pgcron_ha.db.node_health import Failing, NodeHealth, Without, merged, without_words
+from pgcron_ha.db.overview import Row
 from pgcron_ha.web.contexts import Attention, NodeLine
 from pgcron_ha.web.formats import duration, plural
 from pgcron_ha.web.visit import Visit
@@ -32,6 +34,22 @@ def troubled_services(
     if more:
         what, why = plural(more, "more thing"), "Services go on without them, too; the log has why."
         yield Attention("▲", "set aside", "late", what, visit.link("nodes"), None, why, None)
+
+
+def blocking(visit: Visit, rows: Sequence[Row], now: datetime) -> Iterator[Attention]:
+    """Sessions that keep nodes waiting for a lock."""
+    for row in rows:
+        seconds = row["seconds"]
+        yield Attention(
+            "✕" if row["waiting"] else "▲",
+            "blocking" if row["waiting"] else "locking",
+            "fail" if row["waiting"] else "late",
+            _capital(session_words(row)),
+            None,
+            None if seconds is None else now - timedelta(seconds=seconds),
+            f"It {holding_words(row)}.",
+            "What waits goes on when its transaction ends.",
+        )
 
 
 def troubles(health: NodeHealth) -> tuple[str, ...]:
