@@ -74,7 +74,7 @@ BEGIN
          ORDER BY place LIMIT claim_lanes.free + claim_lanes.ahead) ranked;
     RETURN QUERY
       UPDATE pgcron.run r
-         SET state = 'running', owner = claim_lanes.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+         SET state = 'running', owner = claim_lanes.incarnation, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
              attempt = r.attempt + 1, claimed_at = now(), overlap_slot = 1
        WHERE r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l

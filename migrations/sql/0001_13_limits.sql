@@ -309,7 +309,7 @@ BEGIN
        ORDER BY position) picked;
     RETURN QUERY
       UPDATE pgcron.run r
-         SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+         SET state = 'running', owner = claim_limited.incarnation, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
              attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = given.own_slot, lane_slot = given.slot
         FROM unnest(chosen, slots, overlap_slots) given(id, slot, own_slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(

@@ -229,7 +229,7 @@ BEGIN
          ORDER BY position LIMIT decide_lanes.free + decide_lanes.ahead) ranked;
     RETURN QUERY
       UPDATE pgcron.run r
-         SET state = 'running', owner = decide_lanes.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+         SET state = 'running', owner = decide_lanes.incarnation, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
              attempt = r.attempt + 1, claimed_at = now(), overlap_slot = given.slot
         FROM unnest(chosen, slots) given(id, slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(

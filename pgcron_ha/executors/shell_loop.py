@@ -204,7 +204,7 @@ class ShellLoop:
     def _send_run(self, run: ShellRun, account: Account | None) -> None:
         """Raises `InvalidInput` for args that don't fit, OSError when the system has no room."""
         context, template = run.context, run.template
-        # Runs that were claimed by one statement share its token; the fence number is of one claim.
+        # The fence number names the claim, as its token does, and is no secret.
         args_file = self._directory / f"{context.run_id}-{context.fence}.json"
         previous_file = args_file.with_suffix(".previous.json") if template.previous else None
         environment = run_environment(

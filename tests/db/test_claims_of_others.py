@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -15,12 +16,15 @@ from tests.db.control import (
     Connection,
     Row,
     claim,
+    claim_lanes,
+    claim_limited,
     enqueue,
     fail,
     finish,
     history_row,
     join,
     kill,
+    put_schedule,
     reap,
     release,
     run_row,
@@ -305,3 +309,38 @@ async def test_both_completions_keep_the_same_of_a_run(connection: Connection) -
     told_apart = {"id", "uuid", "fence", "started_at", "finished_at", "node", "result"}
     same = [{k: v for k, v in row.items() if k not in told_apart} for row in rows]
     assert same[0] == same[1]
+
+
+@pytest.mark.parametrize("kind", ["claim_runs", "claim_at_most_once", "claim_limited", "lanes"])
+async def test_the_token_of_one_run_is_good_for_no_other(connection: Connection, kind: str) -> None:
+    node = await join(connection)
+    if kind == "lanes":
+        for name in ("a", "b", "c"):
+            schedule = await put_schedule(connection, name)
+            await enqueue(
+                connection,
+                origin="manual",
+                schedule_id=schedule,
+                overlap="skip",
+                nominal_for=datetime.now(UTC),
+            )
+        runs, _ = await claim_lanes(connection, node)
+    elif kind == "claim_limited":
+        for lane in ("a", "b", "c"):
+            await enqueue(connection, lane=lane)
+        runs = [row for row in await claim_limited(connection, node) if row["verdict"] == "claim"]
+    else:
+        once = {"delivery": "at_most_once"} if kind == "claim_at_most_once" else {}
+        await enqueue(connection, 3, **once)
+        runs = await claim(connection, node, statement=kind)
+    assert len({run["token"] for run in runs}) == 3
+    mine, other = runs[0], runs[1]
+
+    for command in (
+        "SELECT pgcron.finish_run($1, $2)",
+        "SELECT pgcron.assert_token($1, $2)",
+        "SELECT pgcron.previous_of($1, $2)",
+    ):
+        with pytest.raises(asyncpg.PostgresError, match=r"the claim of run \d+ is over"):
+            await connection.execute(command, other["id"], mine["token"])
+    assert sorted(await finish(connection, runs)) == sorted(run["id"] for run in runs)

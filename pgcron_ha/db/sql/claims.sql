@@ -3,11 +3,11 @@
 -- Runs that may wait in the node's memory (at least once, no lane). One index descent for each path (queue, priority) from a
 -- lower bound that the node moves, so that neither future rows of a high priority nor dead index entries are walked. The
 -- sub-select is an ARRAY(…) so that its LIMIT holds whatever plan is chosen; the check of node and cluster stands inside it so
--- that nothing is locked for a session that is not alive. The token is made once for the statement (a random number costs more
--- than the rest of the row): together with the run's id it names one claim and no other. `due` is in seconds since 1970: a client
+-- that nothing is locked for a session that is not alive. Each token is one claim's and tells nothing of another's: a secret of the
+-- statement and the run's id, hashed (a random number for each row costs five times as much). `due` is in seconds since 1970: a client
 -- makes an instant of it ten times as fast as of a timestamp. The paths have an ORDER BY of their own: a join with queue may shuffle them.
 UPDATE pgcron.run r
-SET state = 'running', owner = :incarnation::uuid, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+SET state = 'running', owner = :incarnation::uuid, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
     claimed_at = now()
 WHERE r.id = ANY(ARRAY(
   SELECT due.id
@@ -31,7 +31,7 @@ RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, C
 -- ready -> running
 -- As claim_runs, for runs that may start only once: never more than there are free slots.
 UPDATE pgcron.run r
-SET state = 'running', owner = :incarnation::uuid, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
+SET state = 'running', owner = :incarnation::uuid, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'), attempt = r.attempt + 1,
     claimed_at = now()
 WHERE r.id = ANY(ARRAY(
   SELECT due.id
