@@ -1207,7 +1207,7 @@ BEGIN
          ORDER BY place LIMIT claim_lanes.free + claim_lanes.ahead) ranked;
     RETURN QUERY
       UPDATE pgcron.run r
-         SET state = 'running', owner = claim_lanes.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+         SET state = 'running', owner = claim_lanes.incarnation, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
              attempt = r.attempt + 1, claimed_at = now(), overlap_slot = 1
        WHERE r.id = ANY(ARRAY(
          SELECT l.id FROM pgcron.run l
@@ -1390,7 +1390,7 @@ BEGIN
        ORDER BY position) picked;
     RETURN QUERY
       UPDATE pgcron.run r
-         SET state = 'running', owner = claim_limited.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+         SET state = 'running', owner = claim_limited.incarnation, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
              attempt = r.attempt + 1, claimed_at = granted_at, overlap_slot = given.own_slot, lane_slot = given.slot
         FROM unnest(chosen, slots, overlap_slots) given(id, slot, own_slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
@@ -1795,7 +1795,7 @@ BEGIN
          ORDER BY position LIMIT decide_lanes.free + decide_lanes.ahead) ranked;
     RETURN QUERY
       UPDATE pgcron.run r
-         SET state = 'running', owner = decide_lanes.incarnation, token = (SELECT gen_random_uuid()), fence = nextval('pgcron.fence'),
+         SET state = 'running', owner = decide_lanes.incarnation, token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid, fence = nextval('pgcron.fence'),
              attempt = r.attempt + 1, claimed_at = now(), overlap_slot = given.slot
         FROM unnest(chosen, slots) given(id, slot)
        WHERE given.id = r.id AND r.id = ANY(ARRAY(
