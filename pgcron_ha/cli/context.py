@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +11,18 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
-from pgcron_ha.config import Settings, SourcedSettings, load_settings, read_sources
+from pgcron_ha.cli.output import echo
+from pgcron_ha.config import (
+    Settings,
+    SourcedSettings,
+    has_password,
+    load_settings,
+    may_others,
+    read_sources,
+)
 from pgcron_ha.db.passwords import use_command
 from pgcron_ha.db.pooling import assume
+from pgcron_ha.errors import ConfigError
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -25,12 +35,19 @@ class CommandContext:
     config_file: Path | None = None
     flags: Mapping[str, object] = field(default_factory=dict)
 
-    def load(self, flags: Mapping[str, object] | None = None) -> Settings:
-        """The settings, with a command's own flags on top; raises `ConfigError`.
+    def load(
+        self, flags: Mapping[str, object] | None = None, *, named: tuple[str, ...] = ()
+    ) -> Settings:
+        """The settings, with a command's own flags on top; raises `ConfigError`. Those that are
+        `named` execute something, and are taken from no file that was only found.
 
         `flags` maps setting keys to values, such as ``{"node.slots": 4}``; None means "not given".
         """
-        settings = load_settings(self.read(flags))
+        sources = self.read(flags)
+        for key in ("password_command", *named):
+            self._require_named(sources, key)
+        _warn_of_readers(sources)
+        settings = load_settings(sources)
         use_command(settings.password_command)
         if settings.dsn is not None:
             assume(settings.dsn, settings.pooler)
@@ -41,6 +58,31 @@ class CommandContext:
         own = {key: value for key, value in (flags or {}).items() if value is not None}
         given = {**self.flags, **own}
         return read_sources(file=self.config_file, environment=os.environ, flags=given)
+
+    def _require_named(self, sources: SourcedSettings, key: str) -> None:
+        """Raises `ConfigError` when a file that nobody named says what is executed by this user:
+        entering somebody's folder must not do that.
+        """
+        value = sources.values[key]
+        if self.config_file is None and value.raw and value.origin == str(sources.file):
+            raise ConfigError(
+                f"'{key}' of '{sources.file}' is not obeyed: it names what is executed here",
+                "A file that was found in this folder, and not named, executes nothing.",
+                f"If you trust it, name it: --config {sources.file}.",
+            )
+
+
+def _warn_of_readers(sources: SourcedSettings) -> None:
+    """Of a file with a password that other users may read."""
+    secrets = (sources.values[key] for key in ("dsn", "listen_dsn"))
+    if any(each.origin == str(sources.file) and has_password(str(each.raw)) for each in secrets):
+        assert sources.file is not None
+        if may_others(sources.file.stat(), stat.S_IRGRP, stat.S_IROTH):
+            echo(
+                f"warning: '{sources.file}' holds a password, and others may read it\n"
+                f"  chmod 600 {sources.file}",
+                err=True,
+            )
 
 
 def pass_settings(

@@ -25,7 +25,7 @@ def dev_command(apps: tuple[str, ...]) -> int:
     pgcron-ha.toml) it works there instead. The schema is brought up to this version.
     """
     flags: dict[str, object] = {"node.apps": list(apps) or None}
-    settings = command_context().load(flags)
+    settings = command_context().load(flags, named=("node.apps",))
     database = WorkDatabase(settings.dsn, default_data_directory(), _DATABASE)
     try:
         asyncio.run(_prepare(database, settings.schema))

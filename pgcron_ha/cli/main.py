@@ -18,7 +18,8 @@ import click
 
 from pgcron_ha.cli.context import CommandContext
 from pgcron_ha.cli.output import echo, print_json
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.config import has_password
+from pgcron_ha.errors import ConfigError, PgcronError
 
 FAILED = 1
 INTERRUPTED = 130
@@ -149,6 +150,13 @@ def cli(
     context: click.Context, config_file: Path | None, dsn: str | None, schema: str | None
 ) -> None:
     """Cron and background jobs on PostgreSQL alone: equal nodes, no leader."""
+    if dsn is not None and has_password(dsn):
+        raise ConfigError(
+            "--dsn has a password",
+            "Every user of this machine can read it in the list of processes.",
+            "Set PGCRON_HA_DSN instead, or leave it to ~/.pgpass, a service file or"
+            " password_command.",
+        )
     context.obj = CommandContext(config_file, {"dsn": dsn, "schema": schema})
 
 

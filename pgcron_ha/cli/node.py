@@ -72,7 +72,7 @@ def node_command(
         "web.callbacks": callbacks,
     }
     serves = Serves(pages=web is not None, callbacks=callbacks is not None)
-    farewell = run_node(command_context().load(flags), serves)
+    farewell = run_node(command_context().load(flags, named=("node.apps",)), serves)
     if farewell is not None:
         bid(farewell)
     return 0

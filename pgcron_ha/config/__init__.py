@@ -9,7 +9,7 @@ same file lets this node run.
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.http_destinations import HttpDestination
-from pgcron_ha.config.loading import load_settings
+from pgcron_ha.config.loading import has_password, load_settings
 from pgcron_ha.config.settings import (
     SETTINGS,
     LogSettings,
@@ -18,7 +18,7 @@ from pgcron_ha.config.settings import (
     Settings,
     WebSettings,
 )
-from pgcron_ha.config.sources import SourcedSettings, SourcedValue, read_sources
+from pgcron_ha.config.sources import SourcedSettings, SourcedValue, may_others, read_sources
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.config.values import (
     LABEL_NAME,
@@ -47,7 +47,9 @@ __all__ = [
     "SqlProfile",
     "WebSettings",
     "format_duration",
+    "has_password",
     "load_settings",
+    "may_others",
     "parse_duration",
     "read_sources",
     "seconds_of",

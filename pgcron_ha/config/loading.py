@@ -75,6 +75,11 @@ def shown(setting: Setting, raw: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
 
 
+def has_password(dsn: str) -> bool:
+    """Whether the text of a DSN holds one, before the host or in the query."""
+    return re.search(r"://[^:/?#@\s]*:[^/?#\s]+@|[?&](ssl)?password=[^&\s]", dsn) is not None
+
+
 def _problem(setting: Setting, value: SourcedValue, expected: str) -> str:
     return f"{value.name}='{shown(setting, value.raw)}' ({value.origin}): expected {expected}"
 

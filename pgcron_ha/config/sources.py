@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -62,8 +63,9 @@ def read_sources(
 ) -> SourcedSettings:
     """Merge default < file < environment < flags. A flag of None, an empty variable: not given.
 
-    `file` must exist when it is named; without a name ``./pgcron-ha.toml`` is read if it is there.
-    Raises `ConfigError` for a file that can't be read or is not TOML; unknown names are problems.
+    `file` must exist when it is named; without a name ``./pgcron-ha.toml`` is read if it is there:
+    then it must be this user's or root's, and nobody else's to write. Raises `ConfigError` for a
+    file that can't be read or is not TOML; unknown names are problems.
     """
     merge = _Merge()
     for setting in SETTINGS:
@@ -71,7 +73,7 @@ def read_sources(
     found = file if file is not None else Path(DEFAULT_FILE)
     is_read = file is not None or found.is_file()
     if is_read:
-        _merge_file(merge, found)
+        _merge_file(merge, found, is_named=file is not None)
     _merge_environment(merge, os.environ if environment is None else environment)
     for key, raw in (flags or {}).items():
         if key not in BY_KEY:
@@ -93,8 +95,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-def _merge_file(merge: _Merge, path: Path) -> None:
-    content = _read_toml(path)
+def _merge_file(merge: _Merge, path: Path, *, is_named: bool) -> None:
+    content = _read_toml(path, is_named=is_named)
     for kind in CAPABILITIES:
         tables = content.pop(kind, {})
         if isinstance(tables, dict):
@@ -120,9 +122,11 @@ def _is_for_a_plugin(name: str, raw: object) -> bool:
     return is_nested and name not in ours and not nearest(name, ours)
 
 
-def _read_toml(path: Path) -> dict[str, object]:
+def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:
     try:
         with path.open("rb") as file:
+            if not is_named:
+                _require_own(path, os.fstat(file.fileno()))
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(
@@ -142,6 +146,27 @@ def _read_toml(path: Path) -> dict[str, object]:
             str(error),
             'a setting is a line such as schema = "pgcron"; README.md shows a whole file',
         ) from error
+
+
+def _require_own(path: Path, found: os.stat_result) -> None:
+    """A folder that somebody else writes to must not say what a command does there."""
+    if found.st_uid not in (os.geteuid(), 0):
+        wrong = f"belongs to the user with the id {found.st_uid}"
+    elif may_others(found, stat.S_IWGRP, stat.S_IWOTH):
+        wrong = f"may be written by others (mode {stat.S_IMODE(found.st_mode):04o})"
+    else:
+        return
+    raise ConfigError(
+        f"the configuration file '{path}' of this folder {wrong}",
+        "A file that is not named must belong to you or root, and nobody else may write to it.",
+        f"If you trust it, name it: --config {path}; or change its owner and mode.",
+    )
+
+
+def may_others(found: os.stat_result, by_group: int, by_others: int) -> bool:
+    """Whether others than its owner may do this to a file. A group of one's own is no other."""
+    by_a_group = bool(found.st_mode & by_group) and found.st_gid not in (os.getegid(), 0)
+    return by_a_group or bool(found.st_mode & by_others)
 
 
 def _flatten(content: Mapping[str, object]) -> list[tuple[str, object]]:

@@ -45,8 +45,9 @@ def cli(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PGCRON_HA_DSN", database)
 
-    def call(*arguments: object) -> Answer:
+    def call(*arguments: object, dsn: str = database) -> Answer:
         capsys.readouterr()
+        monkeypatch.setenv("PGCRON_HA_DSN", dsn)
         code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Answer(code, captured.out, captured.err)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -267,7 +268,7 @@ READERS = ("status", "doctor", "nodes", "queues list", "runs list", "dead list",
 def test_a_database_without_the_schema_is_one_clear_line(
     command: str, cli: Cli, empty_database: str
 ) -> None:
-    answer = cli("--dsn", empty_database, *command.split())
+    answer = cli(*command.split(), dsn=empty_database)
 
     assert answer.code == 1
     said = answer.out if command == "doctor" else answer.err
@@ -302,8 +303,11 @@ def test_a_wrong_dsn_and_a_wrong_password_are_one_clear_line(tmp_path: Path) -> 
             wrong_password: "password",
         }
         for dsn, word in cases.items():
-            command = [sys.executable, "-m", "pgcron_ha", "--dsn", dsn, "status", "--json"]
-            run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            command = [sys.executable, "-m", "pgcron_ha", "status", "--json"]
+            environment = os.environ | {"PGCRON_HA_DSN": dsn}
+            run = subprocess.run(
+                command, capture_output=True, text=True, timeout=60, env=environment
+            )
             assert (run.returncode, run.stdout) == (1, "")
             (line,) = run.stderr.splitlines()
             assert word in line
@@ -313,8 +317,9 @@ def test_a_wrong_dsn_and_a_wrong_password_are_one_clear_line(tmp_path: Path) -> 
 
 def test_a_command_is_a_process_with_an_exit_code(database: str) -> None:
     def call(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pgcron_ha", "--dsn", database, *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        command = [sys.executable, "-m", "pgcron_ha", *words]
+        environment = os.environ | {"PGCRON_HA_DSN": database}
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
 
     put = call("schedules", "put", "nightly", "0 3 * * *", "shell:backup")
     assert (put.returncode, put.stderr) == (0, "")

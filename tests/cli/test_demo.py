@@ -99,7 +99,7 @@ def test_what_the_examples_are_for_is_explained(start: Start, cli: Cli) -> None:
     demo.wait_for_output("^first job executed")
 
     def why(name: str, instant: datetime) -> dict[str, Any]:
-        [told] = cli("--dsn", dsn, "schedules", "why", name, instant.isoformat(), "--json").rows
+        [told] = cli("schedules", "why", name, instant.isoformat(), "--json", dsn=dsn).rows
         return told
 
     with psycopg.connect(dsn, autocommit=True) as connection:

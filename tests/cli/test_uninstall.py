@@ -40,7 +40,7 @@ def owner(empty_database: str) -> Iterator[Owner]:
 @pytest.fixture
 def bare(cli: Cli, empty_database: str) -> Cli:
     """The command line on a database without anything of ours."""
-    return lambda *words, **options: cli("--dsn", empty_database, *words, **options)
+    return lambda *words, **options: cli(*words, dsn=empty_database, **options)
 
 
 def catalogs(owner: Owner) -> list[Any]:

@@ -83,7 +83,8 @@ def sql(empty_database: str) -> Iterator[Sql]:
 
 def ours(*words: str, dsn: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pgcron_ha", "--dsn", dsn, *words],
+        [sys.executable, "-m", "pgcron_ha", *words],
+        env=os.environ | {"PGCRON_HA_DSN": dsn},
         capture_output=True,
         text=True,
         check=False,

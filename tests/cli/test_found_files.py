@@ -1,0 +1,113 @@
+"""What a command takes from the folder that somebody happens to be in, and shows on its line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgcron_ha.config.sources import _require_own
+from pgcron_ha.errors import ConfigError
+from tests.cli.conftest import Cli
+
+FILE = "pgcron-ha.toml"
+
+
+def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """As typed in that folder, with no more of an environment than a login has."""
+    environment = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+    command = [sys.executable, "-m", "pgcron_ha", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """A file whose program leaves a mark."""
+    (tmp_path / FILE).write_text(
+        f'dsn = "postgresql://127.0.0.1:1/x"\npassword_command = ["touch", "{tmp_path}/mark"]\n'
+    )
+    (tmp_path / FILE).chmod(0o600)
+    return tmp_path
+
+
+def test_a_file_that_others_may_write_is_not_obeyed(trap: Path) -> None:
+    (trap / FILE).chmod(0o666)
+
+    answer = call(trap, "status")
+
+    assert answer.returncode == 1
+    assert f"'{FILE}' of this folder may be written by others (mode 0666)" in answer.stderr
+    assert "--config" in answer.stderr
+    assert not (trap / "mark").exists()
+
+
+def test_a_file_of_another_user_is_not_obeyed(trap: Path) -> None:
+    found = list((trap / FILE).stat())
+    found[4] = os.geteuid() + 5  # st_uid
+
+    with pytest.raises(ConfigError, match="belongs to the user with the id"):
+        _require_own(Path(FILE), os.stat_result(found))
+
+
+def test_a_program_is_executed_for_a_file_that_was_named_only(trap: Path) -> None:
+    found = call(trap, "status")
+    assert "'password_command' of 'pgcron-ha.toml' is not obeyed" in found.stderr
+    assert not (trap / "mark").exists()
+
+    call(trap, "--config", FILE, "status")
+    assert (trap / "mark").exists()
+
+
+def test_an_application_of_a_file_that_was_only_found_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from pathlib import Path\nPath('mark').touch()\n")
+    (tmp_path / FILE).write_text(
+        'dsn = "postgresql://127.0.0.1:1/x"\n[node]\napps = ["mine:app"]\n'
+    )
+
+    answer = call(tmp_path, "node")
+
+    assert answer.returncode == 1
+    assert "'node.apps' of 'pgcron-ha.toml' is not obeyed" in answer.stderr
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_file_with_a_password_that_others_may_read_is_warned_of(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    file.write_text('dsn = "postgresql://ann:secret@127.0.0.1:1/x"\n')
+    said = {}
+    for mode in (0o644, 0o600):
+        file.chmod(mode)
+        said[mode] = call(tmp_path, "status").stderr
+
+    assert "holds a password, and others may read it" in said[0o644]
+    assert "warning" not in said[0o600]
+    assert "secret" not in said[0o644] + said[0o600]
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://ann:secret@h/d",
+        "postgresql://h/d?user=ann&password=secret",
+        "postgresql://h/d?sslpassword=secret",
+    ],
+)
+def test_a_password_does_not_stand_in_the_list_of_processes(cli: Cli, dsn: str) -> None:
+    answer = cli("--dsn", dsn, "status")
+
+    assert answer.code == 1
+    assert "PGCRON_HA_DSN" in answer.err
+    assert "secret" not in answer.err
+
+
+def test_a_dsn_without_a_password_is_for_the_line(cli: Cli) -> None:
+    for dsn in (
+        "postgresql://ann@127.0.0.1:1,127.0.0.1:2/d",
+        "postgresql://127.0.0.1:1/d?user=a%40b",
+    ):
+        assert "has a password" not in cli("--dsn", dsn, "status").err
