@@ -1,4 +1,4 @@
-"""A node's connections: four here and the session's, which is the whole of what it takes from the
+"""A node's connections: five here and the session's, which is the whole of what it takes from the
 server, whatever it has to do; handlers' transactions and profiles of SQL have their own.
 
 ``pg_stat_activity`` tells them apart: ``pgcron_ha claims NODE``, and so on.
@@ -31,6 +31,8 @@ def node_links(settings: Settings, revision: str | None) -> dict[str, Link]:
         # Notes a promoted server, which may lack commits acted upon, before the first claim.
         "claims": node_link(settings, "claims", revision=revision, greeting="note_timeline"),
         "endings": node_link(settings, "endings", revision=revision, joins_by_hash=True),
+        # Takeovers and time limits wait for no upkeep.
+        "takeovers": node_link(settings, "takeovers", revision=revision),
         "upkeep": node_link(settings, "upkeep", revision=revision),
         "listening": node_link(settings, "listening", settings.listen_dsn, revision=revision),
     }

@@ -171,8 +171,9 @@ class Node:
         )
         self._materializer = Materializer(self._links["upkeep"], node.horizon)
         self._backfills = Backfills(self._links["upkeep"])
-        self._reaper = Reaper(self._links["upkeep"], node.lease_ttl)
-        self._watch = Watch(self._links["upkeep"], self._runner, node.deaf_after, self._on_deaf)
+        takeovers = self._links["takeovers"]
+        self._reaper = Reaper(takeovers, node.lease_ttl)
+        self._watch = Watch(self._links["takeovers"], self._runner, node.deaf_after, self._on_deaf)
         self._janitor = Janitor(self._links["upkeep"], self.settings.schema)
         self._listener = Listener(
             self._links["listening"],

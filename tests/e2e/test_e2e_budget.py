@@ -14,7 +14,7 @@ from tests.e2e.ledger import Connection, enqueue
 from tests.e2e.nodes import Cluster
 from tests.waiting import until
 
-ROLES = ("session", "claims", "endings", "upkeep", "listening")
+ROLES = ("session", "claims", "endings", "takeovers", "upkeep", "listening")
 TRANSACTIONS = 3
 LOOK = """
     SELECT application_name, count(*) FROM pg_stat_activity
@@ -23,7 +23,7 @@ LOOK = """
 """
 
 
-async def test_a_node_takes_five_connections_whatever_it_does(
+async def test_a_node_takes_six_connections_whatever_it_does(
     cluster: Cluster, connection: Connection
 ) -> None:
     cluster.start("a", app=budget.APP, slots=32, horizon="2s", transactions=TRANSACTIONS)
