@@ -4,10 +4,11 @@
 CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF give_up_after <= '0' OR give_up_after > '366 days' THEN
+  -- In seconds, as runs keep it: a year of an interval has 360 days when it is compared, and 365.25 as seconds.
+  IF extract(epoch FROM give_up_after) <= 0 OR extract(epoch FROM give_up_after) > 31622400 THEN
     RETURN pgcron.refuse('PC001', format('give_up_after %s is out of range', give_up_after),
       'A run is given up so long after it was due, whatever it is doing: more than nothing, at most 366 days.', 'Leave it out to wait for its last attempt.');
-  ELSIF silence_timeout < '1 second' OR silence_timeout > '30 days' THEN
+  ELSIF extract(epoch FROM silence_timeout) < 1 OR extract(epoch FROM silence_timeout) > 2592000 THEN
     RETURN pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
       'A run that gives no sign for so long is stopped: 1 second to 30 days.', 'Write for example ''5 minutes'', or leave it out.');
   END IF;

@@ -111,6 +111,7 @@ CREATE TABLE pgcron.cursor (
   next_fire timestamptz,
   status text NOT NULL DEFAULT 'unchecked' CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK (status IN ('unchecked', 'valid', 'invalid')),
   error jsonb,
+  retry_at timestamptz,
   canonical text,
   is_paused boolean NOT NULL DEFAULT false,
   pause_note text,
@@ -120,10 +121,12 @@ CREATE TABLE pgcron.cursor (
   edit_is_pending boolean NOT NULL DEFAULT false,
   timing_is_new boolean NOT NULL DEFAULT false,
   runs_made int NOT NULL DEFAULT 0,
-  CONSTRAINT an_invalid_schedule_says_why CHECK ((status = 'invalid') = (error IS NOT NULL))
+  CONSTRAINT an_invalid_schedule_says_why CHECK ((status = 'invalid') = (error IS NOT NULL)),
+  CONSTRAINT only_what_is_invalid_is_tried_again CHECK (retry_at IS NULL OR status = 'invalid')
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
 COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
+COMMENT ON COLUMN pgcron.cursor.retry_at IS 'When a schedule that the database refused is tried again; NULL: nodes can''t read it, and look again after an edit, or with another version.';
 COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
 COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
 COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
@@ -132,6 +135,7 @@ COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends b
 COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
 COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less those that were taken back.';
 CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST) WHERE status <> 'invalid' AND NOT is_paused;
+CREATE INDEX cursor_refused ON pgcron.cursor (retry_at) WHERE retry_at IS NOT NULL;
 CREATE INDEX cursor_edited ON pgcron.cursor (schedule_id) WHERE edit_is_pending;
 
 CREATE TABLE pgcron.schedule_version (

@@ -150,7 +150,7 @@ BEGIN
   IF untold IS NOT NULL AND told_until > cursor_before.watermark THEN
     PERFORM pgcron.tell_missed(cursor_before, told_until, untold);
   END IF;
-  UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
+  UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL, retry_at = NULL,
          canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false, timing_is_new = false,
          pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END, paused_until = schedule_now.paused_until,
          runs_made = CASE WHEN schedule_now.max_runs IS NULL THEN 0 ELSE greatest(runs_made - taken_back, 0) END,
@@ -193,11 +193,24 @@ BEGIN
   UPDATE pgcron.run r SET schedule = new_name WHERE r.schedule_id = renamed AND r.state <> 'running';
 END $$;
 
+-- Judges a run as the schedule would make it now: what no run may be is refused when it is written, not at its first fire.
+CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN pgcron.judge_run(jsonb_populate_record(NULL::pgcron.run, to_jsonb(s) || jsonb_build_object(
+    'origin', 'schedule', 'schedule_id', s.id, 'schedule', s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
+    'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane', pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1),
+    'time_limits', CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, now()) END)));
+END $$;
+
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   untouched text[] := pgcron.timeless_columns();
 BEGIN
+  IF TG_OP = 'INSERT' OR to_jsonb(NEW) - untouched - 'enabled'::text IS DISTINCT FROM to_jsonb(OLD) - untouched - 'enabled'::text THEN
+    PERFORM pgcron.judge_runs_of(NEW);
+  END IF;
   IF TG_OP = 'INSERT' THEN
     INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused, pause_note, paused_until)
     VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled, CASE WHEN NOT NEW.enabled THEN concat_ws(': ', NEW.paused_by, NEW.paused_note) END, NEW.paused_until);

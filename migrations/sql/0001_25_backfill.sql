@@ -258,7 +258,7 @@ BEGIN ATOMIC
     FROM given g LEFT JOIN told t ON t.root = g.run_id;
 END;
 
--- Makes a partition of the ledger where retention has dropped one, for instants so old that there is none. The janitor drops it again.
+-- Makes a partition of the ledger for instants that have none: retention has dropped it, or nobody has made it yet. The janitor drops what is outlived again.
 CREATE FUNCTION pgcron.reopen_ledger(instants timestamptz[]) RETURNS void
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
@@ -266,8 +266,6 @@ DECLARE
   gap record;
 BEGIN
   SELECT * INTO kept FROM pgcron.retention r WHERE r.relation = 'occurrence';
-  IF (SELECT min(i) FROM unnest(instants) i) >= now() - kept.keep THEN RETURN; END IF;
-  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
   FOR gap IN
     WITH bound AS MATERIALIZED (
       SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\)'))[1]::timestamptz, '-infinity') AS low,
@@ -276,6 +274,7 @@ BEGIN
     SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'), (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
            least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval, (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
       FROM unnest(instants) i WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i) ORDER BY 1 LOOP
+    PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
     PERFORM pgcron.add_partition('occurrence', gap.low, gap.high);
   END LOOP;
 END $$;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import resource
 import signal
 import sys
@@ -18,6 +17,7 @@ from pgcron_ha.config import Settings
 from pgcron_ha.engine.farewell import Farewell, bid
 from pgcron_ha.engine.node import Node
 from pgcron_ha.telemetry import log
+from pgcron_ha.version import installed_version
 
 Result = TypeVar("Result")
 
@@ -131,11 +131,3 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
     import uvloop
 
     return uvloop.run(main)
-
-
-def installed_version() -> str:
-    """This program's version, as a node tells it to the others."""
-    try:
-        return importlib.metadata.version("pgcron-ha")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"

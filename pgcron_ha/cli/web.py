@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.node import allow_descriptors, installed_version, run
+from pgcron_ha.cli.node import allow_descriptors, run
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config import Settings
 from pgcron_ha.telemetry import log
+from pgcron_ha.version import installed_version
 
 if TYPE_CHECKING:
     from pgcron_ha.telemetry.standing import LookAtNode

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.db.link import Link, Row
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.engine.counting import count_decided
+from pgcron_ha.engine.isolation import SetAside, isolate, one_by_one
+from pgcron_ha.engine.service import unforeseen
+from pgcron_ha.engine.zone_rules import ZoneRules
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.zone_data import version_in_force
 from pgcron_ha.telemetry.control_events import ProbeSucceeded, SchedulePausedItself
@@ -18,55 +23,181 @@ MOST: Final = 200
 LATE_AFTER: Final = timedelta(seconds=2)
 """A fire that is older is late, and its schedule's catch-up policy decides."""
 
-
-async def end_pauses(link: Link) -> int:
-    """Resumes the schedules whose pause is over; how many this node did."""
-    resumed = 0
-    for row in await link.rows("overdue_pauses", at_most=MOST):
-        answer = await link.rows("resume_overdue", schedule_id=row["schedule_id"])
-        resumed += bool(answer[0]["is_resumed"])
-    return resumed
+Key = tuple[str, int]
+"""A duty and a schedule: what is set aside for one is not for the others."""
 
 
-async def judge_failures(link: Link) -> None:
-    """Pauses schedules that have failed too often, and resumes those whose probe succeeded."""
-    for row in await link.rows("failing_schedules", at_most=MOST):
+class Control:
+    """Each duty apart from the others, and in each of them every schedule apart from the others."""
+
+    def __init__(self, link: Link, horizon: float, aside: SetAside[Key]) -> None:
+        self._link = link
+        self._horizon = horizon
+        self._aside = aside
+        self._zones = ZoneRules(link)
+        self._made = 0
+
+    def take_made(self) -> int:
+        """How many runs were made since the last call."""
+        made, self._made = self._made, 0
+        return made
+
+    async def look(self) -> bool:
+        """Fulfils what is to be done; mostly nothing is. True: there is more to do.
+
+        Raises the first error of a duty when all of them had their turn.
+        """
+        given = {"horizon": self._horizon, "tzdata": version_in_force()}
+        duties = (await self._link.rows("control_duties", **given))[0]["duties"]
+        errors: list[Exception] = []
+        is_changing = False
+        try:
+            is_changing = await self._zones.look(duties)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:
+            errors.append(error)
+        for duty, fulfil in self._fulfilled_by().items():
+            if duty not in duties:
+                continue
+            try:
+                await fulfil()
+            except DatabaseUnavailable:
+                raise
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return is_changing
+
+    def _fulfilled_by(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        return {
+            "pending_edits": self._finish_edits,
+            "overdue_pauses": self._end_pauses,
+            "failing_schedules": self._judge_failures,
+            "early_fires": self._make_early_fires,
+            "due_probes": self._make_probes,
+            "take_given_back": self._take_given_back,
+        }
+
+    async def _finish_edits(self) -> None:
+        """Edits made under another isolation level than READ COMMITTED are made true here."""
+        await self._each("pending_edits", self._finish_edit)
+
+    async def _finish_edit(self, row: Row) -> None:
+        await self._link.rows("apply_edit", schedule_id=row["schedule_id"])
+
+    async def _end_pauses(self) -> None:
+        await self._each("overdue_pauses", self._end_pause)
+
+    async def _end_pause(self, row: Row) -> None:
+        await self._link.rows("resume_overdue", schedule_id=row["schedule_id"])
+
+    async def _judge_failures(self) -> None:
+        """Pauses schedules that have failed too often, and resumes those whose probe succeeded."""
+        await self._each("failing_schedules", self._judge)
+
+    async def _judge(self, row: Row) -> None:
         schedule = row["schedule_id"]
-        verdict = (await link.rows("judge_failures", schedule_id=schedule))[0]["verdict"]
+        verdict = (await self._link.rows("judge_failures", schedule_id=schedule))[0]["verdict"]
         if verdict == "resumed":
             emit(ProbeSucceeded(schedule))
         elif verdict is not None:
             emit(SchedulePausedItself(schedule, verdict))
 
+    async def _make_early_fires(self) -> None:
+        await self._each("early_fires", self._make_early_fire, horizon=self._horizon)
 
-async def chosen_probes(link: Link, horizon: float) -> list[dict[str, Any]]:
-    """Schedules paused by failures, each with the fire that probes it and is due within `horizon`;
-    after it is made, it is to be marked.
+    async def _make_early_fire(self, row: Row) -> None:
+        """Unless it is none any more: the schedule was edited, or SQL was given an instant that it
+        could not judge.
+        """
+        if is_fire(row, row["fire_at"]):
+            await self._make_fire(row, row["fire_at"])
+
+    async def _make_probes(self) -> None:
+        await self._each("due_probes", self._make_probe)
+
+    async def _make_probe(self, row: Row) -> None:
+        probe = await chosen_probe(self._link, row, self._horizon)
+        if probe is not None:
+            await self._make_fire(row, probe)
+            await self._link.rows("mark_probe", schedule_id=row["schedule_id"])
+
+    async def _make_fire(self, row: Row, fire: datetime) -> None:
+        columns = one_fire(row, fire, spec_of(row).canonical)
+        counts = (await self._link.rows("materialize", **columns))[0]
+        self._made += counts["runs"]
+        count_decided(counts)
+
+    async def _take_given_back(self) -> None:
+        rows = await self._candidates("given_back")
+        ids = [row["schedule_id"] for row in rows]
+        by_id = {row["schedule_id"]: row for row in rows}
+
+        async def take(part: Sequence[int]) -> set[int]:
+            taken = await self._link.rows("take_given_back", schedule_ids=list(part))
+            return {row["schedule_id"] for row in taken}
+
+        async def refused(schedule: int, error: PgcronError) -> None:
+            self._failed("given_back", by_id[schedule], error)
+
+        def delayed(schedule: int, error: PgcronError) -> None:
+            self._failed("given_back", by_id[schedule], error)
+
+        taken = set().union(*await isolate(ids, take, refused, delayed))
+        for schedule in ids:
+            if schedule in taken:
+                self._aside.forget(("given_back", schedule))
+            elif not self._aside.waits(("given_back", schedule)):
+                delayed(schedule, PgcronError("another session holds its row"))
+
+    async def _each(
+        self, duty: str, act: Callable[[Row], Awaitable[None]], **parameters: Any
+    ) -> None:
+        """`act` on each of the schedules that the statement `duty` finds."""
+
+        async def go(row: Row) -> None:
+            await act(row)
+            self._aside.forget((duty, row["schedule_id"]))
+
+        rows = await self._candidates(duty, **parameters)
+        await one_by_one(rows, go, lambda row, error: self._failed(duty, row, error))
+
+    async def _candidates(self, duty: str, **parameters: Any) -> list[Row]:
+        aside = [schedule for other, schedule in self._aside.waiting() if other == duty]
+        rows = await self._link.rows(duty, at_most=MOST, aside=aside, **parameters)
+        if len(rows) < MOST:
+            forget_absent(self._aside, duty, {row["schedule_id"] for row in rows})
+        return rows
+
+    def _failed(self, duty: str, row: Row, error: Exception) -> None:
+        told = error.message if isinstance(error, PgcronError) else unforeseen(error)
+        what = f"schedule {row['name']!r}, {duty.replace('_', ' ')}"
+        self._aside.put((duty, row["schedule_id"]), what, told)
+
+
+def forget_absent(aside: SetAside[Key], duty: str, present: set[int]) -> None:
+    """Of what this duty has set aside, what it would find by now, and does not."""
+    for key in aside.all_keys():
+        if key[0] == duty and key[1] not in present and not aside.waits(key):
+            aside.forget(key)
+
+
+async def chosen_probe(link: Link, row: Row, horizon: float) -> datetime | None:
+    """The fire that probes a schedule paused by failures; None: another node was faster, or it
+    lies further ahead than `horizon`. After it is made, it is to be marked.
     """
-    chosen = []
-    for found in await link.rows("due_probes", at_most=MOST):
-        row = dict(found)
-        if row["probe_fire"] is None:
-            try:
-                after = max(row["probe_at"], row["now"] - LATE_AFTER)
-                fire = spec_of(row).next(after)
-            except PgcronError:  # another version wrote it
-                continue
-            given = {"schedule_id": row["schedule_id"], "probe_at": row["probe_at"]}
-            answer = await link.rows("choose_probe", fire=fire, horizon=horizon, **given)
-            if not answer or answer[0]["probe_fire"] is None:
-                continue  # another node was faster, or it lies too far ahead
-            row["probe_fire"] = answer[0]["probe_fire"]
-        chosen.append(row)
-    return chosen
-
-
-async def early_fires(link: Link, horizon: float) -> list[Row]:
-    """Fires that were moved ahead of their time and are due soon; not those that are none (any
-    more): the schedule was edited, or SQL was told of an instant it could not judge.
-    """
-    rows = await link.rows("early_fires", horizon=horizon, at_most=MOST)
-    return [row for row in rows if is_fire(row, row["fire_at"])]
+    if row["probe_fire"] is not None:
+        probe: datetime = row["probe_fire"]
+        return probe
+    try:
+        fire = spec_of(row).next(max(row["probe_at"], row["now"] - LATE_AFTER))
+    except PgcronError:  # another version wrote it
+        return None
+    given = {"schedule_id": row["schedule_id"], "probe_at": row["probe_at"]}
+    answer = await link.rows("choose_probe", fire=fire, horizon=horizon, **given)
+    return answer[0]["probe_fire"] if answer else None
 
 
 def is_fire(row: Row | dict[str, Any], instant: datetime) -> bool:

@@ -103,12 +103,37 @@ class _Parts(Generic[Item, Answer]):
             raise self.refused[-1][1]
 
 
+async def one_by_one(
+    items: Sequence[Item],
+    act: Callable[[Item], Awaitable[object]],
+    failed: Callable[[Item, Exception], None],
+) -> None:
+    """`act` on each item, one after the other: `failed` gets those where it raises, whatever it
+    raises, and the others get done.
+
+    After the first that waits for a lock, the others wait a fifth of a second only. Raises
+    DatabaseUnavailable when there is no database.
+    """
+    is_impatient = False
+    for item in items:
+        try:
+            with impatience(is_impatient):
+                await act(item)
+        except (Busy, Unanswered) as error:
+            is_impatient = True
+            failed(item, error)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:
+            failed(item, error)
+
+
 @contextmanager
-def impatience() -> Iterator[None]:
+def impatience(is_impatient: bool = True) -> Iterator[None]:
     """Inside, a statement waits for locks a fifth of a second only: who looks for a culprit must
     not wait for it at every step.
     """
-    token = IMPATIENT.set(True)
+    token = IMPATIENT.set(is_impatient or IMPATIENT.get())
     try:
         yield
     finally:
@@ -173,6 +198,10 @@ class SetAside(Generic[Key]):
         """Forgets all but these."""
         for key in self._entries.keys() - keys:
             self.forget(key)
+
+    def all_keys(self) -> list[Key]:
+        """All of them."""
+        return list(self._entries)
 
     def waits(self, key: Key) -> bool:
         """Whether its time to be tried again has not come yet."""

@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 from pgcron_ha.db.link import Busy, Link, Unanswered
 from pgcron_ha.db.statements import in_schema
 from pgcron_ha.engine.isolation import SetAside, isolate
+from pgcron_ha.engine.materializer import judge
 from pgcron_ha.engine.overruns import notice_overruns
 from pgcron_ha.engine.previews import write_previews
 from pgcron_ha.engine.retention import Sweep
@@ -76,7 +77,7 @@ class Janitor(Service):
         await self._in_turn("parked runs", 0, self._unpark)
         await self._in_turn("expiry", 0, self._expire)
         await self._in_turn("retries", 0, self._give_up)
-        await self._in_turn("previews", 0, partial(write_previews, self._link))
+        await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
         await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
         await self._in_turn("mended handlers", NETS_EVERY, self._unpark_mended)
         for statement in _SWEEPS:
@@ -105,7 +106,7 @@ class Janitor(Service):
             await self._link.rows("wake_idle_nodes")
 
     async def _recheck(self) -> None:
-        await self._link.rows("recheck_invalid")
+        await self._link.rows("recheck_invalid", judge=judge())
 
     async def _retain(self) -> None:
         await self._drop_outlived()

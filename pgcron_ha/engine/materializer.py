@@ -3,6 +3,9 @@
 A pass reads what schedules have to decide, computes fires in Python without a lock, and commits by
 compare-and-set: a schedule that was edited, or that another node decided meanwhile, is left as it
 is. Two nodes at once are harmless.
+
+No schedule holds up another: one that nobody can read, or whose runs the database refuses, is
+marked invalid with the reason; one that is locked waits in `aside`.
 """
 
 from __future__ import annotations
@@ -13,26 +16,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
-from pgcron_ha.db.link import Link, Row
-from pgcron_ha.engine.control import (
-    LATE_AFTER,
-    chosen_probes,
-    early_fires,
-    end_pauses,
-    judge_failures,
-    one_fire,
-)
+from pgcron_ha.db.link import Link, NoPartition, Row
+from pgcron_ha.engine.control import LATE_AFTER, Control, forget_absent
 from pgcron_ha.engine.counting import count_decided
+from pgcron_ha.engine.isolation import impatience, isolate
 from pgcron_ha.engine.previews import AT_ONCE, write_previews
-from pgcron_ha.engine.service import Service
-from pgcron_ha.engine.zone_rules import ZoneRules
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.engine.service import Service, unforeseen
+from pgcron_ha.errors import DatabaseUnavailable, InvalidSpec, PgcronError, Refused, SchemaError
 from pgcron_ha.model.delays import delay_of
 from pgcron_ha.model.plan import Plan, plan
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.zone_data import version_in_force
 from pgcron_ha.telemetry.events import ScheduleIsInvalid
 from pgcron_ha.telemetry.log import emit
+from pgcron_ha.version import installed_version
 
 BATCH: Final = 200
 """Schedules of one statement; also how long the engine's loop computes without a break."""
@@ -43,10 +40,19 @@ FIRES_PER_SCHEDULE: Final = 1000
 LONGEST_WINDOW: Final = 36_525 * 86_400.0
 
 FIRES_PER_BATCH: Final = 5000
+"""Which the schedules of a statement share alike."""
 
 INTERVAL_SECONDS: Final = 5.0
 
+RETRY_SECONDS: Final = 60.0
+"""After the database refused a schedule's runs, until they are tried again."""
+
+LOOK_AGAIN_SECONDS: Final = 0.5
+"""When nothing of a whole batch moved: other nodes are at it, or its rows are locked."""
+
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+Decision = tuple[Row, Plan, str]
 
 
 class Materializer(Service):
@@ -59,7 +65,8 @@ class Materializer(Service):
         super().__init__(min(INTERVAL_SECONDS, horizon / 4))
         self._link = link
         self._horizon = horizon
-        self._zones = ZoneRules(link)
+        self._control = Control(link, horizon, self.aside)
+        self._unmoved: dict[int, datetime] = {}
         self.materialized = 0
 
     async def run_once(self) -> float | None:
@@ -67,101 +74,141 @@ class Materializer(Service):
         schedules are decided in bulk.
         """
         try:
-            is_changing = await self._control()
-        except PgcronError:
+            is_changing = await self._control.look()
+        except DatabaseUnavailable:
+            raise
+        except Exception:
             await self._materialize()  # what one of them asks for holds up no fire of the others
             raise
+        finally:
+            self.materialized += self._control.take_made()
         wait = await self._materialize()
         return 0 if is_changing else wait
 
     async def _materialize(self) -> float | None:
-        rows = await self._link.rows("due_cursors", refill=self._horizon / 2, at_most=BATCH)
+        aside = [schedule for duty, schedule in self.aside.waiting() if duty == "fires"]
+        rows = await self._link.rows(
+            "due_cursors", refill=self._horizon / 2, at_most=BATCH, aside=aside
+        )
+        if len(rows) < BATCH:
+            forget_absent(self.aside, "fires", {row["schedule_id"] for row in rows})
         if not rows:
             return None
-        decisions = await self._decide(rows)
+        share = min(FIRES_PER_SCHEDULE, max(1, FIRES_PER_BATCH // len(rows)))
+        decisions = await self._decide(rows, share)
         if not decisions:
             return 0
-        columns, is_short = _columns(decisions)
-        counts = (await self._link.rows("materialize", **columns))[0]
-        self._count(counts)
+        moved = await self._commit(decisions)
+        self._leave_out_locked(decisions, moved)
         new = [row["schedule_id"] for row, _, _ in decisions if row["status"] == "unchecked"]
-        if counts["schedules"] and 0 < len(new) <= AT_ONCE:
-            await write_previews(self._link, new)
-        # Nothing moved: other nodes are at it, and looking again at once would only repeat their
-        # work.
-        return 0 if (len(rows) == BATCH or is_short) and counts["schedules"] else None
+        if moved and 0 < len(new) <= AT_ONCE:
+            await write_previews(self._link, self.aside, new)
+        is_short = any(len(planned.fires) >= share for _, planned, _ in decisions)
+        if len(rows) < BATCH and not is_short:
+            return None
+        return 0 if moved else LOOK_AGAIN_SECONDS
 
-    async def _control(self) -> bool:
-        """What people's control of schedules, and new rules of time zones, leave to nodes; mostly
-        nothing. True: there is more to do.
-        """
-        given = {"horizon": self._horizon, "tzdata": version_in_force()}
-        duties = (await self._link.rows("control_duties", **given))[0]["duties"]
-        is_changing = await self._zones.look(duties)
-        if "pending_edits" in duties:
-            await self._finish_edits()
-        if "overdue_pauses" in duties:
-            await end_pauses(self._link)
-        if "failing_schedules" in duties:
-            await judge_failures(self._link)
-        if "early_fires" in duties:
-            await self._make_early_fires()
-        if "due_probes" in duties:
-            await self._make_probes()
-        if "take_given_back" in duties:
-            await self._link.rows("take_given_back", at_most=1000)
-        return is_changing
+    async def _commit(self, decisions: Sequence[Decision]) -> set[int]:
+        """The schedules that were moved on. What failed before goes apart from the others."""
+        again = [each for each in decisions if self._failed_before(each[0])]
+        first = [each for each in decisions if not self._failed_before(each[0])]
+        answers = await isolate(first, self._send, self._refused, self._delayed)
+        try:
+            answers += await isolate(again, self._send, self._refused, self._delayed)
+        except (Refused, SchemaError) as error:
+            for each in again:
+                await self._refused(each, error)
+        for counts in answers:
+            self.materialized += counts["runs"]
+            count_decided(counts)
+        return {schedule for counts in answers for schedule in counts["moved"]}
 
-    async def _finish_edits(self) -> None:
-        """Edits made under another isolation level than READ COMMITTED are made true here."""
-        for row in await self._link.rows("pending_edits", at_most=BATCH):
-            await self._link.rows("apply_edit", schedule_id=row[0])
+    def _failed_before(self, row: Row) -> bool:
+        return row["status"] == "invalid" or self.aside.is_aside(("fires", row["schedule_id"]))
 
-    async def _make_early_fires(self) -> None:
-        for row in await early_fires(self._link, self._horizon):
-            await self._make_fire(row, row["fire_at"])
+    async def _send(self, part: Sequence[Decision]) -> Row:
+        columns = _columns(part)
+        try:
+            return (await self._link.rows("materialize", **columns))[0]
+        except NoPartition:
+            await self._link.rows("reopen_ledger", instants=sorted(set(columns["fires"])))
+            return (await self._link.rows("materialize", **columns))[0]
 
-    async def _make_probes(self) -> None:
-        for probed in await chosen_probes(self._link, self._horizon):
-            await self._make_fire(probed, probed["probe_fire"])
-            await self._link.rows("mark_probe", schedule_id=probed["schedule_id"])
+    async def _refused(self, decision: Decision, error: PgcronError) -> None:
+        if isinstance(error, NoPartition):  # the janitor makes those that are to come
+            self._delayed(decision, error)
+        else:
+            await self._mark_invalid(decision[0], error, RETRY_SECONDS)
 
-    async def _make_fire(self, row: Row | dict[str, Any], fire: datetime) -> None:
-        columns = one_fire(row, fire, spec_of(row).canonical)
-        self._count((await self._link.rows("materialize", **columns))[0])
+    def _delayed(self, decision: Decision, error: PgcronError) -> None:
+        row = decision[0]
+        self.aside.put(("fires", row["schedule_id"]), f"schedule {row['name']!r}", error.message)
 
-    def _count(self, counts: Row) -> None:
-        self.materialized += counts["runs"]
-        count_decided(counts)
+    def _leave_out_locked(self, decisions: Sequence[Decision], moved: set[int]) -> None:
+        """What stands still twice, though nobody else has decided it, is locked by somebody."""
+        for schedule in moved:
+            self.aside.forget(("fires", schedule))
+        before, self._unmoved = self._unmoved, {}
+        for decision in decisions:
+            row = decision[0]
+            schedule, watermark = row["schedule_id"], row["watermark"]
+            if schedule in moved or self.aside.waits(("fires", schedule)):
+                continue
+            if before.get(schedule) == watermark and row["status"] != "invalid":
+                self._delayed(decision, PgcronError("its row is locked by another session"))
+            else:
+                self._unmoved[schedule] = watermark
 
-    async def _decide(self, rows: Sequence[Row]) -> list[tuple[Row, Plan, str]]:
-        decided: list[tuple[Row, Plan, str]] = []
+    async def _decide(self, rows: Sequence[Row], share: int) -> list[Decision]:
+        decided: list[Decision] = []
         for number, row in enumerate(rows):
             try:
-                decided.append((row, *decide(row, self._horizon)))
+                decided.append((row, *decide(row, self._horizon, share)))
             except PgcronError as error:
                 await self._mark_invalid(row, error)
+            except Exception as error:
+                await self._mark_invalid(row, InvalidSpec(unforeseen(error)))
             if number % 25 == 24:
                 await asyncio.sleep(0)  # a cold spec costs some tenths of a millisecond
         return decided
 
-    async def _mark_invalid(self, row: Row, error: PgcronError) -> None:
-        emit(ScheduleIsInvalid(row["schedule_id"], error.message))
-        await self._link.rows(
-            "mark_invalid",
-            schedule_id=row["schedule_id"],
-            generation=row["generation"],
-            error=error.as_kept(),
-        )
+    async def _mark_invalid(
+        self, row: Row, error: PgcronError, retry_after: float | None = None
+    ) -> None:
+        kept = {**json.loads(error.as_kept()), "judge": judge()}
+        try:
+            with impatience():
+                marked = await self._link.rows(
+                    "mark_invalid",
+                    schedule_id=row["schedule_id"],
+                    generation=row["generation"],
+                    error=json.dumps(kept),
+                    retry_after=retry_after,
+                )
+        except DatabaseUnavailable:
+            raise
+        except PgcronError as obstacle:  # its row itself is locked, or broken
+            more = f"{error.message}; it can't be marked invalid: {obstacle.message}"
+            self.aside.put(("fires", row["schedule_id"]), f"schedule {row['name']!r}", more)
+            return
+        self.aside.forget(("fires", row["schedule_id"]))
+        if marked and row["status"] != "invalid":
+            emit(ScheduleIsInvalid(row["name"], error.message))
 
 
-def decide(row: Row | dict[str, Any], horizon: float) -> tuple[Plan, str]:
-    """What the schedule of a ``due_cursors`` row owes, and the canonical text of its spec.
-    Raises PgcronError for a bad spec.
+def judge() -> str:
+    """Who can't read a schedule: another version, or newer zones, may."""
+    return f"pgcron_ha {installed_version()}, time zones {version_in_force()}"
+
+
+def decide(
+    row: Row | dict[str, Any], horizon: float, most: int = FIRES_PER_SCHEDULE
+) -> tuple[Plan, str]:
+    """What the schedule of a ``due_cursors`` row owes, `most` fires of it at most, and the
+    canonical text of its spec. Raises PgcronError for a bad spec.
     """
     spec = spec_of(row)
     now: datetime = row["now"]
-    most = FIRES_PER_SCHEDULE
     if row["max_runs"] is not None:
         most = min(most, row["max_runs"] - row["runs_made"])
         if most <= 0:  # unless one is given back meanwhile: the statement looks again
@@ -180,7 +227,7 @@ def decide(row: Row | dict[str, Any], horizon: float) -> tuple[Plan, str]:
     return decision, spec.canonical
 
 
-def _counted(taken: Sequence[tuple[Row, Plan, str]]) -> list[tuple[Row, datetime]]:
+def _counted(taken: Sequence[Decision]) -> list[tuple[Row, datetime]]:
     """The fires of schedules that end after so many."""
     return [
         (row, fire)
@@ -190,15 +237,8 @@ def _counted(taken: Sequence[tuple[Row, Plan, str]]) -> list[tuple[Row, datetime
     ]
 
 
-def _columns(decisions: Sequence[tuple[Row, Plan, str]]) -> tuple[dict[str, Any], bool]:
-    """The parameters of ``materialize``, and whether something had to be left for the next pass."""
-    taken: list[tuple[Row, Plan, str]] = []
-    fires = 0
-    for row, planned, canonical in decisions:
-        if fires and fires + len(planned.fires) > FIRES_PER_BATCH:
-            break
-        fires += len(planned.fires)
-        taken.append((row, planned, canonical))
+def _columns(taken: Sequence[Decision]) -> dict[str, Any]:
+    """The parameters of ``materialize``."""
     missed = [
         (row["schedule_id"], dropped) for row, planned, _ in taken for dropped in planned.missed
     ]
@@ -227,4 +267,4 @@ def _columns(decisions: Sequence[tuple[Row, Plan, str]]) -> tuple[dict[str, Any]
         "fire_ids": [row["schedule_id"] for row, planned, _ in taken for _ in planned.fires],
         "fires": [fire for _, planned, _ in taken for fire in planned.fires],
         "tzdata": version_in_force(),
-    }, len(taken) < len(decisions) or any(len(p.fires) >= FIRES_PER_SCHEDULE for _, p, _ in taken)
+    }

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.db.link import Link, Row
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.engine.isolation import SetAside, isolate
+from pgcron_ha.engine.service import unforeseen
+from pgcron_ha.errors import InvalidSpec, PgcronError
 
 FIRES: Final = 20
 """Of a schedule; ``pgcron.preview`` names the number."""
@@ -23,28 +25,43 @@ AT_ONCE: Final = 25
 somebody asks for one of them.
 """
 
+Preview = tuple[Row, str | None, str | None, bool | None, str | None]
+"""A schedule: its sentence, fires, whether these are all, and what is wrong instead."""
 
-async def write_previews(link: Link, schedule_ids: Sequence[int] = ()) -> int:
+
+async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequence[int] = ()) -> int:
     """Of these schedules, and of some of those that were asked for; how many were written."""
-    rows = await link.rows("schedules_to_preview", at_most=AT_ONCE, schedule_ids=list(schedule_ids))
-    if not rows:
-        return 0
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("sentences", "fires", "are_over", "errors")
-    }
-    for row in rows:
-        sentence, fires, is_over, error = _preview(row)
-        columns["sentences"].append(sentence)
-        columns["fires"].append(fires)
-        columns["are_over"].append(is_over)
-        columns["errors"].append(error)
-        await asyncio.sleep(0)  # a cold spec in a far zone costs some milliseconds
-    written = await link.rows(
-        "put_previews",
-        schedule_ids=[row["schedule_id"] for row in rows],
-        generations=[row["generation"] for row in rows],
-        **columns,
+    left_out = [key[1] for key in aside.waiting() if key[0] == "preview"]
+    rows = await link.rows(
+        "schedules_to_preview", at_most=AT_ONCE, schedule_ids=list(schedule_ids), aside=left_out
     )
+    previews = []
+    for row in rows:
+        previews.append((row, *_preview(row)))
+        await asyncio.sleep(0)  # a cold spec in a far zone costs some milliseconds
+
+    async def send(part: Sequence[Preview]) -> list[Row]:
+        return await link.rows(
+            "put_previews",
+            schedule_ids=[row["schedule_id"] for row, *_ in part],
+            generations=[row["generation"] for row, *_ in part],
+            sentences=[sentence for _, sentence, _, _, _ in part],
+            fires=[fires for _, _, fires, _, _ in part],
+            are_over=[is_over for _, _, _, is_over, _ in part],
+            errors=[error for _, _, _, _, error in part],
+        )
+
+    def delayed(preview: Preview, error: PgcronError) -> None:
+        row = preview[0]
+        what = f"the preview of schedule {row['name']!r}"
+        aside.put(("preview", row["schedule_id"]), what, error.message)
+
+    async def refused(preview: Preview, error: PgcronError) -> None:
+        delayed(preview, error)
+
+    written = [row for rows in await isolate(previews, send, refused, delayed) for row in rows]
+    for row in written:
+        aside.forget(("preview", row["schedule_id"]))
     return len(written)
 
 
@@ -54,6 +71,8 @@ def _preview(row: Row) -> tuple[str | None, str | None, bool | None, str | None]
         ahead = schedule_preview(dict(row), row["now"], FIRES)
     except PgcronError as error:
         return None, None, None, error.as_kept()
+    except Exception as error:
+        return None, None, None, InvalidSpec(unforeseen(error)).as_kept()
     fires = [
         {"at": fire.utc_text, "local": fire.local_text, "note": fire.note} for fire in ahead.fires
     ]

@@ -326,15 +326,15 @@ class NodeEndsItself(Event):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleIsInvalid(Event):
-    """A schedule in the database can't be read by this version."""
+    """A schedule can't be read by this version, or the database refuses its runs."""
 
     level = logging.ERROR
-    schedule: int
+    schedule: str
     error: str
 
     def sentence(self) -> str:
         """Says what is wrong."""
-        return f"schedule {self.schedule} is marked invalid: {self.error}"
+        return f"schedule {self.schedule!r} is marked invalid: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)

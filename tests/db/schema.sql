@@ -243,7 +243,7 @@ BEGIN
   IF untold IS NOT NULL AND told_until > cursor_before.watermark THEN
     PERFORM pgcron.tell_missed(cursor_before, told_until, untold);
   END IF;
-  UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL,
+  UPDATE pgcron.cursor SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked', error = NULL, retry_at = NULL,
          canonical = NULL, is_paused = NOT schedule_now.enabled, edit_is_pending = false, timing_is_new = false,
          pause_note = CASE WHEN NOT schedule_now.enabled THEN concat_ws(': ', schedule_now.paused_by, schedule_now.paused_note) END, paused_until = schedule_now.paused_until,
          runs_made = CASE WHEN schedule_now.max_runs IS NULL THEN 0 ELSE greatest(runs_made - taken_back, 0) END,
@@ -417,10 +417,11 @@ CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout i
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-  IF give_up_after <= '0' OR give_up_after > '366 days' THEN
+  -- In seconds, as runs keep it: a year of an interval has 360 days when it is compared, and 365.25 as seconds.
+  IF extract(epoch FROM give_up_after) <= 0 OR extract(epoch FROM give_up_after) > 31622400 THEN
     RETURN pgcron.refuse('PC001', format('give_up_after %s is out of range', give_up_after),
       'A run is given up so long after it was due, whatever it is doing: more than nothing, at most 366 days.', 'Leave it out to wait for its last attempt.');
-  ELSIF silence_timeout < '1 second' OR silence_timeout > '30 days' THEN
+  ELSIF extract(epoch FROM silence_timeout) < 1 OR extract(epoch FROM silence_timeout) > 2592000 THEN
     RETURN pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
       'A run that gives no sign for so long is stopped: 1 second to 30 days.', 'Write for example ''5 minutes'', or leave it out.');
   END IF;
@@ -819,6 +820,7 @@ CREATE TABLE pgcron.cursor (
     next_fire timestamp with time zone,
     status text DEFAULT 'unchecked'::text NOT NULL,
     error jsonb,
+    retry_at timestamp with time zone,
     canonical text,
     is_paused boolean DEFAULT false NOT NULL,
     pause_note text,
@@ -829,7 +831,8 @@ CREATE TABLE pgcron.cursor (
     timing_is_new boolean DEFAULT false NOT NULL,
     runs_made integer DEFAULT 0 NOT NULL,
     CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
-    CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL)))
+    CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL))),
+    CONSTRAINT only_what_is_invalid_is_tried_again CHECK (((retry_at IS NULL) OR (status = 'invalid'::text)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
 
@@ -838,6 +841,8 @@ COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that 
 COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
 
 COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
+
+COMMENT ON COLUMN pgcron.cursor.retry_at IS 'When a schedule that the database refused is tried again; NULL: nodes can''t read it, and look again after an edit, or with another version.';
 
 COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
 
@@ -3456,6 +3461,17 @@ END $_$;
 
 COMMENT ON FUNCTION pgcron.judge_run_of_guest(r pgcron.run) IS 'As pgcron.judge_run, for whoever is no owner.';
 
+CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  RETURN pgcron.judge_run(jsonb_populate_record(NULL::pgcron.run, to_jsonb(s) || jsonb_build_object(
+    'origin', 'schedule', 'schedule_id', s.id, 'schedule', s.name, 'scheduled_for', now(), 'state', 'ready', 'attempt', 0, 'due_at', now(),
+    'overlap', pgcron.run_overlap(s.overlap, s.max_running), 'lane', pgcron.lane_of(s.lane, s.weight), 'weight', nullif(s.weight, 1),
+    'time_limits', CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, now()) END)));
+END $$;
+
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -5170,8 +5186,6 @@ DECLARE
   gap record;
 BEGIN
   SELECT * INTO kept FROM pgcron.retention r WHERE r.relation = 'occurrence';
-  IF (SELECT min(i) FROM unnest(instants) i) >= now() - kept.keep THEN RETURN; END IF;
-  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
   FOR gap IN
     WITH bound AS MATERIALIZED (
       SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid), E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz, '-infinity') AS low,
@@ -5180,6 +5194,7 @@ BEGIN
     SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'), (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
            least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval, (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
       FROM unnest(instants) i WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i) ORDER BY 1 LOOP
+    PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
     PERFORM pgcron.add_partition('occurrence', gap.low, gap.high);
   END LOOP;
 END $$;
@@ -5758,6 +5773,9 @@ CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
 DECLARE
   untouched text[] := pgcron.timeless_columns();
 BEGIN
+  IF TG_OP = 'INSERT' OR to_jsonb(NEW) - untouched - 'enabled'::text IS DISTINCT FROM to_jsonb(OLD) - untouched - 'enabled'::text THEN
+    PERFORM pgcron.judge_runs_of(NEW);
+  END IF;
   IF TG_OP = 'INSERT' THEN
     INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused, pause_note, paused_until)
     VALUES (NEW.id, clock_timestamp(), clock_timestamp(), NOT NEW.enabled, CASE WHEN NOT NEW.enabled THEN concat_ws(': ', NEW.paused_by, NEW.paused_note) END, NEW.paused_until);
@@ -6267,25 +6285,22 @@ BEGIN
   RETURN pgcron.calendars_of(take_calendars.spec);
 END $$;
 
-CREATE FUNCTION pgcron.take_given_back(at_most integer DEFAULT 1000) RETURNS integer
-    LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION pgcron.take_given_back(schedules bigint[]) RETURNS SETOF bigint
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-DECLARE
-  changed int;
-BEGIN
-  IF NOT EXISTS (SELECT FROM pgcron.given_back) THEN RETURN 0; END IF;
-  WITH taken AS (
-    DELETE FROM pgcron.given_back g WHERE g.id = ANY(ARRAY(SELECT b.id FROM pgcron.given_back b ORDER BY b.id LIMIT at_most FOR UPDATE SKIP LOCKED))
+  WITH held AS MATERIALIZED (
+    SELECT c.schedule_id FROM pgcron.cursor c WHERE c.schedule_id = ANY(schedules) ORDER BY c.schedule_id FOR UPDATE SKIP LOCKED),
+  taken AS (
+    DELETE FROM pgcron.given_back g
+     WHERE g.schedule_id = ANY(schedules)
+       AND (g.schedule_id IN (SELECT h.schedule_id FROM held h) OR NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = g.schedule_id))
     RETURNING g.schedule_id, g.runs),
   totals AS (SELECT t.schedule_id, sum(t.runs)::int AS runs FROM taken t GROUP BY 1),
-  held AS MATERIALIZED (
-    SELECT c.schedule_id FROM pgcron.cursor c WHERE c.schedule_id IN (SELECT schedule_id FROM totals) ORDER BY c.schedule_id FOR UPDATE)
-  UPDATE pgcron.cursor c SET runs_made = greatest(c.runs_made - t.runs, 0), next_fire = nullif(c.next_fire, 'infinity')
-    FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id;
-  GET DIAGNOSTICS changed = ROW_COUNT;
-  RETURN changed;
-END $$;
+  counted AS (
+    UPDATE pgcron.cursor c SET runs_made = greatest(c.runs_made - t.runs, 0), next_fire = nullif(c.next_fire, 'infinity')
+      FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id)
+  SELECT t.schedule_id FROM totals t $$;
 
 CREATE FUNCTION pgcron.take_period(unique_key text, handler text, met bigint, starting timestamp with time zone, unique_for interval) RETURNS bigint
     LANGUAGE plpgsql
@@ -7956,6 +7971,8 @@ CREATE INDEX callback_age ON pgcron.callback USING btree (opened_at);
 CREATE INDEX cursor_due ON pgcron.cursor USING btree (next_fire NULLS FIRST) WHERE ((status <> 'invalid'::text) AND (NOT is_paused));
 
 CREATE INDEX cursor_edited ON pgcron.cursor USING btree (schedule_id) WHERE edit_is_pending;
+
+CREATE INDEX cursor_refused ON pgcron.cursor USING btree (retry_at) WHERE (retry_at IS NOT NULL);
 
 CREATE INDEX dead_letter_group ON pgcron.dead_letter USING btree (fingerprint, died_at);
 

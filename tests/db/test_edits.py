@@ -214,12 +214,12 @@ async def test_an_edit_in_repeatable_read_is_finished_by_a_node(
     assert cursor["edit_is_pending"]
     assert await live_fires(connection) == {due, ahead}
     assert await materialize(connection, cursor, [ahead + minutes(1)]) == (0, 0)
-    assert await call(connection, "due_cursors", refill=60.0, at_most=10) == []
-    [pending] = await call(connection, "pending_edits", at_most=10)
+    assert await call(connection, "due_cursors", refill=60.0, at_most=10, aside=[]) == []
+    [pending] = await call(connection, "pending_edits", at_most=10, aside=[])
     await call(connection, "apply_edit", schedule_id=pending["schedule_id"])
 
     assert await live_fires(connection) == await decided_fires(connection) == {due}
-    assert await call(connection, "pending_edits", at_most=10) == []
+    assert await call(connection, "pending_edits", at_most=10, aside=[]) == []
 
 
 @pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
@@ -266,7 +266,7 @@ async def test_a_pause_is_one_range_of_missed_fires_with_its_note(connection: Co
     paused = await cursor_of(connection, schedule)
     assert await live_fires(connection) == {due}
     assert (paused["is_paused"], paused["pause_note"]) == (True, "ops: deploy")
-    assert await call(connection, "due_cursors", refill=60.0, at_most=10) == []
+    assert await call(connection, "due_cursors", refill=60.0, at_most=10, aside=[]) == []
     why = await connection.fetchrow("SELECT * FROM pgcron.why('job', $1)", ahead)
     assert why is not None
     assert (why["decision"], why["reason"]) == ("not yet", "paused: ops: deploy")
@@ -399,9 +399,9 @@ async def test_a_schedule_that_begins_paused_fires_nothing_until_it_is_resumed(
 ) -> None:
     await put_schedule(connection, enabled=False, paused_note="not yet")
 
-    assert await call(connection, "due_cursors", refill=60.0, at_most=10) == []
+    assert await call(connection, "due_cursors", refill=60.0, at_most=10, aside=[]) == []
     await connection.execute("UPDATE pgcron.schedule SET enabled = true")
-    assert len(await call(connection, "due_cursors", refill=60.0, at_most=10)) == 1
+    assert len(await call(connection, "due_cursors", refill=60.0, at_most=10, aside=[])) == 1
 
 
 async def test_a_deleted_schedule_ends_what_waits_and_lets_finish_what_runs(

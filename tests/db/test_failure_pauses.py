@@ -51,7 +51,7 @@ async def due(connection: Connection, schedule: int, node: Node, count: int = 1)
 
 
 async def judge(connection: Connection) -> list[str | None]:
-    found = await call(connection, "failing_schedules", at_most=10)
+    found = await call(connection, "failing_schedules", at_most=10, aside=[])
     return [
         (await call(connection, "judge_failures", schedule_id=row["schedule_id"]))[0]["verdict"]
         for row in found

@@ -164,6 +164,7 @@ async def test_an_unreadable_schedule_is_marked_and_harms_no_other(connection: C
         schedule_id=bad,
         generation=cursors[0]["generation"],
         error='{"message": "cannot be read"}',
+        retry_after=None,
     )
 
     assert await materialize_many(connection, cursors, [fires, fires]) == (2, 2)
@@ -174,11 +175,16 @@ async def test_an_unreadable_schedule_is_marked_and_harms_no_other(connection: C
 async def test_an_invalid_schedule_is_not_due_until_it_is_edited(connection: Connection) -> None:
     schedule = await put_schedule(connection)
     generation = (await cursor_of(connection, schedule))["generation"]
-    due = {"refill": 60.0, "at_most": 10}
+    due = {"refill": 60.0, "at_most": 10, "aside": []}
     assert len(await call(connection, "due_cursors", **due)) == 1
 
     await call(
-        connection, "mark_invalid", schedule_id=schedule, generation=generation, error='{"m": 1}'
+        connection,
+        "mark_invalid",
+        schedule_id=schedule,
+        generation=generation,
+        error='{"m": 1}',
+        retry_after=None,
     )
     shown = await connection.fetchrow("SELECT status, error FROM pgcron.schedules")
     assert shown is not None
@@ -188,7 +194,12 @@ async def test_an_invalid_schedule_is_not_due_until_it_is_edited(connection: Con
     await connection.execute("UPDATE pgcron.schedule SET spec = '@daily'")
     assert len(await call(connection, "due_cursors", **due)) == 1
     stale = await call(
-        connection, "mark_invalid", schedule_id=schedule, generation=generation, error='{"m": 1}'
+        connection,
+        "mark_invalid",
+        schedule_id=schedule,
+        generation=generation,
+        error='{"m": 1}',
+        retry_after=None,
     )
     assert stale == []
 
@@ -197,7 +208,7 @@ async def test_an_invalid_schedule_is_looked_at_again(connection: Connection) ->
     schedule = await put_schedule(connection)
     await connection.execute("UPDATE pgcron.cursor SET status = 'invalid', error = '{}'")
 
-    rows = await call(connection, "recheck_invalid")
+    rows = await call(connection, "recheck_invalid", judge="a newer one")
 
     assert [row["schedule_id"] for row in rows] == [schedule]
     assert (await cursor_of(connection, schedule))["status"] == "unchecked"
@@ -331,7 +342,9 @@ async def test_a_cancelled_fire_stays_cancelled_in_the_ledger(connection: Connec
     assert await history_row(connection, run["id"]) is not None
 
 
-async def test_new_schedules_and_those_that_are_due_take_turns(connection: Connection) -> None:
+async def test_new_schedules_and_both_ends_of_those_that_are_due_take_turns(
+    connection: Connection,
+) -> None:
     ids = [await put_schedule(connection, f"s{number}") for number in range(6)]
     for place, schedule in enumerate(ids[3:]):
         await connection.execute(
@@ -341,11 +354,12 @@ async def test_new_schedules_and_those_that_are_due_take_turns(connection: Conne
         )
 
     due = [
-        row["schedule_id"] for row in await call(connection, "due_cursors", refill=60.0, at_most=4)
+        row["schedule_id"]
+        for row in await call(connection, "due_cursors", refill=60.0, at_most=4, aside=[])
     ]
 
-    assert (due[1], due[3]) == (ids[3], ids[4])
-    assert {due[0], due[2]} < set(ids[:3])
+    assert {due[0], due[3]} < set(ids[:3])
+    assert (due[1], due[2]) == (ids[3], ids[5])
 
 
 async def test_due_cursors_are_those_with_fires_before_the_horizon(connection: Connection) -> None:
@@ -361,7 +375,7 @@ async def test_due_cursors_are_those_with_fires_before_the_horizon(connection: C
             f"UPDATE pgcron.cursor SET next_fire = {hint} WHERE schedule_id = $1", ids[name]
         )
 
-    due = await call(connection, "due_cursors", refill=60.0, at_most=10)
+    due = await call(connection, "due_cursors", refill=60.0, at_most=10, aside=[])
 
     assert [row["schedule_id"] for row in due] == [ids["new"], ids["soon"]]
     assert (due[0]["spec"], due[0]["timezone"], due[0]["catchup_window"]) == (

@@ -51,7 +51,7 @@ async def paused_an_hour(connection: Connection, **columns: Any) -> tuple[int, d
 
 
 async def overdue(connection: Connection) -> list[int]:
-    rows = await call(connection, "overdue_pauses", at_most=10)
+    rows = await call(connection, "overdue_pauses", at_most=10, aside=[])
     return [row["schedule_id"] for row in rows]
 
 
@@ -206,7 +206,7 @@ async def test_after_a_pause_the_catch_up_policy_may_decide(
 
     assert (await cursor_of(connection, schedule))["watermark"] == covered
     assert await missed(connection) == []
-    [due] = await call(connection, "due_cursors", refill=60.0, at_most=10)
+    [due] = await call(connection, "due_cursors", refill=60.0, at_most=10, aside=[])
     planned, _ = decide(due, 60.0)
     # Two hours passed; of these the window has 90 minutes, one fire a minute.
     assert 89 <= sum(fire <= due["now"] for fire in planned.fires) <= 91

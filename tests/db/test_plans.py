@@ -128,6 +128,7 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "weights": [2 for _ in mine],
         "at_most": LIMIT,
         "refill": 60.0,
+        "aside": [],
         "run_ids": [row["id"] for row in mine],
         "tokens": [row["token"] for row in mine],
         "fences": [row["fence"] for row in mine],

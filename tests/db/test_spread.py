@@ -38,13 +38,18 @@ def key(schedule: int, fire: datetime) -> str:
     return f"{schedule}/{fire.timestamp():.0f}"
 
 
+async def take_given_back(connection: Connection) -> None:
+    found = await call(connection, "given_back", at_most=1000, aside=[])
+    await call(connection, "take_given_back", schedule_ids=[row["schedule_id"] for row in found])
+
+
 async def pass_of_a_node(connection: Connection, horizon: float = 600.0) -> int:
     """Runs made by one batch, as a materializer does it."""
-    await call(connection, "take_given_back", at_most=1000)
-    rows = await call(connection, "due_cursors", refill=horizon, at_most=10)
+    await take_given_back(connection)
+    rows = await call(connection, "due_cursors", refill=horizon, at_most=10, aside=[])
     if not rows:
         return 0
-    columns, _ = _columns([(row, *decide(row, horizon)) for row in rows])
+    columns = _columns([(row, *decide(row, horizon)) for row in rows])
     return int((await call(connection, "materialize", **columns))[0]["runs"])
 
 
@@ -253,14 +258,14 @@ async def test_a_run_that_is_given_back_while_a_node_decides_is_made(
     await put_schedule(connection, max_runs=2)
     assert await pass_of_a_node(connection) == 2
     await connection.execute("UPDATE pgcron.cursor SET next_fire = NULL")  # as after an edit
-    rows = await call(connection, "due_cursors", refill=600.0, at_most=10)
+    rows = await call(connection, "due_cursors", refill=600.0, at_most=10, aside=[])
 
     await connection.execute(
         "SELECT pgcron.end_waiting_runs(ARRAY[min(id)], 'skipped', 'the last is not over')"
         " FROM pgcron.run"
     )
-    await call(connection, "take_given_back", at_most=1000)
-    columns, _ = _columns([(row, *decide(row, 600.0)) for row in rows])
+    await take_given_back(connection)
+    columns = _columns([(row, *decide(row, 600.0)) for row in rows])
     await call(connection, "materialize", **columns)
 
     assert await pass_of_a_node(connection) == 1

@@ -257,6 +257,36 @@ async def test_limits_out_of_reason_are_refused(
         assert caught.value.sqlstate == "PC001"
 
 
+@pytest.mark.parametrize("limit", ["1 year 1 day", "1 year", "12 months 1 second"])
+async def test_a_year_is_as_long_for_a_schedule_as_for_its_runs(
+    connection: Connection, limit: str
+) -> None:
+    written = (
+        "INSERT INTO pgcron.schedule (name, spec, handler, give_up_after)"
+        f" VALUES ('s', '@daily', 'py:work', interval '{limit}')"
+    )
+    seconds = await connection.fetchval(f"SELECT extract(epoch FROM interval '{limit}')")
+    if seconds <= 366 * 86400:
+        await connection.execute(written)
+        return
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await connection.execute(written)
+    assert (caught.value.sqlstate, "give_up_after" in str(caught.value)) == ("PC001", True)
+
+
+async def test_a_schedule_whose_runs_would_be_refused_is_refused_at_once(
+    connection: Connection,
+) -> None:
+    # A rule that the schedule lacks and its runs have.
+    await connection.execute(
+        "ALTER TABLE pgcron.schedule DROP CONSTRAINT a_schedule_priority_is_0_to_9"
+    )
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await put_schedule(connection, priority=12)
+    assert caught.value.sqlstate == "PC001"
+    assert "priority 12 is out of range" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "written",
     ['{"silence": 3}', "[]", '{"give_up_after": 3}', '{"silence_timeout": "3"}', "3"],

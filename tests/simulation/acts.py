@@ -141,7 +141,7 @@ def _fail(kind: str, retryable: bool) -> Act:
 
 def _materialize(scene: Scene) -> Statement:
     decisions: list[Any] = [(row, *decide(row, HORIZON)) for row in scene.cursors]
-    return "materialize", _columns(decisions)[0]
+    return "materialize", _columns(decisions)
 
 
 def _of_schedule(verb: str, **more: Any) -> Act:
@@ -240,7 +240,7 @@ def _planned(call: Call, pass_time: Callable[[float], None]) -> Scene:
     name, parameters = put()
     call(name, **parameters)
     pass_time(3)
-    return Scene([], [], call("due_cursors", refill=HORIZON, at_most=10))
+    return Scene([], [], call("due_cursors", refill=HORIZON, at_most=10, aside=[]))
 
 
 def _laned(call: Call, pass_time: Callable[[float], None]) -> Scene:
@@ -254,7 +254,7 @@ def _laned(call: Call, pass_time: Callable[[float], None]) -> Scene:
     scene.runs = [row["id"] for row in scene.claims]
     scene.runs += [row["run_id"] for row in call("run_now", **RUN_NOW)]
     pass_time(1)
-    scene.cursors = call("due_cursors", refill=HORIZON + 30, at_most=10)
+    scene.cursors = call("due_cursors", refill=HORIZON + 30, at_most=10, aside=[])
     return scene
 
 

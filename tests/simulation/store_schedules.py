@@ -32,7 +32,7 @@ _WRITTEN: Final = {one.name for one in fields(Schedule)} - {"id", "name"}
 
 
 class ScheduleStatements(EndingStatements):
-    def due_cursors(self, *, refill: float, at_most: int) -> list[Row]:
+    def due_cursors(self, *, refill: float, at_most: int, aside: Sequence[int]) -> list[Row]:
         soon = self.now() + seconds(refill)
         due = [
             cursor
@@ -102,7 +102,7 @@ class ScheduleStatements(EndingStatements):
         for schedule, fire in zip(fire_ids, fires, strict=True):
             if schedule in moved and (schedule, fire) not in self.occurrences:
                 made += self._fire(self.schedules[schedule], fire)
-        return [Row(schedules=len(moved), runs=made, skipped=0, missed=missed)]
+        return [Row(moved=sorted(moved), schedules=len(moved), runs=made, skipped=0, missed=missed)]
 
     def is_undecided(self, cursor: Cursor, generation: int, watermark: datetime) -> bool:
         """The compare-and-set."""
@@ -112,32 +112,42 @@ class ScheduleStatements(EndingStatements):
             and not cursor.edit_is_pending
         )
 
-    def mark_invalid(self, *, schedule_id: int, generation: int, error: str) -> list[Row]:
+    def mark_invalid(
+        self, *, schedule_id: int, generation: int, error: str, retry_after: float | None
+    ) -> list[Row]:
         cursor = self.cursors.get(schedule_id)
         if cursor is None or cursor.generation != generation or cursor.status == "invalid":
             return []
         cursor.status, cursor.error = "invalid", error
         return [Row(schedule_id=schedule_id)]
 
-    def recheck_invalid(self) -> list[Row]:
+    def recheck_invalid(self, *, judge: str) -> list[Row]:
         found = [cursor for cursor in self.cursors.values() if cursor.status == "invalid"]
         for cursor in found:
             cursor.status, cursor.error, cursor.next_fire = "unchecked", None, None
         return [Row(schedule_id=cursor.schedule_id) for cursor in found]
 
-    def schedules_to_preview(self, *, at_most: int, schedule_ids: list[int]) -> list[Row]:
+    def schedules_to_preview(
+        self, *, at_most: int, schedule_ids: list[int], aside: list[int]
+    ) -> list[Row]:
         """What nodes compute for readers decides nothing, and nobody reads it here."""
         return []
 
     def put_previews(self, **parameters: Any) -> list[Row]:
         return []
 
-    def take_given_back(self, *, at_most: int) -> list[Row]:
-        return [Row(schedules=0)]
+    def given_back(self, *, at_most: int, aside: Sequence[int]) -> list[Row]:
+        return []
 
-    def pending_edits(self, *, at_most: int) -> list[Row]:
+    def take_given_back(self, *, schedule_ids: Sequence[int]) -> list[Row]:
+        return []
+
+    def reopen_ledger(self, *, instants: Sequence[datetime]) -> list[Row]:
+        return []
+
+    def pending_edits(self, *, at_most: int, aside: Sequence[int]) -> list[Row]:
         pending = sorted(c.schedule_id for c in self.cursors.values() if c.edit_is_pending)
-        return [Row(schedule_id=schedule) for schedule in pending[:at_most]]
+        return [Row(schedule_id=one, name=self.schedules[one].name) for one in pending[:at_most]]
 
     def apply_edit(self, *, schedule_id: int) -> list[Row]:
         return self._apply_edit(schedule_id, timing_changes=False)
@@ -228,13 +238,13 @@ class ScheduleStatements(EndingStatements):
         names = ("pending_edits", "overdue_pauses", "failing_schedules", "early_fires")
         return [Row(duties=[*names, "due_probes", "take_given_back"])]
 
-    def overdue_pauses(self, *, at_most: int) -> list[Row]:
+    def overdue_pauses(self, *, at_most: int, aside: Sequence[int]) -> list[Row]:
         ends = sorted(
             (one.paused_until, one.id)
             for one in self.schedules.values()
             if one.paused_until is not None and one.paused_until <= self.now()
         )
-        return [Row(schedule_id=schedule) for _, schedule in ends[:at_most]]
+        return [Row(schedule_id=one, name=self.schedules[one].name) for _, one in ends[:at_most]]
 
     def resume_overdue(self, *, schedule_id: int) -> list[Row]:
         schedule = self.schedules.get(schedule_id)
@@ -248,16 +258,16 @@ class ScheduleStatements(EndingStatements):
             self._write(schedule, "pgcron_ha", enabled=True)
         return [Row(is_resumed=is_over)]
 
-    def early_fires(self, *, horizon: float, at_most: int) -> list[Row]:
+    def early_fires(self, *, horizon: float, at_most: int, aside: Sequence[int]) -> list[Row]:
         return []  # nobody moves a fire here
 
-    def failing_schedules(self, *, at_most: int) -> list[Row]:
+    def failing_schedules(self, *, at_most: int, aside: Sequence[int]) -> list[Row]:
         return []  # no schedule here pauses after failures
 
     def judge_failures(self, *, schedule_id: int) -> list[Row]:
         return [Row(verdict=None)]
 
-    def due_probes(self, *, at_most: int) -> list[Row]:
+    def due_probes(self, *, at_most: int, aside: Sequence[int]) -> list[Row]:
         return []
 
     def choose_probe(
@@ -399,6 +409,7 @@ class ScheduleStatements(EndingStatements):
             generation=cursor.generation,
             watermark=cursor.watermark,
             status=cursor.status,
+            name=schedule.name,
             uuid=UUID(int=schedule.id),
             spec=schedule.spec,
             timezone=schedule.timezone,

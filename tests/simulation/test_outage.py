@@ -80,10 +80,10 @@ def _put(real: RealStore, schedule: Watched) -> int:
 def _materialize_all(real: RealStore) -> int:
     """Passes until nothing is left to decide; how many had something to do."""
     passes = 0
-    while rows := real.call("due_cursors", refill=HORIZON / 2, at_most=BATCH):
+    while rows := real.call("due_cursors", refill=HORIZON / 2, at_most=BATCH, aside=[]):
         decisions: list[Any] = [(row, *decide(row, HORIZON)) for row in rows]
         assert all(len(planned.fires) <= FIRES_PER_SCHEDULE for _, planned, _ in decisions)
-        columns, _ = _columns(decisions)
+        columns = _columns(decisions)
         real.call("materialize", **columns)
         passes += 1
         assert passes <= 100, "the materializer comes to an end"

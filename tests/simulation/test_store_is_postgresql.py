@@ -385,13 +385,13 @@ class Calls(RuleBasedStateMachine):
 
     @rule(stale=few, keeps=st.booleans())
     def a_node_materializes(self, stale: int, keeps: bool) -> None:
-        rows = self.both.call("due_cursors", refill=30.0, at_most=10)
+        rows = self.both.call("due_cursors", refill=30.0, at_most=10, aside=[])
         self.cursors += rows
         if stale < 2 and self.cursors:
             rows = [self.cursors[stale % len(self.cursors)]]
         if rows and keeps:
             decisions: list[Any] = [(row, *decide(row, 60.0)) for row in rows]
-            columns, _ = _columns(decisions)
+            columns = _columns(decisions)
             self.both.call("materialize", **columns)
             self.both.compare_tables()
 
@@ -405,7 +405,7 @@ class Calls(RuleBasedStateMachine):
             lambda: self.both.call("expire_runs", at_most=100, reason="late"),
             lambda: self.both.call("unaccounted", at_most=100),
             lambda: self.both.call("next_due", queues=list(QUEUES), **self._bounds()),
-            lambda: self.both.call("recheck_invalid"),
+            lambda: self.both.call("recheck_invalid", judge="newer"),
             lambda: self._mark_invalid(),
             lambda: self.both.call("forget_keys", at_most=100),
             lambda: self.both.call("reap_runs", at_most=100),
@@ -433,7 +433,8 @@ class Calls(RuleBasedStateMachine):
                 "mark_invalid",
                 schedule_id=row["schedule_id"],
                 generation=row["generation"],
-                error='{"message": "no such zone"}',
+                error='{"judge": "older", "message": "no such zone"}',
+                retry_after=None,
             )
 
     def _node(self, which: int) -> uuid.UUID:

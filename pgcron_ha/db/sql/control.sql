@@ -15,18 +15,18 @@ SELECT array_remove(ARRAY[
 
 -- name: overdue_pauses
 -- Pauses that end by themselves and whose end has passed; an index of those that have one.
-SELECT s.id AS schedule_id FROM pgcron.schedule s WHERE s.paused_until <= now() ORDER BY s.paused_until LIMIT :at_most;
+SELECT s.id AS schedule_id, s.name FROM pgcron.schedule s WHERE s.paused_until <= now() AND s.id <> ALL(:aside::bigint[]) ORDER BY s.paused_until LIMIT :at_most;
 
 -- name: resume_overdue
 SELECT pgcron.resume_overdue(:schedule_id) AS is_resumed;
 
 -- name: early_fires
 -- Fires that were moved to before their time and are due within :horizon: they are decided ahead of the cursor, which comes to them later.
-SELECT o.schedule_id, o.fire_at, c.generation, c.watermark, c.next_fire, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.max_runs
+SELECT o.schedule_id, o.fire_at, c.generation, c.watermark, c.next_fire, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.max_runs
 FROM pgcron.occurrence_override o JOIN pgcron.cursor c ON c.schedule_id = o.schedule_id JOIN pgcron.schedule s ON s.id = o.schedule_id
 WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > greatest(c.watermark, now())
   AND s.enabled AND c.status = 'valid' AND NOT c.edit_is_pending AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
-  AND NOT EXISTS (SELECT FROM pgcron.occurrence e WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)
+  AND NOT EXISTS (SELECT FROM pgcron.occurrence e WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at) AND o.schedule_id <> ALL(:aside::bigint[])
 ORDER BY o.due_at LIMIT :at_most;
 
 -- name: skip_occurrence
@@ -56,18 +56,21 @@ DELETE FROM pgcron.occurrence_override o USING pgcron.retention kept WHERE kept.
 
 -- name: failing_schedules
 -- Schedules with failures that nobody has judged, or whose probe is over.
-(SELECT DISTINCT f.schedule_id FROM pgcron.fire_failure f WHERE NOT f.is_judged LIMIT :at_most)
-UNION
-(SELECT p.schedule_id FROM pgcron.failure_pause p WHERE p.probe_run IS NOT NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = p.probe_run) LIMIT :at_most);
+SELECT failing.schedule_id, coalesce(s.name, failing.schedule_id::text) AS name FROM (
+  (SELECT DISTINCT f.schedule_id FROM pgcron.fire_failure f WHERE NOT f.is_judged AND f.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most)
+  UNION
+  (SELECT p.schedule_id FROM pgcron.failure_pause p WHERE p.probe_run IS NOT NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = p.probe_run)
+   AND p.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most)) failing LEFT JOIN pgcron.schedule s ON s.id = failing.schedule_id;
 
 -- name: judge_failures
 SELECT pgcron.judge_failures(:schedule_id) AS verdict;
 
 -- name: due_probes
 -- Schedules paused by failures whose next fire is to probe; with probe_fire it was chosen already.
-SELECT p.schedule_id, p.probe_at, p.probe_fire, c.generation, c.watermark, c.next_fire, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.max_runs, now() AS now
+SELECT p.schedule_id, p.probe_at, p.probe_fire, c.generation, c.watermark, c.next_fire, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.max_runs, now() AS now
 FROM pgcron.failure_pause p JOIN pgcron.cursor c ON c.schedule_id = p.schedule_id JOIN pgcron.schedule s ON s.id = p.schedule_id
 WHERE p.look_at <= now() AND p.probe_run IS NULL AND p.probe_at IS NOT NULL AND NOT s.enabled AND NOT c.edit_is_pending AND c.status <> 'invalid' AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
+  AND p.schedule_id <> ALL(:aside::bigint[])
 ORDER BY p.look_at LIMIT :at_most;
 
 -- name: choose_probe

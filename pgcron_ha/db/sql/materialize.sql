@@ -1,23 +1,37 @@
 -- name: due_cursors
 -- Schedules with something to decide: fires before the horizon, or a new generation. No lock: the decision is a compare-and-set.
--- Those of a zone with new rules only when these have been applied to them.
+-- Those of a zone with new rules only when these have been applied to them; those in :aside are left out.
 -- Two ends of one index, apart: an OR of them would walk every schedule. Both are in the order of that index, that of the new ones too, who are all
 -- alike: where many are new, a planner that expects to find some soon would walk the table from its beginning in every pass.
--- The two take turns, so that a million new schedules don't delay those that are due, nor the other way round. Each schedule is looked up by itself
+-- New ones, those that are behind most, those that are behind least, and those that the database refused and that are to be tried again take
+-- turns: none of them, however many, delays the others. Each schedule is looked up by itself
 -- (LIMIT 1): a plan that doesn't know how small :at_most is would rather join the whole table, 200 ms a pass at a million schedules.
-SELECT c.schedule_id, c.generation, c.watermark, c.status, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
+SELECT c.schedule_id, c.generation, c.watermark, c.status, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
        extract(epoch FROM s.jitter)::float8 AS jitter, extract(epoch FROM s.spread_window)::float8 AS spread_window, s.max_runs, c.runs_made,
        now() AS now
 FROM (
-  SELECT due.*, row_number() OVER (PARTITION BY due.next_fire IS NULL ORDER BY due.next_fire) AS turn
+  SELECT DISTINCT ON (due.schedule_id) due.*
   FROM (
-    (SELECT n.* FROM pgcron.cursor n
-     WHERE n.status <> 'invalid' AND NOT n.is_paused AND n.next_fire IS NULL AND NOT n.edit_is_pending
-     ORDER BY n.next_fire NULLS FIRST LIMIT :at_most)
+    (SELECT n.*, row_number() OVER () AS turn FROM (
+      SELECT u.* FROM pgcron.cursor u
+      WHERE u.status <> 'invalid' AND NOT u.is_paused AND u.next_fire IS NULL AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
+      ORDER BY u.next_fire NULLS FIRST LIMIT :at_most) n)
     UNION ALL
-    (SELECT d.* FROM pgcron.cursor d
-     WHERE d.status <> 'invalid' AND NOT d.is_paused AND d.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT d.edit_is_pending
-     ORDER BY d.next_fire NULLS FIRST LIMIT :at_most)) due) c
+    (SELECT d.*, row_number() OVER (ORDER BY d.next_fire) FROM (
+      SELECT u.* FROM pgcron.cursor u
+      WHERE u.status <> 'invalid' AND NOT u.is_paused AND u.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
+      ORDER BY u.next_fire NULLS FIRST LIMIT :at_most) d)
+    UNION ALL
+    (SELECT d.*, row_number() OVER (ORDER BY d.next_fire DESC) FROM (
+      SELECT u.* FROM pgcron.cursor u
+      WHERE u.status <> 'invalid' AND NOT u.is_paused AND u.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
+      ORDER BY u.next_fire DESC NULLS LAST LIMIT :at_most) d)
+    UNION ALL
+    (SELECT r.*, row_number() OVER (ORDER BY r.retry_at) FROM (
+      SELECT u.* FROM pgcron.cursor u
+      WHERE u.retry_at <= now() AND NOT u.is_paused AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
+      ORDER BY u.retry_at LIMIT :at_most) r)) due
+  ORDER BY due.schedule_id, due.turn) c
 CROSS JOIN LATERAL (
   SELECT k.* FROM pgcron.schedule k
   WHERE k.id = c.schedule_id AND k.enabled
@@ -46,7 +60,7 @@ counted AS (
 moved AS (
   UPDATE pgcron.cursor c SET watermark = p.new_watermark, runs_made = c.runs_made + coalesce((SELECT n.runs FROM counted n WHERE n.schedule_id = p.schedule_id), 0),
          next_fire = CASE WHEN c.runs_made + coalesce((SELECT n.runs FROM counted n WHERE n.schedule_id = p.schedule_id), 0) >= p.max_runs THEN 'infinity' ELSE p.next_fire END,
-         status = 'valid', error = NULL, canonical = p.canonical
+         status = 'valid', error = NULL, retry_at = NULL, canonical = p.canonical
   FROM planned p
   WHERE c.schedule_id = ANY(:schedule_ids) AND p.schedule_id = c.schedule_id AND c.schedule_id IN (SELECT schedule_id FROM held)
     AND c.generation = p.generation AND c.watermark = p.watermark AND p.new_watermark >= p.watermark
@@ -84,24 +98,37 @@ fresh AS (
   WHERE l.run_id IS NOT NULL
   ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING
   RETURNING id)
-SELECT (SELECT count(*) FROM moved) AS schedules, (SELECT count(*) FROM fresh) AS runs, (SELECT count(*) FROM ledger WHERE run_id IS NULL) AS skipped,
+SELECT ARRAY(SELECT m.schedule_id FROM moved m) AS moved, (SELECT count(*) FROM moved) AS schedules, (SELECT count(*) FROM fresh) AS runs, (SELECT count(*) FROM ledger WHERE run_id IS NULL) AS skipped,
        (SELECT coalesce(sum(coalesce(fires, 1000)), 0) FROM dropped)::bigint AS missed;
 
+-- name: given_back
+SELECT g.schedule_id, coalesce(s.name, g.schedule_id::text) AS name FROM (
+  SELECT DISTINCT b.schedule_id FROM pgcron.given_back b WHERE b.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most) g
+LEFT JOIN pgcron.schedule s ON s.id = g.schedule_id;
+
 -- name: take_given_back
-SELECT pgcron.take_given_back(:at_most::int) AS schedules;
+-- Of these schedules; returns those it was done for. One whose cursor somebody has locked is left for the next time.
+SELECT pgcron.take_given_back(:schedule_ids::bigint[]) AS schedule_id;
+
+-- name: reopen_ledger
+-- Fires whose partition of the ledger is gone, or is not there yet, get one.
+SELECT pgcron.reopen_ledger(:instants::timestamptz[]);
 
 -- name: mark_invalid
--- A schedule that this node can't read (another version wrote it, a zone vanished) is marked and shown; it stops no other.
-UPDATE pgcron.cursor SET status = 'invalid', error = :error::jsonb
-WHERE schedule_id = :schedule_id AND generation = :generation AND status <> 'invalid'
+-- A schedule that this node can't read (another version wrote it, a zone vanished), or whose runs the database refuses, is marked and shown; it
+-- stops no other. What was refused is tried again after :retry_after seconds: the database may have changed, and nobody says so.
+UPDATE pgcron.cursor SET status = 'invalid', error = :error::jsonb, retry_at = now() + make_interval(secs => :retry_after::float8)
+WHERE schedule_id = :schedule_id AND generation = :generation AND (status <> 'invalid' OR retry_at <= now())
 RETURNING schedule_id;
 
 -- name: recheck_invalid
--- Another version, or newer zones, may read what this one could not: an invalid schedule is looked at again.
-UPDATE pgcron.cursor SET status = 'unchecked', error = NULL, next_fire = NULL WHERE status = 'invalid' RETURNING schedule_id;
+-- Another version, or newer zones, may read what was not readable; the same would only find the same again.
+UPDATE pgcron.cursor SET status = 'unchecked', error = NULL, next_fire = NULL
+WHERE status = 'invalid' AND retry_at IS NULL AND error ->> 'judge' IS DISTINCT FROM :judge::text RETURNING schedule_id;
 
 -- name: pending_edits
-SELECT schedule_id FROM pgcron.cursor WHERE edit_is_pending ORDER BY schedule_id LIMIT :at_most;
+SELECT c.schedule_id, s.name FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
+WHERE c.edit_is_pending AND c.schedule_id <> ALL(:aside::bigint[]) ORDER BY c.schedule_id LIMIT :at_most;
 
 -- name: apply_edit
 SELECT pgcron.apply_edit(c.schedule_id) FROM pgcron.cursor c WHERE c.schedule_id = :schedule_id AND c.edit_is_pending;

@@ -2,7 +2,7 @@
 -- Those that somebody asked for, and these.
 SELECT c.schedule_id, c.generation, c.watermark, c.runs_made, now() AS now, s.*
 FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE c.schedule_id = ANY(ARRAY(SELECT p.schedule_id FROM pgcron.schedule_preview p WHERE p.asked_at IS NOT NULL ORDER BY p.asked_at LIMIT :at_most) || :schedule_ids::bigint[])
+WHERE c.schedule_id = ANY(ARRAY(SELECT p.schedule_id FROM pgcron.schedule_preview p WHERE p.asked_at IS NOT NULL AND p.schedule_id <> ALL(:aside::bigint[]) ORDER BY p.asked_at LIMIT :at_most) || :schedule_ids::bigint[])
   AND NOT c.edit_is_pending;
 
 -- name: put_previews
