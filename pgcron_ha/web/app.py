@@ -67,7 +67,7 @@ def create_app(
         texts=Texts(),
         metrics=metrics,
         pulse=Pulse(monotonic, metrics),
-        sizes=TableSizes(reader, is_beside_node=look is not None),
+        sizes=TableSizes(reader) if look is None else None,
         look=look,
     )
     if look is not None:
@@ -104,7 +104,8 @@ async def _life(services: Services) -> AsyncIterator[None]:
         yield
     finally:
         pulse.cancel()
-        await services.sizes.close()
+        if services.sizes is not None:
+            await services.sizes.close()
         await services.reader.close()
         await services.writers.close()
 

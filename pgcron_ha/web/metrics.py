@@ -11,7 +11,14 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from pgcron_ha.db.read_pool import PoolUse
 from pgcron_ha.errors import PgcronError
@@ -20,6 +27,10 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # 5 ms to 10 s in steps of 1, 2.5, 5: a page is stopped after 3 s.
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PULSE_SECONDS: Final = 0.5
+
+
+# A gauge beside each counter, whose value nobody asks for.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class WebMetrics:
@@ -65,7 +76,8 @@ class WebMetrics:
         )
         self._tables = Gauge(
             "pgcron_table_bytes",
-            "The largest tables with partitions, indexes and TOAST, read at most once a minute.",
+            "The largest tables with partitions, indexes and TOAST, read at most once a minute. Of"
+            " the cluster, so from `web` and not from nodes: of several take max by (table).",
             ["table"],
             registry=self.registry,
         )

@@ -81,8 +81,11 @@ async def show_statusz(visit: Visit) -> Response:
 
 
 async def show_metrics(visit: Visit) -> Response:
-    """Prometheus's text format: what this process did and saw, and how large the tables are."""
-    visit.services.metrics.tables_are(await visit.services.sizes.look())
+    """Prometheus's text format: what this process did and saw; without a node, how large the
+    cluster's tables are, too: were it told of each node, their sum would be wrong.
+    """
+    if visit.services.sizes is not None:
+        visit.services.metrics.tables_are(await visit.services.sizes.look())
     text = visit.services.metrics.text(visit.services.reader.pool_use())
     return Response(text, media_type=CONTENT_TYPE, headers={"content-type": CONTENT_TYPE})
 

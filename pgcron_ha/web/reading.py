@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import inf
 from time import monotonic
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -30,6 +31,8 @@ Read: TypeAlias = Callable[[Connection], Awaitable[T]]
 LIFE_SECONDS: Final = 1.0
 # Probes come from many sides; none of them makes the database answer more often than this.
 CHECK_LIFE_SECONDS: Final = 2.0
+# A probe gives up after a second, and must not take silence for an answer.
+CHECK_SECONDS: Final = 0.8
 # After a failure nobody asks again for so long; a database that starts is not hammered.
 PAUSE_AFTER_FAILURE_SECONDS: Final = 1.0
 # Views that are remembered: the pages that people have open, and some more.
@@ -90,6 +93,7 @@ class Reader:
         self._written = 0.0
         self._numbers = itertools.count(1)
         self._failure: tuple[float, PgcronError] | None = None
+        self._read_at = -inf
         self.last_success: datetime | None = None
 
     async def snapshot(
@@ -117,8 +121,20 @@ class Reader:
         self._written = monotonic()
 
     async def check(self) -> None:
-        """Raises unless the database answers and its schema is as this version needs it."""
-        found = await self.snapshot(("check",), _nothing, life=CHECK_LIFE_SECONDS)
+        """Raises unless the database answers and its schema is as this version needs it: within
+        `CHECK_SECONDS`, or at least it did so just now. All that ask wait for one answer.
+        """
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                found = await self.snapshot(("check",), _nothing, life=CHECK_LIFE_SECONDS)
+        except TimeoutError:
+            if self._failure is None and monotonic() - self._read_at < CHECK_LIFE_SECONDS:
+                return
+            raise DatabaseUnavailable(
+                "the database does not answer",
+                f"It had {CHECK_SECONDS:g} s.",
+                "Look at the server, and at the network to it.",
+            ) from None
         if found.problem is not None:
             raise found.problem
 
@@ -182,7 +198,7 @@ class Reader:
             if isinstance(error, DatabaseUnavailable | SchemaError):
                 self._failure = (monotonic(), error)
             raise
-        self._failure, self.last_success = None, entry.at
+        self._failure, self.last_success, self._read_at = None, entry.at, began
         self._entries[key] = entry
         while len(self._entries) > MOST_SNAPSHOTS:
             self._entries.popitem(last=False)

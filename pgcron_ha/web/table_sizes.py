@@ -21,22 +21,16 @@ MOST_TABLES: Final = 100
 
 
 class TableSizes:
-    """Belongs to the event loop of its reader.
+    """Belongs to the event loop of its reader."""
 
-    Beside a node a scrape opens no connection of its own: pages or probes have to have read before.
-    """
-
-    def __init__(self, reader: Reader, *, is_beside_node: bool = False) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._is_beside_node = is_beside_node
         self._reading: asyncio.Task[None] | None = None
         self._again_at = 0.0
         self._sizes: dict[str, int] = {}
 
     async def look(self) -> Mapping[str, int]:
         """Bytes of the largest tables by name; empty while the database can't say."""
-        if self._is_beside_node and self._reader.last_success is None:
-            return self._sizes
         reading = self._reading
         if reading is None and monotonic() >= self._again_at:
             self._again_at = monotonic() + LIFE_SECONDS

@@ -89,7 +89,7 @@ class Services:
     texts: Texts
     metrics: WebMetrics
     pulse: Pulse
-    sizes: TableSizes
+    sizes: TableSizes | None
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
 

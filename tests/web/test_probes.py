@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import signal
+from time import monotonic
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.db.control import Connection
+from tests.waiting import until
 from tests.web.conftest import Serve, Site
 
 
@@ -63,3 +69,51 @@ async def test_metrics_can_be_read_by_prometheus_and_label_no_paths(full_site: S
         "pgcron_db_pool_connections",
         "pgcron_event_loop_lag_seconds",
     } <= set(families)
+
+
+async def test_a_frozen_server_is_not_ready_within_a_second_however_many_ask(
+    site: Site, connection: Connection
+) -> None:
+    assert (await site.get("/readyz")).status_code == 200
+    found = await connection.fetch(
+        "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'pgcron_ha web%'"
+        " AND datname = current_database()"
+    )
+    pids = [row["pid"] for row in found]
+    assert len(pids) == 1
+    os.kill(pids[0], signal.SIGSTOP)
+    try:
+        answers = await until("it is not ready", lambda: all_refused(site), pause=0.2)
+        others = await timed(site, "/startupz")
+    finally:
+        os.kill(pids[0], signal.SIGCONT)
+
+    assert answers
+    assert others < 1.5  # 0.8 s, on a machine that may be busy
+    await until("it is ready again", lambda: is_ready(site))
+
+
+async def all_refused(site: Site) -> list[float] | None:
+    """How long twenty probes at once took, once none of them is answered with 200."""
+    began = monotonic()
+
+    async def ask() -> tuple[int, float]:
+        return (await site.get("/readyz")).status_code, monotonic() - began
+
+    answers = await asyncio.gather(*(ask() for _ in range(20)))
+    assert max(seconds for _, seconds in answers) < 1.5
+    return [seconds for _, seconds in answers] if {code for code, _ in answers} == {503} else None
+
+
+async def timed(site: Site, path: str) -> float:
+    began = monotonic()
+    await site.get(path)
+    return monotonic() - began
+
+
+async def is_ready(site: Site) -> bool:
+    return (await site.get("/readyz")).status_code == 200
+
+
+async def test_a_counter_is_one_series(full_site: Site) -> None:
+    assert "_created" not in (await full_site.get("/metrics")).text
