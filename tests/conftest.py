@@ -11,6 +11,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pgcron_ha.model.zone_data import package_version, use_rules, version_in_force
 from tests.pooler import POOLER_VARIABLE, Pooler, straight
@@ -18,6 +19,10 @@ from tests.servers import SETTINGS_VARIABLE, ThrowAwayServer, remove_leftovers
 from tests.sessions import USUAL
 
 _numbers = itertools.count(1)
+
+# How long an example takes is the machine's affair.
+settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any load")
 
 
 @pytest.fixture(autouse=True)

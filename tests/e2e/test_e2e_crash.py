@@ -8,7 +8,7 @@ from datetime import timedelta
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue, live_run
 from tests.e2e.nodes import MORE_HANDLERS, Cluster, descendants_of, is_gone, parent_of, send
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 TTL = 3.0
 
@@ -37,7 +37,7 @@ async def test_runs_of_a_killed_node_run_again_within_its_lease_and_three_second
     again = [event for event in evidence.events("start") if event.attempt == 2]
     worst = max(event.at - killed_at for event in again)
     print(f"{len(again)} runs began again, the last one {worst:.2f} s after the kill")
-    assert worst <= TTL + 3
+    assert worst <= TTL + 3 * slowness()
     completed = [event.run for event in evidence.events("end")]
     assert len(completed) == len(set(completed)) == 200
 
@@ -52,14 +52,14 @@ async def test_a_node_that_restarts_frees_its_runs_before_its_lease_ends(
     node.kill9()
     restarted_at = boottime()
     cluster.spawn("a", lease_ttl="60s")
-    rows = await ended(connection, *runs, deadline=10)
+    rows = await ended(connection, *runs)
 
     starts = [event for event in cluster.evidence.events("start") if event.attempt == 2]
     last = max(event.at for event in starts) - restarted_at
     print(f"all ran again {last:.2f} s after the new process was started")
     assert [row["attempt"] for row in rows] == [2] * 5
     assert cluster.evidence.overlaps(cluster.deaths()) == []
-    assert last <= 2
+    assert last <= 2 * slowness()
 
 
 async def test_a_restarted_node_frees_its_runs_only_when_their_programs_are_gone(
@@ -115,7 +115,7 @@ async def test_programs_die_with_their_node_and_run_elsewhere_only_afterwards(
     second = [event.at for event in evidence.events(run=run) if event.attempt == 2]
     print(f"the family was gone {gone_after:.2f} s after the kill")
     assert max(first) < min(second)
-    assert max(first) - killed_at < 2
+    assert max(first) - killed_at < 2 * slowness()
 
 
 async def test_a_run_that_may_start_only_once_is_lost_with_its_node(

@@ -19,7 +19,7 @@ from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster, NodeProcess, children_of
 from tests.servers import ThrowAwayServer
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 TTL = 3.0
 HOSTILE = "tests.e2e.hostile_handlers:app"
@@ -106,8 +106,8 @@ async def test_a_node_keeps_its_lease_and_its_ends_while_others_have_all_connect
         began = boottime()
         while boottime() < began + 2 * TTL:
             [row] = await ended(connection, *await enqueue(connection, "py:bystander"))
-            assert (row["started_at"] - row["due_at"]).total_seconds() < TTL
-        assert await beat_sequence(connection) - before >= 9
+            assert (row["started_at"] - row["due_at"]).total_seconds() < TTL * slowness()
+        assert await beat_sequence(connection) - before >= 9 / slowness()
         hogs.close()
         [row] = await ended(connection, *refused)
         assert row["outcome"] == "succeeded"
@@ -136,8 +136,8 @@ async def test_handlers_that_hold_all_their_connections_keep_no_other_run(
     seconds = boottime() - began
     print(f"{len(waits)} others in {seconds:.1f} s; the longest was over after {max(waits):.2f} s")
     assert seconds > 2 * TTL  # there were too few connections
-    assert max(waits) < TTL
-    assert await beat_sequence(connection) - before >= seconds / TTL * 4
+    assert max(waits) < TTL * slowness()
+    assert await beat_sequence(connection) - before >= seconds / TTL * 4 / slowness()
     rows = await ended(connection, *holding, *plain)
     assert {(row["outcome"], row["attempt"]) for row in rows} == {("succeeded", 1)}
     unharmed(node)
@@ -164,7 +164,7 @@ async def test_slow_handlers_of_a_limited_queue_leave_slots_to_the_others(
         running = "SELECT count(*) FROM pgcron.run WHERE state = 'running' AND queue = 'slow'"
         assert await connection.fetchval(running) <= 4
     print(f"{len(waits)} others; the longest was over after {max(waits):.2f} s")
-    assert max(waits) < TTL / 2
+    assert max(waits) < TTL / 2 * slowness()
     unharmed(node)
 
 

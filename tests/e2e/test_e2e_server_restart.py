@@ -28,7 +28,6 @@ def own_server() -> Iterator[ThrowAwayServer]:
         yield running
 
 
-@pytest.mark.timeout(120)
 async def test_every_accepted_run_ends_though_the_server_restarts_again_and_again(
     own_server: ThrowAwayServer, tmp_path: Path
 ) -> None:
@@ -76,7 +75,6 @@ async def test_every_accepted_run_ends_though_the_server_restarts_again_and_agai
         assert not any(node.events("NodeFenced") for node in nodes)
 
 
-@pytest.mark.timeout(120)
 async def test_a_node_is_at_work_within_two_seconds_of_its_database(
     own_server: ThrowAwayServer, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from tests.chaos.proxy import Proxy
 from tests.e2e.ledger import Connection, ended, enqueue, live_run
 from tests.e2e.nodes import MORE_HANDLERS, Cluster, is_gone
 from tests.servers import ThrowAwayServer
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 TTL = 3.0
 EXIT_DEAF = 72
@@ -50,7 +50,7 @@ async def test_a_run_cancelled_across_a_partition_ends_and_its_slot_is_free_when
             f"cancelled {took:.2f} s after the cut; last sign {last_sign - cut_at:.2f} s after it"
         )
         assert {row["outcome"] for row in rows} == {"cancelled"}
-        assert took < TTL + 3
+        assert took < TTL + 3 * slowness()
         assert all(is_gone(pid) for pid in family)
         assert min(e.at for run in followers for e in evidence.events("start", run)) > last_sign
         assert last_sign - cut_at < TTL
@@ -73,7 +73,7 @@ async def test_a_killed_program_has_no_grace_and_its_family_goes_with_it(
 
     assert answer.stdout == f"run {run} is ended by force where that can be\n"
     assert (row["outcome"], row["cancel_reason"].endswith(": now")) == ("cancelled", True)
-    assert boottime() - asked_at < 2
+    assert boottime() - asked_at < 2 * slowness()
     assert all(is_gone(pid) for pid in family)
 
 
@@ -89,9 +89,9 @@ async def test_a_deaf_handler_ends_its_node_when_the_others_have_ended_and_is_re
     cluster.start("b", lease_ttl="30s")
 
     await connection.execute("SELECT pgcron.kill_run($1)", runs[0])
-    assert leaving.exit_code(30) == EXIT_DEAF
+    assert leaving.exit_code(60) == EXIT_DEAF
     gone_at = boottime()
-    rows = await ended(connection, *runs, deadline=10)
+    rows = await ended(connection, *runs)
 
     [told] = leaving.events("NodeEndsItself")
     assert (told["run"], told["handler"]) == (runs[0], "py:deaf_and_loud")
@@ -100,7 +100,7 @@ async def test_a_deaf_handler_ends_its_node_when_the_others_have_ended_and_is_re
         ("succeeded", 2, "b"),  # it was as deaf, and nobody had told it to stop before
         ("succeeded", 1, "a"),
     ]
-    assert boottime() - gone_at < 5, "its lease of 30 s was not waited for"
+    assert boottime() - gone_at < min(20, 5 * slowness()), "its lease of 30 s was not waited for"
     [again] = [event.at for event in evidence.events("start", runs[1]) if event.attempt == 2]
     assert max(event.at for event in evidence.events("tick")) < again
     because = await connection.fetchval(

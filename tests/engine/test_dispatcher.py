@@ -338,6 +338,7 @@ async def test_an_idle_node_looks_at_once_when_a_run_of_its_own_may_be_retried(
 ) -> None:
     (run,) = await control.enqueue(connection, 1)
     await workshop.step()
+    workshop.dispatcher.interval = 3600.0
     turning = asyncio.ensure_future(workshop.dispatcher.run())
     workshop.dispatcher.trust_notifications(True)
     await until("it is idle", lambda: workshop.runner.waiting == 0)
@@ -347,11 +348,9 @@ async def test_an_idle_node_looks_at_once_when_a_run_of_its_own_may_be_retried(
     workshop.dispatcher.ended(workshop.ended)
     claims = await connection.fetch("SELECT id, token FROM pgcron.run WHERE id = $1", run)
     await control.fail(connection, claims, retry_after=0.0)
-    failed_at = monotonic()
     workshop.dispatcher.settled()
 
     await until("it is tried again", lambda: run in workshop.executor.executing)
-    assert monotonic() - failed_at < 1.0
     workshop.dispatcher.stop()
     await turning
 
@@ -444,7 +443,8 @@ async def test_a_claim_whose_answer_got_lost_is_settled_and_in_the_next_beat(
         await workshop.step()
 
     assert workshop.executor.executing == {}
-    assert workshop.dispatcher.claims_settled_at() >= boottime() - 1
+    answered_at = boottime()
+    assert workshop.dispatcher.claims_settled_at() >= answered_at
     assert sorted((await workshop.beat()).runs) == runs
     await workshop.leave()
 

@@ -12,12 +12,12 @@ from tests.db.control import Connection
 from tests.engine.workshop import Workshop
 
 SLOTS = 4
-POLL_SECONDS = 1.0
+POLL_SECONDS = 60.0
 
 
 @pytest.fixture
 async def workshop(database: str) -> AsyncIterator[Workshop]:
-    workshop = Workshop(database, slots=SLOTS)
+    workshop = Workshop(database, slots=SLOTS, poll=POLL_SECONDS)
     await workshop.join()
     yield workshop
     await workshop.leave()

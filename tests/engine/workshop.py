@@ -32,6 +32,7 @@ class Workshop:
         home: str | None = None,
         queues: Sequence[str] = ("default",),
         weights: Mapping[str, int] | None = None,
+        poll: float = 1.0,
     ) -> None:
         self.beats: list[Beat] = []
         self.phases: list[LeasePhase] = []
@@ -51,7 +52,7 @@ class Workshop:
         self.runner.use({"py": self.executor})
         self.link = link or Link(dsn)
         self.dispatcher = Dispatcher(
-            self.link, self.session, self.runner, queues, HANDLERS, 1.0, prefetch, weights
+            self.link, self.session, self.runner, queues, HANDLERS, poll, prefetch, weights
         )
 
     async def join(self) -> None:

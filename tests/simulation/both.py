@@ -72,7 +72,9 @@ class Both:
         if name in CLAIMS:
             self._take_over(answer)
         assert _sorted(answer) == _sorted(ours), (name, answer, ours, parameters)
-        return answer
+        # A plan, and with it the order, may change while sequences are played: a sequence that is
+        # played again goes as it went.
+        return sorted(answer, key=lambda row: [row.get(name) or 0 for name in _NUMBERS])
 
     def compare_tables(self) -> None:
         for table in TABLES:
@@ -112,6 +114,7 @@ def _attempt(call: Callable[[], list[Row]]) -> list[Row] | PgcronError:
         return error
 
 
+_NUMBERS = ("id", "run_id", "schedule_id")
 # What names nothing that anybody decides by, or what one side chooses freely.
 _APART = {"uuid", "fence", "args", "reason"}
 

@@ -147,7 +147,7 @@ STORIES: Final[dict[str, Callable[[Owed], None]]] = {
 }
 
 
-@pytest.mark.timeout(0 if MORE else 300)
+@pytest.mark.timeout(0 if MORE else 600)
 def test_each_owed_fire_has_one_answer_after_each_step(real: RealStore) -> None:
     play(Owed, real, SEQUENCES, STEPS, same=MORE is None)
 

@@ -20,7 +20,6 @@ def pairs(database: str) -> Iterator[Pairs]:
     made.close()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("scene", SCENES)
 def test_two_at_once_are_as_one_after_the_other(pairs: Pairs, scene: str) -> None:
     acts = SCENES[scene][1]
@@ -44,7 +43,6 @@ def test_two_at_once_are_as_one_after_the_other(pairs: Pairs, scene: str) -> Non
     assert pairs.held > len(acts)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_is_rolled_back_leaves_no_trace(pairs: Pairs, scene: str) -> None:
     acts = SCENES[scene][1]

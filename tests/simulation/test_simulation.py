@@ -20,7 +20,6 @@ QUICK = [mutant for mutant in MUTANTS if mutant.shows_soon]
 MOST_SEEDS = 2000
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, PART))
 def test_no_history_breaks_a_promise(first: int) -> None:
     told = [attempt(seed) for seed in range(first, first + PART)]

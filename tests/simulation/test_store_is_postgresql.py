@@ -514,13 +514,11 @@ class CallsWithLimits(Calls):
         self.both.compare_tables()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("calls", [Calls, CallsWithLimits])
 def test_the_stand_in_answers_as_postgresql_does(real: RealStore, calls: type[Calls]) -> None:
     play(calls, real, SEQUENCES, STEPS)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("guard", "otherwise"),
     [

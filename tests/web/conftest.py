@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import TypeAlias
 
 import httpx
@@ -20,6 +21,9 @@ from pgcron_ha.web.serving import WebServer
 from tests.servers import ThrowAwayServer
 from tests.sessions import own_session
 from tests.web.seed import seed
+
+FRESH_SECONDS = 60.0
+"""How old a believable cluster may be."""
 
 _numbers = itertools.count(1)
 
@@ -68,22 +72,38 @@ async def site(database: str, serve: Serve) -> AsyncIterator[Site]:
         yield site
 
 
+class Seeded:
+    """Databases with a believable cluster (`tests.web.seed`)."""
+
+    def __init__(self, server: ThrowAwayServer, template: str) -> None:
+        self._server = server
+        self._template = template
+        self._made: list[str] = []
+        self._made_at = 0.0
+
+    def newest(self) -> str:
+        """The name of one to copy, so young that its schedules are not late."""
+        if not self._made or monotonic() - self._made_at > FRESH_SECONDS:
+            name = f"seeded_{len(self._made)}"
+            dsn = self._server.create_database(name, self._template)
+            with ThreadPoolExecutor(1) as thread:  # an event loop may already belong to this one
+                thread.submit(lambda: asyncio.run(seed(dsn))).result()
+            self._server.seal_template(name)
+            self._made.append(name)
+            self._made_at = monotonic()
+        return self._made[-1]
+
+
 @pytest.fixture(scope="session")
-def seeded_template(server: ThrowAwayServer, template: str) -> str:
-    """The name of a database with a believable cluster (`tests.web.seed`): copy it."""
-    name = "seeded"
-    dsn = server.create_database(name, template)
-    with ThreadPoolExecutor(1) as thread:  # an event loop may already belong to this one
-        thread.submit(lambda: asyncio.run(seed(dsn))).result()
-    server.seal_template(name)
-    return name
+def seeded(server: ThrowAwayServer, template: str) -> Seeded:
+    return Seeded(server, template)
 
 
 @pytest.fixture
-async def full_database(server: ThrowAwayServer, seeded_template: str) -> AsyncIterator[str]:
+async def full_database(server: ThrowAwayServer, seeded: Seeded) -> AsyncIterator[str]:
     """The DSN of a believable cluster of this test's own; its nodes have their leases."""
     name = f"full_{os.getpid()}_{next(_numbers)}"
-    dsn = server.create_database(name, seeded_template)
+    dsn = server.create_database(name, seeded.newest())
     connection = await own_session(dsn)
     await connection.execute(
         "UPDATE pgcron.node SET lease_until = now() + interval '1 hour' WHERE state <> 'dead'"

@@ -19,7 +19,7 @@ from tests.sessions import own_session
 from tests.waiting import wait_for
 from tests.web.browser.hostile import fill
 from tests.web.browser.watched import Windows, chromium
-from tests.web.conftest import Serve, Site
+from tests.web.conftest import Seeded, Serve, Site
 
 NODE = (
     *("--app", "tests.web.browser.jobs:app", "--web", "127.0.0.1:0"),
@@ -35,9 +35,9 @@ async def windows() -> AsyncIterator[Windows]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def hostile_database(server: ThrowAwayServer, seeded_template: str) -> AsyncIterator[str]:
+async def hostile_database(server: ThrowAwayServer, seeded: Seeded) -> AsyncIterator[str]:
     """The DSN of a believable cluster with the corpus in every text; tests only look at it."""
-    dsn = server.create_database("hostile", seeded_template)
+    dsn = server.create_database("hostile", seeded.newest())
     connection = await own_session(dsn)
     await fill(connection)
     await connection.execute("UPDATE pgcron.node SET lease_until = now() + interval '1 hour'")
