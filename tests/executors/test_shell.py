@@ -152,7 +152,7 @@ async def test_a_run_has_exactly_the_documented_environment() -> None:
         "LANG": "C.UTF-8",
         "PGCRON_RUN_ID": "7",
         "PGCRON_ATTEMPT": "1",
-        "PGCRON_TOKEN": str(run.token),
+        "PGCRON_TOKEN": "***",  # what is written as a secret is masked in lines
         "PGCRON_FENCE": "14",
         "PGCRON_IDEMPOTENCY_KEY": str(run.run_uuid),
         "PGCRON_SCHEDULE": "nightly",
@@ -160,6 +160,10 @@ async def test_a_run_has_exactly_the_documented_environment() -> None:
         "PGCRON_ORIGIN": "backfill",
     }
     assert not Path(args_file).exists()
+    async with executor(shell('echo "$PGCRON_TOKEN"')) as (running, record):
+        running.start([run := context(7, "shell:t")])
+        assert record.outcome(run) is SUCCEEDED
+        assert record.lines_of(run) == [str(run.token)]
 
 
 async def test_a_program_inherits_no_descriptor_and_ignores_no_signal(tmp_path: Path) -> None:
