@@ -46,6 +46,7 @@ CREATE TABLE pgcron.run (
   kill_at timestamptz,
   time_limits jsonb,
   last_error text,
+  lost_early smallint,
   created_at timestamptz NOT NULL DEFAULT now(),
   created_by text NOT NULL DEFAULT session_user
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
@@ -62,6 +63,7 @@ COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_on
 COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
 COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.time_limits makes them; NULL is none.';
+COMMENT ON COLUMN pgcron.run.lost_early IS '1: its last node ended before its handler was seen to begin. 2: another node has begun to prepare it since; when that ends, too, the run is dead.';
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
 
 -- The rules of a live run, each under the name that its refusal gives. They stand in one function, and not in a CHECK each:

@@ -56,12 +56,18 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgcron.end_waiting_runs(bigint[], text, text) IS 'Ends runs that are not running; writes history and the ledger in the same transaction.';
 
+-- Whether two nodes in a row ended while they prepared the run, before its handler began: it would end the others, too. Of the first
+-- one that is only known afterwards, and it may just have held the run; the second one has said so before (prepare_runs).
+CREATE FUNCTION pgcron.ended_two_nodes(run pgcron.run, kind text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$ SELECT kind = 'lease_lost' AND run.started_at IS NULL AND coalesce(run.lost_early, 0) > 1 $$;
+
 -- What becomes of an attempt that did not succeed.
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
   SELECT CASE WHEN kind = 'cancelled' OR run.cancel_at IS NOT NULL THEN 'cancelled'
               WHEN run.delivery = 'at_most_once' THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END
+              WHEN pgcron.ended_two_nodes(run, kind) THEN 'dead'
               WHEN retryable AND run.attempt < coalesce(run.max_attempts, 5) THEN 'retry'
               ELSE 'dead' END;
 END;
@@ -152,6 +158,9 @@ BEGIN
         FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after, string_to_array(given.causes, ' ')) judged;
       given.error := concat_ws(' ', given.error, '(not retried: ' || because || ')');
     END IF;
+    IF verdict = 'dead' AND pgcron.ended_two_nodes(ending, given.kind) THEN
+      given.error := given.error || ' (not retried: two nodes ended while they prepared this run, before its handler began)';
+    END IF;
     -- A breaker counts what went wrong with the handler: not what it refused for good, nor a caller's error (http 4xx), a node's end, a stop.
     IF given.kind IN ('failed', 'timed_out') AND given.retryable AND verdict <> 'cancelled' AND because IS DISTINCT FROM 'its policy discards it'
        AND 'http:4xx' <> ALL (coalesce(string_to_array(given.causes, ' '), '{}')) AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.handler = ending.handler) THEN
@@ -171,12 +180,14 @@ BEGIN
       -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is retried at once the first time. The start
       -- deadline was kept by the first attempt; a retry after it would end as expired and hide the error.
       UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
+             lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
              due_at = now() + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
                                    WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
                                    ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes, 0), ending.retry_base, ending.retry_cap) END
        WHERE r.id = ending.id;
     ELSIF verdict IN ('retry', 'snooze') THEN
       UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = pgcron.give_up_at(ending.time_limits), last_error = given.error,
+             lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
              due_at = now() + delay, snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1 ELSE r.snoozes END,
              max_attempts = CASE verdict WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1 ELSE r.max_attempts END
        WHERE r.id = ending.id;

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.counting import count_waits
 from pgcron_ha.engine.pace import Pace
+from pgcron_ha.engine.preparation import Preparation
 from pgcron_ha.engine.runner import Runner
 from pgcron_ha.engine.session import Session
 from pgcron_ha.engine.unstarted import give_back
@@ -36,6 +37,7 @@ class Intake:
         self._link = link
         self._session = session
         self._runner = runner
+        runner.prepare = Preparation(link, runner)
         self._pace = pace
         self._weights = dict(weights)
         self.progress_at = float("-inf")

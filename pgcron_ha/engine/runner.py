@@ -74,6 +74,8 @@ class Runner:
         self._stopped_at: dict[int, float] = {}
         self._finishing: frozenset[str] = frozenset()
         self._failure: BaseException | None = None
+        self.prepare: Callable[[list[Context]], None] | None = None
+        """Gets runs that were tried before, when they have their slots; `begin` is to follow."""
         self.owed = 0
         """So many slots are not given to new runs, since too many ends are not acknowledged."""
 
@@ -165,21 +167,16 @@ class Runner:
             self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
             if weights and context.run_id in weights:
                 self._heavy.append((context, weights[context.run_id]))
+            elif row["attempt"] > 1 and self.prepare and row.get("lost_early", 1) is not None:
+                self._heavy.append((context, 1))
             else:
                 self._waiting[context.handler.partition(":")[0]].append(context)
         self.start_waiting()
 
     def start_waiting(self) -> None:
         """Gives waiting runs to their executors as far as there are slots."""
-        while self._heavy:
-            context, weight = self._heavy[0]
-            with self._lock:
-                if self.slots - self._executing < weight:
-                    return
-                self._executing += weight
-                self._surplus[context] = weight - 1
-            self._heavy.popleft()
-            self._executor(context).start([context])
+        if self._heavy and not self._start_heavy():
+            return
         for kind, queue in self._waiting.items():
             with self._lock:
                 count = min(self.slots - self._executing, len(queue))
@@ -187,6 +184,30 @@ class Runner:
                 self._executing += count
             if batch:
                 self._executors[kind].start(batch)
+
+    def _start_heavy(self) -> bool:
+        """Whether none is left. A run that was tried before is prepared with care."""
+        retried: list[Context] = []
+        while self._heavy:
+            context, weight = self._heavy[0]
+            with self._lock:
+                if self.slots - self._executing < weight:
+                    break
+                self._executing += weight
+                self._surplus[context] = weight - 1
+            self._heavy.popleft()
+            if context.attempt > 1 and self.prepare:
+                retried.append(context)
+            else:
+                self.begin([context])
+        if retried and self.prepare:
+            self.prepare(retried)
+        return not self._heavy
+
+    def begin(self, contexts: Iterable[Context]) -> None:
+        """Gives runs that have their slots to their executors."""
+        for context in contexts:
+            self._executor(context).start([context])
 
     def take_waiting(self, but: Container[str] = ()) -> list[Context]:
         """Takes back what has not begun; the caller gives it back to the database. Runs of the

@@ -634,6 +634,7 @@ CREATE TABLE pgcron.run (
     kill_at timestamp with time zone,
     time_limits jsonb,
     last_error text,
+    lost_early smallint,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by text DEFAULT SESSION_USER NOT NULL,
     awaited boolean
@@ -666,7 +667,14 @@ COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it 
 
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.time_limits makes them; NULL is none.';
 
+COMMENT ON COLUMN pgcron.run.lost_early IS '1: its last node ended before its handler was seen to begin. 2: another node has begun to prepare it since; when that ends, too, the run is dead.';
+
 COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is told on pgcron.end_channel(); NULL is nobody.';
+
+CREATE FUNCTION pgcron.ended_two_nodes(run pgcron.run, kind text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ SELECT kind = 'lease_lost' AND run.started_at IS NULL AND coalesce(run.lost_early, 0) > 1 $$;
 
 CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -679,6 +687,7 @@ CREATE FUNCTION pgcron.attempt_verdict(run pgcron.run, kind text, retryable bool
                  WHEN 'lease_lost'::text THEN 'lost'::text
                  ELSE 'dead'::text
              END
+             WHEN pgcron.ended_two_nodes(run, kind) THEN 'dead'::text
              WHEN (retryable AND ((run).attempt < COALESCE((run).max_attempts, 5))) THEN 'retry'::text
              ELSE 'dead'::text
          END AS "case";
@@ -2053,6 +2062,9 @@ BEGIN
         FROM pgcron.judge_attempt(ending, given.kind, given.retryable, given.retry_after, string_to_array(given.causes, ' ')) judged;
       given.error := concat_ws(' ', given.error, '(not retried: ' || because || ')');
     END IF;
+    IF verdict = 'dead' AND pgcron.ended_two_nodes(ending, given.kind) THEN
+      given.error := given.error || ' (not retried: two nodes ended while they prepared this run, before its handler began)';
+    END IF;
     -- A breaker counts what went wrong with the handler: not what it refused for good, nor a caller's error (http 4xx), a node's end, a stop.
     IF given.kind IN ('failed', 'timed_out') AND given.retryable AND verdict <> 'cancelled' AND because IS DISTINCT FROM 'its policy discards it'
        AND 'http:4xx' <> ALL (coalesce(string_to_array(given.causes, ' '), '{}')) AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.handler = ending.handler) THEN
@@ -2072,12 +2084,14 @@ BEGIN
       -- A run of a schedule keeps its overlap slot while it waits: it is not over. A crash is retried at once the first time. The start
       -- deadline was kept by the first attempt; a retry after it would end as expired and hide the error.
       UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = NULL, last_error = given.error,
+             lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
              due_at = now() + CASE WHEN given.retry_after IS NOT NULL THEN make_interval(secs => given.retry_after)
                                    WHEN given.kind = 'lease_lost' AND ending.attempt = 1 THEN interval '0'
                                    ELSE pgcron.retry_delay(ending.attempt - coalesce(ending.snoozes, 0), ending.retry_base, ending.retry_cap) END
        WHERE r.id = ending.id;
     ELSIF verdict IN ('retry', 'snooze') THEN
       UPDATE pgcron.run r SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, lane_slot = NULL, expire_at = pgcron.give_up_at(ending.time_limits), last_error = given.error,
+             lost_early = CASE WHEN given.kind = 'lease_lost' AND ending.started_at IS NULL THEN 1 END,
              due_at = now() + delay, snoozes = CASE verdict WHEN 'snooze' THEN coalesce(r.snoozes, 0) + 1 ELSE r.snoozes END,
              max_attempts = CASE verdict WHEN 'snooze' THEN coalesce(r.max_attempts, 5) + 1 ELSE r.max_attempts END
        WHERE r.id = ending.id;
@@ -3903,6 +3917,7 @@ CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair
                      r.kill_at,
                      r.time_limits,
                      r.last_error,
+                     r.lost_early,
                      r.created_at,
                      r.created_by
                     FROM pgcron.run r
@@ -4036,6 +4051,7 @@ CREATE FUNCTION pgcron.limited_heads(pair_queues text[], pair_lanes text[], pair
                      r.kill_at,
                      r.time_limits,
                      r.last_error,
+                     r.lost_early,
                      r.created_at,
                      r.created_by
                     FROM pgcron.run r

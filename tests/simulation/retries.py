@@ -76,6 +76,8 @@ def _verdict(run: Run, failure: Failure) -> str:
         return "cancelled"
     if run.delivery == "at_most_once":
         return "lost" if failure.kind == "lease_lost" else "dead"
+    if failure.kind == "lease_lost" and run.started_at is None and (run.lost_early or 0) > 1:
+        return "dead"
     return "retry" if failure.retryable and run.attempt < (run.max_attempts or 5) else "dead"
 
 

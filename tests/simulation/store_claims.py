@@ -315,6 +315,7 @@ def _claimed(run: Run) -> Row:
         delivery=run.delivery,
         due=run.due_at.timestamp(),
         origin=run.origin,
+        lost_early=run.lost_early,
     )
 
 
@@ -329,4 +330,4 @@ def _of_keys(queue: str) -> Row:
     return Row(queue=queue, is_careful=True, is_once=False, is_limited=True, **nothing)
 
 
-_COLUMNS: Final = list(_claimed(Run(0, "", FIRST_INSTANT, FIRST_INSTANT)))
+_COLUMNS: Final = list(_claimed(Run(0, "", FIRST_INSTANT, FIRST_INSTANT)))[:-1]

@@ -77,6 +77,7 @@ class EndingStatements(Tables):
             if run.attempt <= 1:
                 run.overlap_slot = None
             run.attempt -= 1
+            run.lost_early = run.lost_early and 1
             _put_back(run)
             rows.append(Row(id=run.id))
         return rows
@@ -90,6 +91,12 @@ class EndingStatements(Tables):
             run = self.runs[row["id"]]
             run.weight, run.lane = given[run.id], lane_of(run.lane, given[run.id])
         return rows
+
+    def prepare_runs(self, *, run_ids: Sequence[int], tokens: Sequence[UUID]) -> list[Row]:
+        suspected = [run for (run,) in self._held(run_ids, tokens) if run.lost_early is not None]
+        for run in suspected:
+            run.lost_early = 2
+        return [Row(id=run.id) for run in suspected]
 
     def mark_started(
         self,
@@ -252,6 +259,8 @@ class EndingStatements(Tables):
                 run.max_attempts = (run.max_attempts or 5) + 1
             run.due_at = self.now() + judged.delay
             run.expire_at, run.last_error = None, error
+            is_early = failure.kind == "lease_lost" and run.started_at is None
+            run.lost_early = 1 if is_early else None
             _put_back(run)
         else:
             if verdict == "cancelled":

@@ -123,6 +123,7 @@ class Run:
     hold: str | None = None
     expire_at: datetime | None = None
     attempt: int = 0
+    lost_early: int | None = None
     max_attempts: int | None = None
     timeout: float = 3600.0
     retry_base: float = 2.0

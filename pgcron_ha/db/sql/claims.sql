@@ -25,7 +25,7 @@ WHERE r.id = ANY(ARRAY(
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
   LIMIT :limit))
 RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery, date_part('epoch', r.due_at) AS due, r.origin;
+          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery, date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
 
 -- name: claim_at_most_once
 -- ready -> running
@@ -48,7 +48,7 @@ WHERE r.id = ANY(ARRAY(
     ORDER BY c.due_at, c.id LIMIT :limit FOR UPDATE SKIP LOCKED) due
   LIMIT :limit))
 RETURNING r.id, r.uuid, r.handler, r.args, r.attempt, coalesce(r.max_attempts, CASE r.delivery WHEN 'at_most_once' THEN 1 ELSE 5 END) AS max_attempts, r.queue, r.priority, r.schedule, coalesce(r.scheduled_for, r.nominal_for) AS fire_time,
-          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery, date_part('epoch', r.due_at) AS due, r.origin;
+          r.token, r.fence, date_part('epoch', r.timeout) AS timeout, r.delivery, date_part('epoch', r.due_at) AS due, r.origin, r.lost_early;
 
 -- name: claim_lanes
 -- ready -> running

@@ -44,7 +44,7 @@ SELECT pgcron.end_refused_run(:run_id, :token, :reason, :node);
 UPDATE pgcron.run r
 SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, attempt = r.attempt - 1, lane_slot = NULL,
     unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
-    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL
+    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL, lost_early = least(r.lost_early, 1)
 FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
 WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL
 RETURNING r.id;
@@ -58,6 +58,13 @@ SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL
     overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL, weight = given.weight, lane = pgcron.lane_of(r.lane, given.weight)
 FROM unnest(:run_ids::bigint[], :tokens::uuid[], :weights::int[]) given(id, token, weight)
 WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL
+RETURNING r.id;
+
+-- name: prepare_runs
+-- Before a node prepares runs whose last node ended before their handlers were seen to begin. Returns those that are such.
+UPDATE pgcron.run r SET lost_early = 2
+FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
+WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.lost_early IS NOT NULL
 RETURNING r.id;
 
 -- name: mark_started
