@@ -44,7 +44,7 @@ BEGIN
           coalesce(cordon_node.actor, session_user))
   ON CONFLICT (node) DO UPDATE SET reason = EXCLUDED.reason, set_by = EXCLUDED.set_by, lifted_by = NULL, lifted_at = NULL,
     set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
-  PERFORM pg_notify(pgcron.channel(), 'node');
+  PERFORM pgcron.notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state <> 'dead' AND (n.name = cordon_node.node OR n.incarnation::text = cordon_node.node));
 END $$;
 COMMENT ON FUNCTION pgcron.cordon_node(text, text, text) IS
@@ -65,7 +65,7 @@ BEGIN
   END IF;
   UPDATE pgcron.cordon c SET lifted_at = now(), lifted_by = coalesce(uncordon_node.actor, session_user)
    WHERE c.lifted_at IS NULL AND (c.node = uncordon_node.node OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = uncordon_node.node));
-  PERFORM pg_notify(pgcron.channel(), 'node');
+  PERFORM pgcron.notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state IN ('alive', 'cordoned') AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node)
              AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
 END $$;

@@ -7,12 +7,21 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION pgcron.channel() IS 'The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.';
 
+-- A session that listens and leaves a transaction open keeps what was sent to anybody on the server; when that queue is full PostgreSQL
+-- refuses to commit what notifies. From half of it on nothing is sent, and everybody looks by himself.
+CREATE FUNCTION pgcron.notify(channel text, payload text) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+  SELECT pg_notify(channel, payload) WHERE pg_notification_queue_usage() < 0.5;
+END;
+COMMENT ON FUNCTION pgcron.notify(text, text) IS 'NOTIFY, but for a server whose queue of notifications is half full: then what is told is found by looking.';
+
 -- A NOTIFY takes a database-wide lock at commit, so it is sent only while some node has said that it is idle.
 CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
-    PERFORM pg_notify(pgcron.channel(), TG_TABLE_NAME);
+    PERFORM pgcron.notify(pgcron.channel(), TG_TABLE_NAME);
   END IF;
   RETURN NULL;
 END $$;

@@ -245,7 +245,7 @@ BEGIN
     PERFORM pgcron.warn_of_owner(OLD, NEW);
   END IF;
   IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
-    PERFORM pg_notify(pgcron.channel(), 'schedule');
+    PERFORM pgcron.notify(pgcron.channel(), 'schedule');
   END IF;
   RETURN NULL;
 END $$;

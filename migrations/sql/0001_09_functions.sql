@@ -323,7 +323,7 @@ BEGIN
     RETURN 'finished';
   ELSIF found_state = 'running' THEN
     UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run;
-    PERFORM pg_notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
+    PERFORM pgcron.notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
     RETURN 'requested';
   END IF;
   PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', why);
@@ -369,4 +369,4 @@ LANGUAGE sql AS $$
 CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.name;
-  SELECT pg_notify(pgcron.channel(), 'run') $$;
+  SELECT pgcron.notify(pgcron.channel(), 'run') $$;

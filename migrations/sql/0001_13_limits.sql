@@ -376,7 +376,7 @@ LANGUAGE sql AS $$
   INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
   VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.per, coalesce(set_queue.actor, session_user), now())
   ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
-  SELECT pg_notify(pgcron.channel(), 'run') $$;
+  SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_queue(text, int, int, interval, text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
 
 -- So many runs of the lane execute at once (NULL: no limit). A name with a star at its end is for all lanes that begin so and have no
@@ -388,11 +388,11 @@ LANGUAGE sql AS $$
   INSERT INTO pgcron.lane_limit AS l (lane, slots, rate, per, set_by)
   VALUES (set_lane.lane, set_lane.slots, set_lane.rate, set_lane.per, coalesce(set_lane.actor, session_user))
   ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = now();
-  SELECT pg_notify(pgcron.channel(), 'run') $$;
+  SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_lane(text, int, int, interval, text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once, and how many start in any span of time.';
 
 CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
 LANGUAGE sql AS $$
   DELETE FROM pgcron.lane_limit l WHERE l.lane = forget_lane.lane;
-  SELECT pg_notify(pgcron.channel(), 'run') $$;
+  SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.forget_lane(text) IS 'Removes what set_lane has said.';

@@ -14,7 +14,7 @@ COMMENT ON FUNCTION pgcron.end_channel() IS 'The NOTIFY channel on which the ids
 CREATE FUNCTION pgcron.tell_who_waits() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pg_notify(pgcron.end_channel(), OLD.id::text);
+  PERFORM pgcron.notify(pgcron.end_channel(), OLD.id::text);
   RETURN NULL;
 END $$;
 CREATE TRIGGER tell_who_waits AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (OLD.awaited) EXECUTE FUNCTION pgcron.tell_who_waits();
@@ -43,7 +43,7 @@ BEGIN
     RETURNING r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() AS is_due)
   SELECT coalesce(bool_or(is_due), false) INTO may_be_skipped FROM marked;
   IF may_be_skipped AND EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
-    PERFORM pg_notify(pgcron.channel(), 'run');
+    PERFORM pgcron.notify(pgcron.channel(), 'run');
   END IF;
   -- A new statement: a run that ended before it was marked is not there any more.
   SELECT coalesce(array_agg(given.id) FILTER (WHERE r.id IS NULL), '{}'), coalesce(array_agg(given.id) FILTER (WHERE r.id IS NOT NULL AND r.awaited IS NULL), '{}')

@@ -9,7 +9,7 @@ BEGIN
          open_until = clock_timestamp() + least(b.open_for * power(2, least(b.openings, 20)), b.open_for_at_most),
          reason = because, last_error = left(failure, 500), failed_at = '{}', probe_run = NULL, probe_fence = NULL
    WHERE b.name = open_breaker.name;
-  PERFORM pg_notify(pgcron.channel(), 'breaker');
+  PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
 -- Attempts that failed, of runs whose handler has a breaker. A batch may hold several of one breaker; breakers are locked in the order of
@@ -80,7 +80,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE pgcron.breaker b SET state = 'closed', failed_at = '{}', opened_at = NULL, open_until = NULL, openings = 0, reason = NULL, probe_run = NULL, probe_fence = NULL
    WHERE b.name = close_breaker.name;
-  PERFORM pg_notify(pgcron.channel(), 'breaker');
+  PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
 -- ready -> running
@@ -177,7 +177,7 @@ LANGUAGE sql AS $$
     open_for_at_most = EXCLUDED.open_for_at_most, fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue, set_by = EXCLUDED.set_by, set_at = now();
   INSERT INTO pgcron.breaker_handler AS m (handler, breaker) SELECT DISTINCT one.handler, set_breaker.name FROM unnest(set_breaker.name || set_breaker.handlers) one(handler)
   ON CONFLICT ON CONSTRAINT breaker_handler_pkey DO UPDATE SET breaker = EXCLUDED.breaker;
-  SELECT pg_notify(pgcron.channel(), 'breaker') $$;
+  SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 COMMENT ON FUNCTION pgcron.set_breaker(text, int, interval, interval, interval, text, text, text[], text) IS
   'A handler (or those of one http service) that fails so often within a time is left alone for a while, then probed with one run at a time.';
 
@@ -228,5 +228,5 @@ LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.require_breaker(forget_breaker.name);
   DELETE FROM pgcron.breaker b WHERE b.name = forget_breaker.name;
-  PERFORM pg_notify(pgcron.channel(), 'breaker');
+  PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;

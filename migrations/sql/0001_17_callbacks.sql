@@ -73,7 +73,7 @@ BEGIN
          note = CASE WHEN answer_callback.done IS NULL THEN c.note ELSE answer_callback.note END,
          lines = (c.lines || answer_callback.lines)[1:1000]      -- more than a node fetches in a second, and bounded when none does
    WHERE c.run_id = kept.run_id AND c.fence = kept.fence;
-  PERFORM pg_notify(pgcron.channel(), 'callback');
+  PERFORM pgcron.notify(pgcron.channel(), 'callback');
   RETURN 'taken';
 END $$;
 COMMENT ON FUNCTION pgcron.answer_callback(bigint, bigint, bytea, text, jsonb, text, float8, float8, float8, text, text[]) IS

@@ -12,7 +12,7 @@ BEGIN
          cancel_reason = CASE WHEN r.kill_at IS NULL THEN concat_ws('; ', r.cancel_reason, why) ELSE r.cancel_reason END
    WHERE r.id = run AND r.state = 'running';
   IF FOUND THEN
-    PERFORM pg_notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
+    PERFORM pgcron.notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
     RETURN 'requested';
   END IF;
   RETURN pgcron.cancel_run(run, reason, actor);

@@ -88,7 +88,7 @@ BEGIN
         ORDER BY h.id FOR UPDATE SKIP LOCKED));
     asked := asked OR FOUND;
   END LOOP;
-  IF asked THEN PERFORM pg_notify(pgcron.channel(), 'cancel'); END IF;
+  IF asked THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
 END $$;
 
 -- Of all that wait for slots of these schedules as many as there are free slots are claimable, the first ones; the others stand apart, a

@@ -33,7 +33,7 @@ BEGIN
   INSERT INTO pgcron.fire_failure (run_id, schedule_id, failed_at, error)
   SELECT ended.id, s.id, clock_timestamp(), left(note_fire_failure.error, 200) FROM pgcron.schedule s WHERE s.id = ended.schedule_id AND s.pause_after_failures IS NOT NULL
   ON CONFLICT DO NOTHING;
-  IF FOUND THEN PERFORM pg_notify(pgcron.channel(), 'schedule'); END IF;
+  IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'schedule'); END IF;
 END $$;
 
 -- When a fire of the schedule last succeeded, of those since an instant; runs by hand, re-runs and backfills don't count.

@@ -85,7 +85,7 @@ BEGIN
   END IF;
   IF held.is_decided AND instant > clock_timestamp() AND (held.run IS NULL OR (SELECT r.due_at > clock_timestamp() FROM pgcron.run r WHERE r.id = held.run)) THEN
     PERFORM pgcron.apply_edit(held.schedule);      -- it becomes a run, or none, as every fire after an edit
-    PERFORM pg_notify(pgcron.channel(), 'schedule');
+    PERFORM pgcron.notify(pgcron.channel(), 'schedule');
   ELSIF held.run IS NOT NULL AND wanted.action = 'skip' THEN
     PERFORM pgcron.end_waiting_runs(ARRAY[held.run], 'skipped', pgcron.override_words('skip', NULL, wanted.actor, wanted.note));
   ELSIF held.run IS NOT NULL THEN      -- its fire time is over, and it waits to be due, or for a node

@@ -80,7 +80,7 @@ CREATE FUNCTION pgcron.wake_backfills() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
-    PERFORM pg_notify(pgcron.channel(), 'backfill');
+    PERFORM pgcron.notify(pgcron.channel(), 'backfill');
   END IF;
 END $$;
 

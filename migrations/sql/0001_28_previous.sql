@@ -89,7 +89,7 @@ BEGIN
   END LOOP;
   IF freed <> '{}' THEN
     UPDATE pgcron.run r SET hold = NULL WHERE r.id = ANY(freed);
-    IF EXISTS (SELECT FROM pgcron.node n WHERE n.is_idle AND n.state = 'alive') THEN PERFORM pg_notify(pgcron.channel(), 'run'); END IF;
+    IF EXISTS (SELECT FROM pgcron.node n WHERE n.is_idle AND n.state = 'alive') THEN PERFORM pgcron.notify(pgcron.channel(), 'run'); END IF;
   END IF;
   RETURN decided + cardinality(freed);
 END $$;

@@ -134,6 +134,7 @@ async def _read(
         role=await health.role(connection, schema=schema),
         lock_holders=await health.lock_holders(connection, schema=schema),
         blocking=blocking,
+        notification_queue=await health.notification_queue(connection, schema=schema),
         nodes=await overview.nodes(connection, schema=schema),
         heard=await listen_past(session),
     )

@@ -69,6 +69,7 @@ class Diagnosis:
     role: dict[str, Any]
     lock_holders: list[dict[str, Any]]
     blocking: list[dict[str, Any]]
+    notification_queue: dict[str, Any]
     nodes: list[dict[str, Any]]
     heard: float | str | None
     """By listen_dsn: see `listen_past`."""

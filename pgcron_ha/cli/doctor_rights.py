@@ -9,6 +9,8 @@ from typing import Any, Final
 from pgcron_ha.cli.doctor_checks import Diagnosis, Finding, Level
 from pgcron_ha.cli.output import shown
 
+_MUCH_USAGE: Final = 0.25
+
 # Kind of `health.privileges_amiss`: how bad, what is said, what to do.
 _AMISS: Final[dict[str, tuple[Level, str, str]]] = {
     "creates": (
@@ -151,10 +153,27 @@ def check_locks(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
+def check_notifications(found: Diagnosis) -> Iterator[Finding]:
+    """The server's queue of notifications, of which a listener that is idle keeps the end."""
+    usage, open_ones = found.notification_queue["usage"], found.notification_queue["open"]
+    if usage < _MUCH_USAGE:
+        return
+    yield Finding(
+        "notifications",
+        "problem",
+        f"the server's queue of notifications is {usage:.0%} full; from half of it on nodes are"
+        " not woken, and look at each poll interval",
+        "A session that listens keeps it and has a transaction open: the oldest are "
+        f"{'; '.join(open_ones) or 'not shown to this role'}. End it: SELECT"
+        " pg_terminate_backend(PID);",
+    )
+
+
 RIGHTS: Final[tuple[Callable[[Diagnosis], Iterator[Finding]], ...]] = (
     check_role,
     check_privileges,
     check_partition_gaps,
     check_stray_partitions,
     check_locks,
+    check_notifications,
 )

@@ -197,6 +197,14 @@ async def role(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) 
     return found
 
 
+async def notification_queue(
+    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
+) -> Row:
+    """How full the server's queue of notifications is, and the oldest open transactions."""
+    (found,) = await fetch_rows(connection, "read_notification_queue", schema)
+    return found
+
+
 async def lock_holders(
     connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
 ) -> list[Row]:

@@ -130,7 +130,7 @@ SELECT pgcron.end_channel();
 
 -- name: probe_end_channel
 -- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and nothing ever comes.
-SELECT pg_catalog.pg_notify(pgcron.end_channel(), 'probe');
+SELECT pgcron.notify(pgcron.end_channel(), 'probe');
 
 -- name: run_status
 SELECT s.id, s.uuid::text, s.handler, s.schedule, s.state, s.attempt, s.due_at, s.started_at, s.finished_at, s.error, s.result::text, s.done, s.total, s.note

@@ -155,6 +155,14 @@ SELECT quote_ident(current_user) AS name, r.rolsuper AS is_superuser, r.rolbypas
 FROM pg_catalog.pg_roles r, pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE r.rolname = current_user AND c.oid = 'pgcron.run'::regclass;
 
+-- name: read_notification_queue
+-- PostgreSQL does not say who listens; whoever does and leaves a transaction open keeps the queue, whatever database it is in.
+SELECT pg_notification_queue_usage() AS usage,
+       ARRAY(SELECT format('%s, open for %s', concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''), 'in ' || a.datname),
+                           date_trunc('second', clock_timestamp() - a.xact_start))
+               FROM pg_catalog.pg_stat_activity a
+              WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend' ORDER BY a.xact_start LIMIT 3) AS open;
+
 -- name: list_lock_holders
 -- Advisory locks have no privileges: whoever holds one of ours keeps claims of lanes and limited queues, or new partitions, waiting.
 SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name, a.pid AS process_id, extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, a.state_change))::float8 AS seconds

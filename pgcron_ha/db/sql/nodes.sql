@@ -81,11 +81,11 @@ UPDATE pgcron.node SET is_pooled = :is_deaf WHERE incarnation = :incarnation;
 
 -- name: wake_idle_nodes
 -- What an INSERT of runs says by itself, for runs that were given back or retried. Idle nodes look; the caller may be one.
-SELECT pg_notify(pgcron.channel(), 'run') WHERE EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive');
+SELECT pgcron.notify(pgcron.channel(), 'run') WHERE EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive');
 
 -- name: probe_listeners
 -- Whoever hears this knows that notifications reach it: through some poolers LISTEN succeeds and nothing ever comes.
-SELECT pg_notify(pgcron.channel(), 'probe');
+SELECT pgcron.notify(pgcron.channel(), 'probe');
 
 -- name: stop_listening
 UNLISTEN *;

@@ -33,7 +33,7 @@ SELECT extract(epoch FROM min(r.due_at) - clock_timestamp())::float8 AS seconds 
 UPDATE pgcron.run SET due_at = due_at - make_interval(secs => :seconds::float8), expire_at = expire_at - make_interval(secs => :seconds::float8) WHERE state = 'ready';
 
 -- name: testing_wake_nodes
-SELECT pg_notify(pgcron.channel(), 'run');
+SELECT pgcron.notify(pgcron.channel(), 'run');
 
 -- name: testing_ended
 SELECT h.id FROM pgcron.history h WHERE h.id <> ALL (:known::bigint[])

@@ -1,0 +1,70 @@
+"""A server whose queue of notifications is full takes everything but the notifications."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from pgcron_ha.db.health import notification_queue
+from pgcron_ha.db.schema import migrate
+from tests.db.control import Connection, call, join
+from tests.servers import ThrowAwayServer
+
+SMALLEST = {"max_notify_queue_pages": "64"}
+
+# Each notifies while a node is idle.
+VERBS = (
+    "SELECT pgcron.enqueue('py:work')",
+    "SELECT pgcron.put_schedule('s', '@hourly', 'py:work')",
+    "SELECT pgcron.pause_schedule('s')",
+    "SELECT pgcron.resume_schedule('s')",
+    "SELECT pgcron.skip_occurrence('s', '2100-01-01T00:00Z')",
+    "SELECT pgcron.run_now('s')",
+    "SELECT pgcron.pause_queue('default')",
+    "SELECT pgcron.resume_queue('default')",
+    "SELECT pgcron.set_queue('default', 3)",
+    "SELECT pgcron.set_lane('l', 3)",
+    "SELECT pgcron.put_calendar('c', 'sat')",
+    "SELECT pgcron.set_breaker('py:work', 3)",
+    "SELECT pgcron.cordon_node('a', 'why')",
+    "SELECT pgcron.await_runs('{1}')",
+    "SELECT pgcron.cancel_run(1)",
+    "SELECT pgcron.delete_schedule('s')",
+)
+
+
+@pytest.fixture
+async def full() -> AsyncIterator[Connection]:
+    """A session on a server on which somebody else keeps the queue of notifications full."""
+    with ThrowAwayServer(settings=SMALLEST) as server:
+        dsn = server.create_database("full")
+        await migrate(dsn)
+        session = await asyncpg.connect(dsn)
+        await join(session, name="a")
+        await session.execute("UPDATE pgcron.node SET is_idle = true")
+        elsewhere = server.dsn("postgres")
+        listener = await asyncpg.connect(
+            elsewhere, server_settings={"application_name": "some listener"}
+        )
+        await listener.execute("LISTEN anything")
+        await listener.execute("BEGIN; SELECT 1")
+        flooder = await asyncpg.connect(elsewhere)
+        with pytest.raises(asyncpg.PostgresError, match="NOTIFY queue"):
+            for _ in range(200):
+                await flooder.execute("SELECT pg_notify('anything', repeat('x', 7900))")
+        yield session
+        for each in (session, listener, flooder):
+            await each.close(timeout=5)
+
+
+async def test_a_full_queue_of_notifications_stops_nothing_and_is_named(full: Connection) -> None:
+    for verb in VERBS:
+        await full.execute(verb)
+    for statement in ("wake_idle_nodes", "probe_listeners", "probe_end_channel"):
+        await call(full, statement)
+
+    found = await notification_queue(full)
+    assert found["usage"] > 0.9
+    assert "some listener" in found["open"][0]
