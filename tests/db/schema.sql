@@ -95,7 +95,7 @@ BEGIN
          note = CASE WHEN answer_callback.done IS NULL THEN c.note ELSE answer_callback.note END,
          lines = (c.lines || answer_callback.lines)[1:1000]      -- more than a node fetches in a second, and bounded when none does
    WHERE c.run_id = kept.run_id AND c.fence = kept.fence;
-  PERFORM pg_notify(pgcron.channel(), 'callback');
+  PERFORM pgcron.notify(pgcron.channel(), 'callback');
   RETURN 'taken';
 END $$;
 
@@ -711,7 +711,7 @@ BEGIN
     RETURNING r.state = 'ready' AND r.hold IS NULL AND r.due_at <= now() AS is_due)
   SELECT coalesce(bool_or(is_due), false) INTO may_be_skipped FROM marked;
   IF may_be_skipped AND EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
-    PERFORM pg_notify(pgcron.channel(), 'run');
+    PERFORM pgcron.notify(pgcron.channel(), 'run');
   END IF;
   -- A new statement: a run that ended before it was marked is not there any more.
   SELECT coalesce(array_agg(given.id) FILTER (WHERE r.id IS NULL), '{}'), coalesce(array_agg(given.id) FILTER (WHERE r.id IS NOT NULL AND r.awaited IS NULL), '{}')
@@ -1009,7 +1009,7 @@ BEGIN
     RETURN 'finished';
   ELSIF found_state = 'running' THEN
     UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run;
-    PERFORM pg_notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
+    PERFORM pgcron.notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
     RETURN 'requested';
   END IF;
   PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', why);
@@ -1332,7 +1332,7 @@ BEGIN
       pair_lanes := pair_lanes || walked.lanes;
       pair_priorities := pair_priorities || walked.priorities;
       pair_rooms := pair_rooms || walked.rooms;
-      verdict := 'walked'; queue := asked.queue; lane := walked.ended_at; due := date_part('epoch', walked.next_due - now());
+      verdict := 'walked'; queue := asked.queue; lane := walked.ended_at; due := date_part('epoch', least(walked.next_due, to_timestamp(253370764800)) - now());
       RETURN NEXT;
     END IF;
   END LOOP;
@@ -1523,7 +1523,7 @@ CREATE FUNCTION pgcron.close_breaker(name text) RETURNS void
 BEGIN
   UPDATE pgcron.breaker b SET state = 'closed', failed_at = '{}', opened_at = NULL, open_until = NULL, openings = 0, reason = NULL, probe_run = NULL, probe_fence = NULL
    WHERE b.name = close_breaker.name;
-  PERFORM pg_notify(pgcron.channel(), 'breaker');
+  PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}'::text[], handlers text[] DEFAULT '{*}'::text[]) RETURNS void
@@ -1556,7 +1556,7 @@ BEGIN
           coalesce(cordon_node.actor, session_user))
   ON CONFLICT (node) DO UPDATE SET reason = EXCLUDED.reason, set_by = EXCLUDED.set_by, lifted_by = NULL, lifted_at = NULL,
     set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
-  PERFORM pg_notify(pgcron.channel(), 'node');
+  PERFORM pgcron.notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state <> 'dead' AND (n.name = cordon_node.node OR n.incarnation::text = cordon_node.node));
 END $$;
 
@@ -1764,7 +1764,7 @@ BEGIN
   END LOOP;
   IF freed <> '{}' THEN
     UPDATE pgcron.run r SET hold = NULL WHERE r.id = ANY(freed);
-    IF EXISTS (SELECT FROM pgcron.node n WHERE n.is_idle AND n.state = 'alive') THEN PERFORM pg_notify(pgcron.channel(), 'run'); END IF;
+    IF EXISTS (SELECT FROM pgcron.node n WHERE n.is_idle AND n.state = 'alive') THEN PERFORM pgcron.notify(pgcron.channel(), 'run'); END IF;
   END IF;
   RETURN decided + cardinality(freed);
 END $$;
@@ -2628,7 +2628,7 @@ CREATE FUNCTION pgcron.forget_breaker(name text) RETURNS void
 BEGIN
   PERFORM pgcron.require_breaker(forget_breaker.name);
   DELETE FROM pgcron.breaker b WHERE b.name = forget_breaker.name;
-  PERFORM pg_notify(pgcron.channel(), 'breaker');
+  PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
 COMMENT ON FUNCTION pgcron.forget_breaker(name text) IS 'Removes a breaker that nobody declares any more.';
@@ -2645,7 +2645,7 @@ CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   DELETE FROM pgcron.lane_limit l WHERE l.lane = forget_lane.lane;
-  SELECT pg_notify(pgcron.channel(), 'run') $$;
+  SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 
 COMMENT ON FUNCTION pgcron.forget_lane(lane text) IS 'Removes what set_lane has said.';
 
@@ -3620,7 +3620,7 @@ BEGIN
          cancel_reason = CASE WHEN r.kill_at IS NULL THEN concat_ws('; ', r.cancel_reason, why) ELSE r.cancel_reason END
    WHERE r.id = run AND r.state = 'running';
   IF FOUND THEN
-    PERFORM pg_notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
+    PERFORM pgcron.notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
     RETURN 'requested';
   END IF;
   RETURN pgcron.cancel_run(run, reason, actor);
@@ -4302,7 +4302,7 @@ BEGIN
   INSERT INTO pgcron.fire_failure (run_id, schedule_id, failed_at, error)
   SELECT ended.id, s.id, clock_timestamp(), left(note_fire_failure.error, 200) FROM pgcron.schedule s WHERE s.id = ended.schedule_id AND s.pause_after_failures IS NOT NULL
   ON CONFLICT DO NOTHING;
-  IF FOUND THEN PERFORM pg_notify(pgcron.channel(), 'schedule'); END IF;
+  IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'schedule'); END IF;
 END $$;
 
 CREATE FUNCTION pgcron.note_given_back(partition text) RETURNS boolean
@@ -4331,6 +4331,15 @@ CREATE FUNCTION pgcron.notice_overruns(at_most integer) RETURNS TABLE(run_id big
   SELECT n.run_id, l.schedule, n.expected, l.taken FROM noticed n JOIN long l ON l.id = n.run_id $$;
 
 COMMENT ON FUNCTION pgcron.notice_overruns(at_most integer) IS 'Notes runs that execute for longer than expected, each once, and returns those that are new.';
+
+CREATE FUNCTION pgcron.notify(channel text, payload text) RETURNS void
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT pg_notify(channel, payload) AS pg_notify
+   WHERE (pg_notification_queue_usage() < (0.5)::double precision);
+END;
+
+COMMENT ON FUNCTION pgcron.notify(channel text, payload text) IS 'NOTIFY, but for a server whose queue of notifications is half full: then what is told is found by looking.';
 
 CREATE FUNCTION pgcron.nth_line_is_fine(line text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -4364,7 +4373,7 @@ BEGIN
          open_until = clock_timestamp() + least(b.open_for * power(2, least(b.openings, 20)), b.open_for_at_most),
          reason = because, last_error = left(failure, 500), failed_at = '{}', probe_run = NULL, probe_fence = NULL
    WHERE b.name = open_breaker.name;
-  PERFORM pg_notify(pgcron.channel(), 'breaker');
+  PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
 
 CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE(relation text, partition text)
@@ -4435,7 +4444,7 @@ BEGIN
   END IF;
   IF held.is_decided AND instant > clock_timestamp() AND (held.run IS NULL OR (SELECT r.due_at > clock_timestamp() FROM pgcron.run r WHERE r.id = held.run)) THEN
     PERFORM pgcron.apply_edit(held.schedule);      -- it becomes a run, or none, as every fire after an edit
-    PERFORM pg_notify(pgcron.channel(), 'schedule');
+    PERFORM pgcron.notify(pgcron.channel(), 'schedule');
   ELSIF held.run IS NOT NULL AND wanted.action = 'skip' THEN
     PERFORM pgcron.end_waiting_runs(ARRAY[held.run], 'skipped', pgcron.override_words('skip', NULL, wanted.actor, wanted.note));
   ELSIF held.run IS NOT NULL THEN      -- its fire time is over, and it waits to be due, or for a node
@@ -5255,7 +5264,7 @@ BEGIN
         ORDER BY h.id FOR UPDATE SKIP LOCKED));
     asked := asked OR FOUND;
   END LOOP;
-  IF asked THEN PERFORM pg_notify(pgcron.channel(), 'cancel'); END IF;
+  IF asked THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
 END $$;
 
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) RETURNS boolean
@@ -5415,7 +5424,7 @@ CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL::text) RE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.name;
-  SELECT pg_notify(pgcron.channel(), 'run') $$;
+  SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 
 COMMENT ON FUNCTION pgcron.resume_queue(name text, actor text) IS 'The queue is claimed from again.';
 
@@ -5826,7 +5835,7 @@ BEGIN
     PERFORM pgcron.warn_of_owner(OLD, NEW);
   END IF;
   IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
-    PERFORM pg_notify(pgcron.channel(), 'schedule');
+    PERFORM pgcron.notify(pgcron.channel(), 'schedule');
   END IF;
   RETURN NULL;
 END $$;
@@ -5884,7 +5893,7 @@ CREATE FUNCTION pgcron.set_breaker(name text, failures integer DEFAULT 5, within
     open_for_at_most = EXCLUDED.open_for_at_most, fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue, set_by = EXCLUDED.set_by, set_at = now();
   INSERT INTO pgcron.breaker_handler AS m (handler, breaker) SELECT DISTINCT one.handler, set_breaker.name FROM unnest(set_breaker.name || set_breaker.handlers) one(handler)
   ON CONFLICT ON CONSTRAINT breaker_handler_pkey DO UPDATE SET breaker = EXCLUDED.breaker;
-  SELECT pg_notify(pgcron.channel(), 'breaker') $$;
+  SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 
 COMMENT ON FUNCTION pgcron.set_breaker(name text, failures integer, within interval, open_for interval, open_for_at_most interval, fallback_handler text, fallback_queue text, handlers text[], actor text) IS 'A handler (or those of one http service) that fails so often within a time is left alone for a while, then probed with one run at a time.';
 
@@ -5897,7 +5906,7 @@ CREATE FUNCTION pgcron.set_lane(lane text, slots integer DEFAULT 1, rate integer
   INSERT INTO pgcron.lane_limit AS l (lane, slots, rate, per, set_by)
   VALUES (set_lane.lane, set_lane.slots, set_lane.rate, set_lane.per, coalesce(set_lane.actor, session_user))
   ON CONFLICT (lane) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = now();
-  SELECT pg_notify(pgcron.channel(), 'run') $_$;
+  SELECT pgcron.notify(pgcron.channel(), 'run') $_$;
 
 COMMENT ON FUNCTION pgcron.set_lane(lane text, slots integer, rate integer, per interval, actor text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once, and how many start in any span of time.';
 
@@ -5909,7 +5918,7 @@ CREATE FUNCTION pgcron.set_queue(name text, max_running integer DEFAULT NULL::in
   INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
   VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.per, coalesce(set_queue.actor, session_user), now())
   ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
-  SELECT pg_notify(pgcron.channel(), 'run') $$;
+  SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 
 COMMENT ON FUNCTION pgcron.set_queue(name text, max_running integer, rate integer, per interval, actor text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
 
@@ -6405,7 +6414,7 @@ CREATE FUNCTION pgcron.tell_who_waits() RETURNS trigger
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-  PERFORM pg_notify(pgcron.end_channel(), OLD.id::text);
+  PERFORM pgcron.notify(pgcron.end_channel(), OLD.id::text);
   RETURN NULL;
 END $$;
 
@@ -6477,7 +6486,7 @@ BEGIN
   END IF;
   UPDATE pgcron.cordon c SET lifted_at = now(), lifted_by = coalesce(uncordon_node.actor, session_user)
    WHERE c.lifted_at IS NULL AND (c.node = uncordon_node.node OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = uncordon_node.node));
-  PERFORM pg_notify(pgcron.channel(), 'node');
+  PERFORM pgcron.notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.node n WHERE n.state IN ('alive', 'cordoned') AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node)
              AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text)));
 END $$;
@@ -6613,7 +6622,7 @@ CREATE FUNCTION pgcron.wake_backfills() RETURNS void
     AS $$
 BEGIN
   IF EXISTS (SELECT FROM pgcron.node WHERE state IN ('alive', 'cordoned')) THEN
-    PERFORM pg_notify(pgcron.channel(), 'backfill');
+    PERFORM pgcron.notify(pgcron.channel(), 'backfill');
   END IF;
 END $$;
 
@@ -6623,7 +6632,7 @@ CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
     AS $$
 BEGIN
   IF EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
-    PERFORM pg_notify(pgcron.channel(), TG_TABLE_NAME);
+    PERFORM pgcron.notify(pgcron.channel(), TG_TABLE_NAME);
   END IF;
   RETURN NULL;
 END $$;
@@ -6708,7 +6717,7 @@ BEGIN
     SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told;
     SELECT told.actor, told.note INTO actor, note FROM pgcron.told_by(reason) told;
     IF due_at IS NULL THEN      -- it is due later by the schedule's jitter or window
-      SELECT v.due_at, CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - v.due_at, '0') WHEN now() > v.due_at THEN now() - v.due_at END INTO due_at, late_by
+      SELECT v.due_at, CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - greatest(v.due_at, to_timestamp(-2208988800)), '0') WHEN now() > v.due_at THEN now() - greatest(v.due_at, to_timestamp(-2208988800)) END INTO due_at, late_by
         FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND coalesce(s.jitter, s.spread_window) IS NOT NULL WHERE v.id = run AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
       IF NOT FOUND THEN SELECT told.due_at, told.late_by INTO due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told; END IF;
     END IF;

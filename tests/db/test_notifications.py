@@ -52,11 +52,16 @@ async def full() -> AsyncIterator[Connection]:
         await listener.execute("BEGIN; SELECT 1")
         flooder = await asyncpg.connect(elsewhere)
         with pytest.raises(asyncpg.PostgresError, match="NOTIFY queue"):
-            for _ in range(200):
-                await flooder.execute("SELECT pg_notify('anything', repeat('x', 7900))")
+            await fill(flooder)
         yield session
         for each in (session, listener, flooder):
             await each.close(timeout=5)
+
+
+async def fill(flooder: Connection) -> None:
+    """Until PostgreSQL refuses."""
+    while True:
+        await flooder.execute("SELECT pg_notify('anything', repeat('x', 7900))")
 
 
 async def test_a_full_queue_of_notifications_stops_nothing_and_is_named(full: Connection) -> None:

@@ -46,6 +46,7 @@ PROTOCOL: Final = (
     "tests/engine/test_reaper.py",
     "tests/engine/test_session.py",
     "tests/cli/test_grants.py",
+    "tests/e2e/test_e2e_extremes.py",
     "tests/e2e/test_e2e_kills.py",
     "tests/upgrade/test_side_by_side.py::test_a_migration_forth_and_back_under_load_stops_nobody",
 )

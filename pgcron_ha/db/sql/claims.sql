@@ -91,7 +91,7 @@ SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 -- have one: a busy node looks several times a second, and would walk each time what a held xmin horizon keeps of the runs that are gone.
 SELECT path.queue, path.priority, head.is_careful, head.is_once, path.is_limited,
        CASE WHEN head.due_at < to_timestamp(-2208988800) THEN '-infinity' ELSE least(head.due_at, to_timestamp(253370764800)) END AS due_at, head.due_at <= now() AS is_due,
-       extract(epoch FROM head.due_at - clock_timestamp())::float8 AS seconds
+       extract(epoch FROM greatest(to_timestamp(-2208988800), least(head.due_at, to_timestamp(253370764800))) - clock_timestamp())::float8 AS seconds
 FROM unnest(:queues::text[]) AS path_queue(queue)
 LEFT JOIN pgcron.queue q ON q.name = path_queue.queue
 CROSS JOIN generate_series(0, 9) AS path_priority(priority)
