@@ -3,7 +3,7 @@
 # PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix examples check format bench chaos model lock clean
+.PHONY: help demo test test-matrix examples check format bench chaos fuzz-specs model lock clean
 
 ARGS ?=
 ONLY ?=
@@ -54,6 +54,10 @@ bench: ## figures beside their baselines; ONLY=drain,enqueue chooses, ARGS="--qu
 chaos: ## faults by a seed against real nodes and servers; SEED=1 (or 1,2,3) MINUTES=5 REPORT=FILE ARGS="--ttl 5"
 	@.ci/environment dev
 	@$(BIN)/python -m tests.chaos --seeds "$(or $(SEED),1)" --minutes "$(or $(MINUTES),2)" $(if $(REPORT),--report "$(REPORT)") $(ARGS)
+
+fuzz-specs: ## random specs by a seed, on all cores: errors that are not refusals, budgets, worst times; COUNT=1000000 SEED=1
+	@.ci/environment dev
+	@$(BIN)/python -m tests.fuzz_specs --count $(or $(COUNT),100000) --seed $(or $(SEED),1)
 
 model: ## every state of the protocol's models, and what each guard is for; FULL=1 ONLY=lane ARGS=--trail
 	@.ci/environment dev

@@ -14,9 +14,11 @@ import asyncio
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Link, NoPartition, Row
+from pgcron_ha.engine.computing import compute
 from pgcron_ha.engine.control import LATE_AFTER, Control, forget_absent
 from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.isolation import impatience, isolate
@@ -103,7 +105,7 @@ class Materializer(Service):
         new = [row["schedule_id"] for row, _, _ in decisions if row["status"] == "unchecked"]
         if moved and 0 < len(new) <= AT_ONCE:
             await write_previews(self._link, self.aside, new)
-        is_short = any(len(planned.fires) >= share for _, planned, _ in decisions)
+        is_short = any(planned.is_cut or len(planned.fires) >= share for _, planned, _ in decisions)
         if len(rows) < BATCH and not is_short:
             return None
         return 0 if moved else LOOK_AGAIN_SECONDS
@@ -163,7 +165,8 @@ class Materializer(Service):
         decided: list[Decision] = []
         for number, row in enumerate(rows):
             try:
-                decided.append((row, *decide(row, self._horizon, share)))
+                planned = await compute(partial(decide, row, self._horizon, share))
+                decided.append((row, *planned))
             except PgcronError as error:
                 await self._mark_invalid(row, error)
             except Exception as error:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.db.link import Link, Row
+from pgcron_ha.engine.computing import compute
 from pgcron_ha.engine.isolation import SetAside, isolate
 from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import InvalidSpec, PgcronError
@@ -37,7 +39,7 @@ async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequenc
     )
     previews = []
     for row in rows:
-        previews.append((row, *_preview(row)))
+        previews.append((row, *(await compute(partial(_preview, row)))))
         await asyncio.sleep(0)  # a cold spec in a far zone costs some milliseconds
 
     async def send(part: Sequence[Preview]) -> list[Row]:

@@ -25,16 +25,15 @@ def last_before(next_until: NextUntil, before: datetime) -> datetime | None:
     fire is searched for from further and further back, then the stretch between it and ``before``
     is halved until it is empty.
     """
-    bound = _whole_seconds(before)
-    last = _some_fire_before(next_until, bound)
+    until = _whole_seconds(before) - _SECOND
+    last = _some_fire_until(next_until, until)
     if last is None:
         return None
-    end = bound  # no fire lies between end and bound
-    while last < end:
-        middle = last + (end - last) // _SECOND // 2 * _SECOND
-        fire = next_until(middle, bound - _SECOND)
+    while last < until:  # no fire lies after ``until``
+        middle = last + (until - last) // _SECOND // 2 * _SECOND
+        fire = next_until(middle, until)
         if fire is None:
-            end = middle
+            until = middle
         else:
             last = fire
     return last
@@ -51,15 +50,18 @@ def naive_utc(instant: datetime) -> datetime:
     return instant.astimezone(UTC).replace(tzinfo=None)
 
 
-def _some_fire_before(next_until: NextUntil, end: datetime) -> datetime | None:
-    furthest = end - LOOK_BACK if end - EARLIEST > LOOK_BACK else EARLIEST
+def _some_fire_until(next_until: NextUntil, until: datetime) -> datetime | None:
+    furthest = until - LOOK_BACK if until - EARLIEST > LOOK_BACK else EARLIEST
     distance = timedelta(minutes=1)
-    while distance < end - furthest:
-        fire = next_until(end - distance, end - _SECOND)
+    since = until
+    while since > furthest:
+        begin = until - distance if distance < until - furthest else furthest
+        fire = next_until(begin, since)
         if fire is not None:
             return fire
+        since = begin
         distance *= 8
-    return next_until(furthest, end - _SECOND)
+    return None
 
 
 def _whole_seconds(before: datetime) -> datetime:

@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 from dateutil.easter import easter
 
 from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST
+from pgcron_ha.model.steps import spend
 
 DaysOfYear = Callable[[int], int]
 """The bits of a year's days."""
@@ -45,7 +46,7 @@ class Dates:
     def days(self, year: int) -> int:
         """Those of the year."""
         first, last = max(self.first, date(year, 1, 1)), min(self.last, date(year, 12, 31))
-        return _stretch(first, last)
+        return stretch(first, last)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Yearly:
     def _between(self, year: int, low: tuple[int, int], high: tuple[int, int]) -> int:
         first = date(year, 3, 1) if low == (2, 29) and not _is_leap(year) else date(year, *low)
         last = date(year, 2, 28) if high == (2, 29) and not _is_leap(year) else date(year, *high)
-        return _stretch(first, last)
+        return stretch(first, last)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class AroundEaster:
     def days(self, year: int) -> int:
         """Those of the year."""
         sunday = easter(year)
-        return _stretch(
+        return stretch(
             sunday + timedelta(days=self.first), sunday + timedelta(days=self.last), within=year
         )
 
@@ -106,7 +107,7 @@ class Weekdays:
 
     def days(self, year: int) -> int:
         """Those of the year."""
-        return _weekdays_of(year, self.weekdays)
+        return weekdays_of(year, self.weekdays)
 
 
 def whole_year(year: int) -> int:
@@ -125,6 +126,7 @@ def first_day(days: DaysOfYear, since: date, last_year: int) -> date | None:
     if left:
         return since + timedelta(days=(left & -left).bit_length() - 1)
     for year in range(since.year + 1, min(last_year, LAST_YEAR) + 1):
+        spend()
         found = days(year)
         if found:
             return date(year, 1, 1) + timedelta(days=(found & -found).bit_length() - 1)
@@ -143,13 +145,14 @@ def last_day(days: DaysOfYear, until: date, earliest: date) -> date | None:
 
 
 @lru_cache(maxsize=1024)
-def _weekdays_of(year: int, weekdays: frozenset[int]) -> int:
+def weekdays_of(year: int, weekdays: frozenset[int]) -> int:
+    """Some days of each week of a year, Monday is 0."""
     first = date(year, 1, 1).weekday()
     week = sum(1 << ((day - first) % 7) for day in weekdays)
     return sum(week << (7 * number) for number in range(53)) & whole_year(year)
 
 
-def _stretch(first: date, last: date, within: int | None = None) -> int:
+def stretch(first: date, last: date, within: int | None = None) -> int:
     """The bits from first to last, dates of one year, or of those ``within`` that one."""
     if within is not None:
         first, last = max(first, date(within, 1, 1)), min(last, date(within, 12, 31))

@@ -23,6 +23,7 @@ from pgcron_ha.model.calendar_rules import (
 )
 from pgcron_ha.model.calendars import Calendar
 from pgcron_ha.model.rules import FireRule
+from pgcron_ha.model.steps import spend
 from pgcron_ha.model.zone_data import depends_on_rules
 from pgcron_ha.model.zones import instant_at, load_zone, wall_clock
 
@@ -77,6 +78,10 @@ class CalendarExclusion:
         """Whether the day is taken."""
         return bool(self.taken(day.year) & bit(day))
 
+    def touches_day(self, day: date) -> bool:
+        """Whether the day is taken."""
+        return self.takes_day(day)
+
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """The beginning of the next day that is left, for a fire on one that is taken."""
         day = day_of(self.timezone, fire)
@@ -99,6 +104,7 @@ class CalendarExclusion:
         return max(day.year, self.calendar.last_date_year) + REPEATS_AFTER
 
     def _first(self, days: DaysOfYear, since: date) -> datetime:
+        spend(4)
         found = first_day(days, since, self.last_year(since))
         return LATEST if found is None else start_of(self.timezone, found)
 

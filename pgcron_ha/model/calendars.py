@@ -30,17 +30,23 @@ from pgcron_ha.model.calendar_rules import (
     bit,
     first_day,
 )
-from pgcron_ha.model.recurrence_parts import LONGEST_MONTHS
+from pgcron_ha.model.steps import spend
 from pgcron_ha.model.written_instants import read_date
 
 # Each schedule that uses a calendar carries it.
 MOST_CHARACTERS = 65_536
 MOST_LINES = 5_000
 MOST_CHARACTERS_OF_LINE = 512
+# A year of so many lines is put together as fast as anything else is done once.
+LINES_A_STEP = 4
+# All calendars of one schedule together.
+MOST_LINES_IN_ALL = 10_000
 # A range is kept year by year.
 MOST_DAYS_OF_RANGE = 3660
 # Calendars in calendars: those of one schedule, all together.
 MOST_CALENDARS = 64
+# Days that a month has at most, by its number.
+LONGEST_MONTHS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 # A February 29 is at most 8 years away.
 YEARS_SHOWN = 12
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
@@ -89,6 +95,7 @@ class Calendar:
                 of_years = self._dates[line.takes_away]
                 for year in range(line.rule.first.year, line.rule.last.year + 1):
                     of_years[year] = of_years.get(year, 0) | line.rule.days(year)
+        self._of_each_year = [line for line in lines if not isinstance(line.rule, Dates)]
         self.last_date_year: int = max(
             [
                 *(max(years, default=0) for years in self._dates.values()),
@@ -101,6 +108,7 @@ class Calendar:
         """The bits of its days (`calendar_rules.bit`)."""
         known = self._years.get(year)
         if known is None:
+            spend(len(self._of_each_year) // LINES_A_STEP)
             known = self._named(year, False) & ~self._named(year, True)
             self._years[year] = known
         return known
@@ -144,8 +152,8 @@ class Calendar:
 
     def _named(self, year: int, takes_away: bool) -> int:
         found = self._dates[takes_away].get(year, 0)
-        for line in self._lines:
-            if line.takes_away is not takes_away or isinstance(line.rule, Dates):
+        for line in self._of_each_year:
+            if line.takes_away is not takes_away:
                 continue
             if line.rule is not None:
                 found |= line.rule.days(year)
@@ -194,6 +202,13 @@ def read_calendars(calendars: Calendars) -> Mapping[str, Calendar]:
     itself, `InvalidSpec` for one that names another that is not among them.
     """
     contents = dict(calendars)
+    lines = sum(content.count("\n") + 1 for content in contents.values())
+    if lines > MOST_LINES_IN_ALL:
+        raise InvalidSpec(
+            f"the spec's calendars have {lines} lines together",
+            f"at most {MOST_LINES_IN_ALL} are allowed, those of the calendars that they name, too",
+            "remove dates that are over, or write days that come each year with `yearly`",
+        )
     found: dict[str, Calendar] = {}
     for name in contents:
         _build(name, contents, found, ())

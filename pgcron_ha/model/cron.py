@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Protocol
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST, last_before, naive_utc
 from pgcron_ha.model.cron_expression import CronExpression, parse_cron
+from pgcron_ha.model.steps import spend
 from pgcron_ha.model.zones import Change, first_change, last_change, load_zone, wall_clock
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "fires_between",
     "load_zone",
     "next_fire",
+    "next_until",
     "parse_cron",
     "previous_fire",
 ]
@@ -69,6 +72,17 @@ class DstPolicy(StrEnum):
             ) from None
 
 
+class NamedTimes(Protocol):
+    """Wall times that a line names."""
+
+    @property
+    def wildcard(self) -> bool:
+        """Whether they follow the wall clock, whatever the policy."""
+
+    def wall_after(self, wall: datetime) -> datetime | None:
+        """The first of them later than ``wall`` (both naive), or None."""
+
+
 def next_fire(
     expression: CronExpression, zone: str, after: datetime, dst: DstPolicy = DstPolicy.VIXIE
 ) -> datetime | None:
@@ -76,7 +90,7 @@ def next_fire(
 
     Raises `UnknownZone`. The answer is the same for every ``after`` from one fire up to the next.
     """
-    return _next_until(expression, zone, after, dst, LATEST)
+    return next_until(expression, zone, after, dst, LATEST)
 
 
 def previous_fire(
@@ -84,10 +98,7 @@ def previous_fire(
 ) -> datetime | None:
     """The last fire earlier than ``before``, or None when `LOOK_BACK` and `EARLIEST` hold none."""
 
-    def next_until(after: datetime, until: datetime) -> datetime | None:
-        return _next_until(expression, zone, after, dst, until)
-
-    return last_before(next_until, before)
+    return last_before(lambda after, until: next_until(expression, zone, after, dst, until), before)
 
 
 def fires_between(
@@ -128,8 +139,8 @@ def count_fires(
     return expression.count_between(wall_clock(clock, start), wall_clock(clock, end), most)
 
 
-def _next_until(
-    expression: CronExpression, zone: str, after: datetime, dst: DstPolicy, until: datetime
+def next_until(
+    expression: NamedTimes, zone: str, after: datetime, dst: DstPolicy, until: datetime
 ) -> datetime | None:
     """The first fire in (after, until], or None: there is no need to look further."""
     since = naive_utc(after).replace(microsecond=0)
@@ -139,7 +150,7 @@ def _next_until(
 
 
 def _search(
-    expression: CronExpression, name: str, since: datetime, dst: DstPolicy, until: datetime
+    expression: NamedTimes, name: str, since: datetime, dst: DstPolicy, until: datetime
 ) -> datetime | None:
     """A fire that is the first after ``since``, or that is later than ``until``, or None.
 
@@ -152,6 +163,7 @@ def _search(
     if fixed:
         wall = _past_repeated_time(name, wall, since, dst)
     for _ in range(MOST_TURNS):
+        spend()
         if since > until:
             return None
         match = expression.wall_after(wall)

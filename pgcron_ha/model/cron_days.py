@@ -18,9 +18,12 @@ from itertools import product
 from croniter import croniter
 
 from pgcron_ha.model.cron_fields import CronField
+from pgcron_ha.model.steps import spend
 
 # Feb 29 on one weekday: at most 40 years apart (2072 to 2112), since 2100 is no leap year.
 LONGEST_GAP_IN_YEARS = 41
+# Months that are passed over as fast as anything else is done once.
+MONTHS_A_STEP = 12
 # After this year nothing fires: datetime ends with 9999.
 LAST_YEAR = 9998
 
@@ -56,7 +59,9 @@ class MonthDays:
         """The first named day later than ``day``, or None when there is none up to `LAST_YEAR`."""
         year, month = day.year, day.month
         mask = self.in_month(year, month) >> (day.day + 1) << (day.day + 1)
-        for _ in range(LONGEST_GAP_IN_YEARS * 12):
+        for passed in range(LONGEST_GAP_IN_YEARS * 12):
+            if passed % MONTHS_A_STEP == MONTHS_A_STEP - 1:
+                spend()
             if mask:
                 return date(year, month, (mask & -mask).bit_length() - 1)
             year, month = (year, month + 1) if month < 12 else (year + 1, 1)

@@ -18,6 +18,7 @@ from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.calendar_bounds import LATEST, naive_utc
 from pgcron_ha.model.cron_expression import CronExpression, parse_cron
 from pgcron_ha.model.rules import CronRule, FireRule
+from pgcron_ha.model.steps import spend
 from pgcron_ha.model.written_instants import read_date, read_instant
 from pgcron_ha.model.zones import first_change, instant_at, load_zone, wall_clock
 
@@ -54,6 +55,9 @@ class Exclusion(Protocol):
     def takes_day(self, day: date) -> bool:
         """Whether the day is covered as a whole, whatever the clocks do on it."""
 
+    def touches_day(self, day: date) -> bool:
+        """Whether some of the day may be covered."""
+
 
 @dataclass(frozen=True)
 class InstantExclusion:
@@ -73,6 +77,10 @@ class InstantExclusion:
     def takes_day(self, day: date) -> bool:
         """Never."""
         return False
+
+    def touches_day(self, day: date) -> bool:
+        """Whether the instant is near, in any zone."""
+        return abs(day - self.instant.date()) <= _DAY
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,10 @@ class DatesExclusion:
         """Whether it is one of the days."""
         place = bisect_right(self.first, day) - 1
         return place >= 0 and day <= self.last[place]
+
+    def touches_day(self, day: date) -> bool:
+        """Whether it is one of the days."""
+        return self.takes_day(day)
 
 
 @dataclass(frozen=True)
@@ -151,6 +163,10 @@ class CronExclusion:
     def takes_day(self, day: date) -> bool:
         """Whether it names the day and each time of it."""
         return self._names_all_times and self.expression.days.has(day)
+
+    def touches_day(self, day: date) -> bool:
+        """Whether it names the day."""
+        return self.expression.days.has(day)
 
     @cached_property
     def _names_all_times(self) -> bool:
@@ -196,7 +212,9 @@ class CronExclusion:
         )
 
     def _end_of_days(self, day: date) -> datetime:
-        for _ in range(MOST_DAYS_AT_ONCE):
+        for passed in range(MOST_DAYS_AT_ONCE):
+            if passed % 8 == 7:
+                spend()
             day += _DAY
             if not self.expression.days.has(day):
                 break

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.calendar_use import CalendarExclusion, day_of
 from pgcron_ha.model.moves import MOST_DAYS_MOVED, Moves
-from pgcron_ha.model.spec import Spec
+from pgcron_ha.model.spec import SEARCHES_BACK, Spec
+from pgcron_ha.model.steps import search
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -19,15 +20,16 @@ def why_not(spec: Spec, instant: datetime) -> str | None:
     For example ``left out by calendar holidays: 2026-12-25 Christmas Day``.
     """
     try:
-        rules = [rule for rule in spec.rules if rule.next(instant - _INSTANT) == instant]
-        if not rules or spec.next(instant - _INSTANT) == instant:
-            return None
-        for line in spec.exclusions:
-            if all(line.end(instant, rule) is not None for rule in rules):
-                if isinstance(line, CalendarExclusion):
-                    return f"left out by {line.why(day_of(spec.timezone, instant))}"
-                return f'left out by "{line.canonical}"'
-        moved = None if spec.moves is None else _moved(spec.moves, instant)
+        with search(times=SEARCHES_BACK):
+            rules = [rule for rule in spec.rules if rule.next(instant - _INSTANT) == instant]
+            if not rules or spec.next(instant - _INSTANT) == instant:
+                return None
+            for line in spec.exclusions:
+                if all(line.end(instant, rule) is not None for rule in rules):
+                    if isinstance(line, CalendarExclusion):
+                        return f"left out by {line.why(day_of(spec.timezone, instant))}"
+                    return f'left out by "{line.canonical}"'
+            moved = None if spec.moves is None else _moved(spec.moves, instant)
     except PgcronError:
         return None
     if moved is not None:

@@ -9,26 +9,29 @@ fires that meet are one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.calendar_bounds import LATEST, NextUntil, naive_utc
 from pgcron_ha.model.calendar_rules import first_day, last_day, whole_year
 from pgcron_ha.model.calendar_use import CalendarExclusion, day_of, start_of
-from pgcron_ha.model.zones import instant_at, load_zone, wall_clock
+from pgcron_ha.model.exclusions import Exclusion
+from pgcron_ha.model.rules import FireRule, seconds_of_day
+from pgcron_ha.model.steps import spend
+from pgcron_ha.model.zones import first_change, instant_at, load_zone, wall_clock
 
 MOST_DAYS_MOVED = 92
 # More fires of a day than this are not moved: they would only meet those of the other day.
 MOST_MOVED_A_DAY = 1440
-# Days in a row on which nothing is left of what is moved there.
-MOST_EMPTY_DAYS = 5_000
 # Targets whose fires are kept: a pass looks at few days, over and over.
 CACHED_DAYS = 16
 
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
+_SECOND = timedelta(seconds=1)
 
 
 class Moves:
@@ -37,29 +40,30 @@ class Moves:
     def __init__(
         self,
         lines: Sequence[CalendarExclusion],
+        rules: Sequence[FireRule],
+        others: Sequence[Exclusion],
         nominal: NextUntil,
-        takes_day: Callable[[date], bool],
-        leaves_out: Callable[[datetime], bool],
     ) -> None:
-        """``nominal`` finds fires before they are moved; ``takes_day`` and ``leaves_out`` say what
-        the other lines take: whole days, and instants.
+        """``others`` are the lines that leave out and don't move; ``nominal`` finds the fires of
+        the rules that these leave, before they are moved.
         """
         self.lines = tuple(lines)
         self.timezone = lines[0].timezone
         self.is_forward = lines[0].use.move == "next"
+        self._rules = tuple(rules)
+        self._others = tuple(others)
         self._nominal = nominal
-        self._takes_day = takes_day
-        self._leaves_out = leaves_out
         self._moved_into = lru_cache(maxsize=CACHED_DAYS)(self._find_moved_into)
 
     def next_until(self, after: datetime, until: datetime) -> datetime | None:
         """The first fire in (after, until], or None.
 
-        Raises `InvalidSpec` when `MOST_EMPTY_DAYS` in a row have none.
+        Raises `TooManySteps` when too many days in a row have none.
         """
         target = self._allowed_from(day_of(self.timezone, after))
         reach = until if self.is_forward else _later(until, MOST_DAYS_MOVED + 2)
-        for _ in range(MOST_EMPTY_DAYS):
+        while True:
+            spend(3)
             if target is None or start_of(self.timezone, target) > until:
                 return None
             fire = self._fire_of(target, after)
@@ -70,11 +74,6 @@ class Moves:
             if nominal is None:
                 return None
             target = self._look_next(day_of(self.timezone, nominal), target)
-        raise InvalidSpec(
-            "the spec never fires",
-            f"nothing is left on {MOST_EMPTY_DAYS} days to which its fires move",
-            "`pgcron-ha next` shows what is left",
-        )
 
     def takes(self, day: date) -> CalendarExclusion | None:
         """The first of the lines that takes this day."""
@@ -98,7 +97,9 @@ class Moves:
         return self._allowed_from(day)
 
     def _fire_of(self, target: date, after: datetime) -> datetime | None:
-        moved = next((fire for fire in self._moved_into(target) if fire > after), None)
+        into = self._moved_into(target)
+        place = bisect_right(into, after)
+        moved = into[place] if place < len(into) else None
         begin = start_of(self.timezone, target) - _INSTANT
         end = start_of(self.timezone, target + _DAY)
         own = self._nominal(max(after, begin), end - _INSTANT) if end > after else None
@@ -106,14 +107,49 @@ class Moves:
 
     def _find_moved_into(self, target: date) -> tuple[datetime, ...]:
         """The fires of other days that come to this (allowed) day, ascending."""
-        found = {self._on(target, fire) for day in self._sources(target) for fire in self._of(day)}
+        seconds: set[int] = set()
+        for day in self._sources(target):
+            seconds |= self._seconds_of(day)
+        spend(len(seconds) // 8)
+        begin = start_of(self.timezone, target)
+        if self._is_plain(target):
+            return tuple(begin + second * _SECOND for second in sorted(seconds))
+        spend(len(seconds))
+        midnight = datetime.combine(target, time())
+        found = {self._at(midnight + second * _SECOND) for second in seconds}
         return tuple(sorted(fire for fire in found if not self._leaves_out(fire)))
+
+    def _seconds_of(self, day: date) -> set[int]:
+        """When a day that is taken has fires, in seconds of its wall time."""
+        if self._is_plain(day):
+            begin = start_of(self.timezone, day)
+            found: set[int] = set()
+            for rule in self._rules:
+                found.update(seconds_of_day(rule, day, begin))
+        else:
+            zone = load_zone(self.timezone)
+            walls = (wall_clock(zone, naive_utc(fire)) for fire in self._of(day))
+            found = {wall.hour * 3600 + wall.minute * 60 + wall.second for wall in walls}
+        if len(found) > MOST_MOVED_A_DAY:
+            raise too_often()
+        spend(1 + len(found) // 256)
+        return found
+
+    def _is_plain(self, day: date) -> bool:
+        """Whether all lines but the rules leave it alone, and its clocks are not changed."""
+        if any(line.touches_day(day) for line in self._others):
+            return False
+        begin, end = start_of(self.timezone, day), start_of(self.timezone, day + _DAY)
+        if end - begin != _DAY:
+            return False
+        return first_change(self.timezone, naive_utc(begin), naive_utc(end - _INSTANT)) is None
 
     def _sources(self, target: date) -> Iterator[date]:
         """The days next to the target that are taken, up to the next one that is allowed."""
         step = -_DAY if self.is_forward else _DAY
         day = target + step
         for _ in range(MOST_DAYS_MOVED):
+            spend(2)
             if self.takes(day) is not None:
                 yield day
             elif not self._takes_day(day):
@@ -124,19 +160,26 @@ class Moves:
         """The fires of a day that is taken, before they are moved."""
         after = start_of(self.timezone, day) - _INSTANT
         end = start_of(self.timezone, day + _DAY) - _INSTANT
-        for _ in range(MOST_MOVED_A_DAY):
+        for _ in range(2 * MOST_MOVED_A_DAY):  # some days have more hours
             fire = self._nominal(after, end)
             if fire is None:
                 return
             yield fire
             after = fire
-        if self._nominal(after, end) is not None:
-            raise too_often()
+        raise too_often()
 
     def _on(self, target: date, nominal: datetime) -> datetime:
         wall = wall_clock(load_zone(self.timezone), naive_utc(nominal))
-        moved = instant_at(self.timezone, datetime.combine(target, wall.time()))
-        return moved.replace(tzinfo=UTC)
+        return self._at(datetime.combine(target, wall.time()))
+
+    def _at(self, wall: datetime) -> datetime:
+        return instant_at(self.timezone, wall).replace(tzinfo=UTC)
+
+    def _takes_day(self, day: date) -> bool:
+        return any(line.takes_day(day) for line in self._others)
+
+    def _leaves_out(self, fire: datetime) -> bool:
+        return any(line.end(fire, self._rules[0]) is not None for line in self._others)
 
     def _left(self, year: int) -> int:
         left = whole_year(year)
@@ -147,14 +190,14 @@ class Moves:
     def _allowed_from(self, since: date) -> date | None:
         last_year = max(line.last_year(since) for line in self.lines)
         day: date | None = since
-        for _ in range(MOST_EMPTY_DAYS):
+        while True:
+            spend()
             day = None if day is None else first_day(self._left, day, last_year)
             if day is None or day >= LATEST.date() - _DAY:
                 return None
             if not self._takes_day(day):
                 return day
             day += _DAY
-        return None
 
     def _allowed_before(self, until: date) -> date | None:
         earliest = until - timedelta(days=MOST_DAYS_MOVED)

@@ -7,12 +7,14 @@ What is left out by other lines is counted all the same: a holiday doesn't turn 
 
 from __future__ import annotations
 
+from calendar import monthrange
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.cron_expression import CronExpression
+from pgcron_ha.model.steps import spend
 from pgcron_ha.model.word_lists import ordinal
 
 SMALLEST_STEP, LARGEST_STEP = 2, 10_000
@@ -33,19 +35,30 @@ class NthExpression(CronExpression):
     def wall_after(self, wall: datetime) -> datetime | None:
         """The first named wall time later than ``wall`` (both naive), or None: never again."""
         left_out = -self._number(wall) % self.step
-        found = super().wall_after(wall)
         each_day = len(self.hours) * len(self.minutes) * len(self.seconds)
-        first_time = self.hours[0], self.minutes[0], self.seconds[0]
-        while left_out and found is not None:
-            begins_day = (found.hour, found.minute, found.second) == first_time
-            if begins_day and left_out >= each_day:
-                later = self.days.after(found.date())
-                found = _at(later, first_time)
-                left_out -= each_day
+        day: date | None = wall.date()
+        if self.days.has(wall.date()):
+            left_out += self._times_up_to(wall)
+        else:
+            day = self.days.after(wall.date())
+        while day is not None and left_out >= each_day:
+            spend()
+            in_month = (self.days.in_month(day.year, day.month) >> day.day).bit_count()
+            if left_out >= in_month * each_day:  # not in this month
+                left_out -= in_month * each_day
+                length = monthrange(day.year, day.month)[1]
+                day = self.days.after(day.replace(day=length))
             else:
-                found = super().wall_after(found)
-                left_out -= 1
-        return found
+                left_out -= each_day
+                day = self.days.after(day)
+        return None if day is None else self._at(day, left_out)
+
+    def _at(self, day: date, place: int) -> datetime:
+        """The time of a day that has so many before it."""
+        place, second = divmod(place, len(self.seconds))
+        hour, minute = divmod(place, len(self.minutes))
+        clock = self.hours[hour], self.minutes[minute], self.seconds[second]
+        return datetime(day.year, day.month, day.day, *clock)
 
     def count_between(self, after: datetime, until: datetime, most: int) -> int:
         """How many wall times it names in (after, until], both naive, exact."""
@@ -103,7 +116,3 @@ def nth_of(expression: CronExpression, step: int, anchor: datetime) -> NthExpres
         step=step,
         anchor=anchor,
     )
-
-
-def _at(day: date | None, time: tuple[int, int, int]) -> datetime | None:
-    return None if day is None else datetime(day.year, day.month, day.day, *time)

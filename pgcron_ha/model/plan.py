@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import EARLIEST
 from pgcron_ha.model.delays import FireDelay
 from pgcron_ha.model.spec import Spec
+from pgcron_ha.model.steps import MOST_STEPS, TooManySteps, spent
 
 # A missed range is counted exactly up to here; an every-second schedule after a weekend must be
 # decided in milliseconds.
@@ -20,6 +22,9 @@ COUNTED_EXACTLY = 1000
 
 # Each of them is looked for; who wants more wants all within a window.
 MOST_LATEST = 100
+
+# After so many steps a plan takes no more fires: the rest is for the next one.
+MOST_STEPS_OF_PLAN = 2 * MOST_STEPS
 
 _INSTANT_LATER = timedelta(microseconds=1)
 _KEPT: dict[str, int | None] = {"latest": 1, "all": None, "none": 0}
@@ -67,7 +72,8 @@ class MissedReason(StrEnum):
 class Missed:
     """Fires from ``first`` to ``last`` (both are fires) that will not run.
 
-    ``count`` is exact up to `COUNTED_EXACTLY`, and None when there are more.
+    ``count`` is exact up to `COUNTED_EXACTLY`, and None when there are more, or when counting them
+    takes too long.
     """
 
     first: datetime
@@ -90,6 +96,8 @@ class Plan:
     next_fire: datetime | None
     delays: dict[datetime, timedelta] = field(default_factory=dict)
     """Of those fires that are due later than they fire."""
+    is_cut: bool = False
+    """Whether more fires took too long to find: they are for the next plan."""
 
 
 def plan(
@@ -107,9 +115,10 @@ def plan(
 
     A fire is late when it is not after ``now - grace``. Of the late ones that are not older than
     ``window``, ``catchup`` keeps the newest, some, all, or none (`CatchUp`). Beyond ``limit``
-    fires the new watermark is the last planned one, else it is ``horizon_end`` (never earlier than
-    the old one). With ``delay`` the age of a fire counts from when it is due. A long outage costs
-    no more than a short one. Raises `InvalidInput` for a catch-up policy that does not exist.
+    fires, or when more take too long to find, the new watermark is the last planned one; else it
+    is ``horizon_end`` (never earlier than the old one). With ``delay`` the age of a fire counts
+    from when it is due. A long outage costs no more than a short one. Raises `InvalidInput` for a
+    catch-up policy that does not exist.
     """
     if limit < 1:
         raise ValueError("a plan that may not plan a fire would never advance")
@@ -118,13 +127,43 @@ def plan(
     if delay is not None:
         late_since, old_since = (delay.last_due(spec, bound) for bound in (late_since, old_since))
     late_end = min(max(late_since, watermark), end)
-    kept, missed = _late(spec, watermark, old_since, late_end, CatchUp.parse(catchup), limit)
-    planned = kept + spec.between(late_end, end, max(limit + 1 - len(kept), 0))
-    if len(planned) > limit:
-        end = planned[limit - 1]
+    begin = spent()
+    late = (old_since, late_end, CatchUp.parse(catchup), limit, begin)
+    kept, missed = _late(spec, watermark, *late)
+    planned = kept.fires
+    is_cut = kept.is_cut
+    if not is_cut:
+        rest = _some(spec, late_end, end, limit + 1 - len(planned), begin)
+        planned, is_cut = planned + rest.fires, rest.is_cut
+    if is_cut or len(planned) > limit:
+        end = planned[:limit][-1]
     fires = planned[:limit]
     delays = {} if delay is None else {fire: delay.of(spec, fire) for fire in fires}
-    return Plan(fires, missed, end, spec.next(end), delays)
+    return Plan(fires, missed, end, spec.next(end), delays, is_cut)
+
+
+class _Some(NamedTuple):
+    fires: list[datetime]
+    is_cut: bool
+    """Whether there may be more, which took too long."""
+
+
+_NONE = _Some([], False)
+
+
+def _some(spec: Spec, after: datetime, until: datetime, limit: int, begin: int) -> _Some:
+    """The first ``limit`` fires in (after, until], at least one, while a plan that has begun at
+    so many steps may take more.
+    """
+    fires: list[datetime] = []
+    if limit > 0:
+        for fire in spec.fires(after, until):
+            fires.append(fire)
+            if len(fires) == limit:
+                break
+            if spent() - begin > MOST_STEPS_OF_PLAN:
+                return _Some(fires, True)
+    return _Some(fires, False)
 
 
 def _late(
@@ -134,44 +173,52 @@ def _late(
     late_end: datetime,
     catchup: CatchUp,
     limit: int,
-) -> tuple[list[datetime], list[Missed]]:
+    begin: int,
+) -> tuple[_Some, list[Missed]]:
     """The late fires that are kept, no more than ``limit`` + 1, and the ranges of the others, of
     which none is enumerated.
     """
     oldest = spec.next(watermark)
     if oldest is None or oldest > late_end:
-        return [], []  # the usual case, without a look back
+        return _NONE, []  # the usual case, without a look back
     newest = spec.previous(late_end + _INSTANT_LATER)
     if newest is None or newest <= watermark:
-        return [], []
+        return _NONE, []
     if catchup.kept == 0:
-        return [], _missed(spec, watermark, newest, MissedReason.NONE)
+        return _NONE, _missed(spec, watermark, newest, MissedReason.NONE)
     window_start = max(old_since, watermark)
     if newest < window_start:
-        return [], _missed(spec, watermark, newest, MissedReason.WINDOW)
-    too_old = spec.previous(window_start)
+        return _NONE, _missed(spec, watermark, newest, MissedReason.WINDOW)
+    too_old = spec.previous(window_start) if window_start > watermark else None
     missed: list[Missed] = []
     if too_old is not None:
         missed += _missed(spec, watermark, too_old, MissedReason.WINDOW)
         watermark = max(watermark, too_old)
     if catchup.kept is None:
-        return spec.between(watermark, newest, limit + 1), missed
-    kept = _newest(spec, newest, watermark, catchup.kept)
+        return _some(spec, watermark, newest, limit + 1, begin), missed
+    kept = _newest(spec, newest, watermark, catchup.kept, begin)
     superseded = spec.previous(kept[0])
     if superseded is not None:
         missed += _missed(spec, watermark, superseded, MissedReason.LATEST)
-    return kept[: limit + 1], missed
+    return _Some(kept[: limit + 1], False), missed
 
 
-def _newest(spec: Spec, newest: datetime, after: datetime, most: int) -> list[datetime]:
-    """The fires up to ``newest`` (one of them) and after ``after``, ascending, at most so many."""
+def _newest(spec: Spec, newest: datetime, after: datetime, most: int, begin: int) -> list[datetime]:
+    """The fires up to ``newest`` (one of them) and after ``after``, ascending, at most so many;
+    fewer when more take too long.
+    """
     found = [newest]
-    while len(found) < most:
-        earlier = spec.previous(found[-1])
+    while len(found) < most and spent() - begin <= MOST_STEPS_OF_PLAN:
+        earlier = spec.previous(found[0])
         if earlier is None or earlier <= after:
             break
-        found.append(earlier)
-    return found[::-1]
+        # The others mostly lie as close together as these two: looking back costs more.
+        distance = (found[0] - earlier) * (most - len(found)) + _INSTANT_LATER
+        since = max(after, _before(found[0], distance))
+        others = _some(spec, since, found[0] - _INSTANT_LATER, 2 * most, begin)
+        is_whole = not others.is_cut and len(others.fires) < 2 * most
+        found = [*others.fires, *found] if is_whole else [earlier, *found]
+    return found[-most:]
 
 
 def _missed(spec: Spec, after: datetime, last: datetime, reason: MissedReason) -> list[Missed]:
@@ -179,7 +226,10 @@ def _missed(spec: Spec, after: datetime, last: datetime, reason: MissedReason) -
     if last <= after:
         return []
     first = spec.next(after) or last
-    count = spec.count(after, last, COUNTED_EXACTLY)
+    try:
+        count = spec.count(after, last, COUNTED_EXACTLY)
+    except TooManySteps:
+        return [Missed(first, last, None, reason)]
     return [Missed(first, last, count if count <= COUNTED_EXACTLY else None, reason)]
 
 

@@ -17,10 +17,12 @@ from pgcron_ha.model.recurrence import RecurrenceRule
 from pgcron_ha.model.rules import CronRule, FireRule
 from pgcron_ha.model.sentences import sentence
 from pgcron_ha.model.spec import Spec
+from pgcron_ha.model.steps import MOST_STEPS, spent
 from pgcron_ha.model.zones import Change, first_change, instants_of, load_zone, wall_clock
 
 # A yearly fire that a gap took is told at the next year's; what lies further back is not looked at.
 LOOK_BACK: Final = timedelta(days=400)
+MOST_STEPS_OF_PREVIEW: Final = 2 * MOST_STEPS
 _SECOND: Final = timedelta(seconds=1)
 
 
@@ -64,13 +66,15 @@ class Preview:
 def preview(
     spec: Spec, after: datetime, count: int, policies: Mapping[str, Any] | None = None
 ) -> Preview:
-    """The first ``count`` fires later than ``after``. Raises as `Spec.next`.
+    """The first ``count`` fires later than ``after``, fewer when they take too long to find.
+    Raises as `Spec.next`.
 
     ``policies`` as `pgcron_ha.model.sentences.sentence` takes them.
     """
     fires: list[PreviewFire] = []
+    begin = spent()
     last, fire = after, spec.next(after)
-    while fire is not None and len(fires) < count:
+    while fire is not None and len(fires) < count and spent() - begin <= MOST_STEPS_OF_PREVIEW:
         fires.append(marked(spec, fire, last))
         last, fire = fire, spec.next(fire)
     return Preview(
@@ -148,7 +152,7 @@ def _is_fixed(rule: FireRule, dst: DstPolicy) -> bool:
         return False
     if isinstance(rule, CronRule):
         return not rule.expression.wildcard
-    return isinstance(rule, RecurrenceRule) and not rule.is_hourly
+    return isinstance(rule, RecurrenceRule) and not rule.wildcard
 
 
 def _clock(wall: datetime) -> str:

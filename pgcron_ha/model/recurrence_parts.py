@@ -5,29 +5,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import prod
-from typing import Any, Final
-
-from dateutil.rrule import DAILY, HOURLY, MONTHLY, WEEKLY, YEARLY, weekday
+from typing import Final
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST
+from pgcron_ha.model.recurrence_days import (
+    DAILY,
+    HOURLY,
+    MONTHLY,
+    WEEKLY,
+    YEARLY,
+    RecurringTimes,
+)
 from pgcron_ha.model.zones import instant_at
 
 EXAMPLE: Final = 'for example "rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9 from 2026-01-01T09:00"'
 # All of them are found when the spec is read.
 MOST_COUNTED: Final = 1000
 MOST_INTERVAL: Final = 1000
-# Days that a month has at most, by its number.
-LONGEST_MONTHS: Final = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
-FREQUENCIES: Final = {
-    "YEARLY": YEARLY,
-    "MONTHLY": MONTHLY,
-    "WEEKLY": WEEKLY,
-    "DAILY": DAILY,
-    "HOURLY": HOURLY,
-}
+FREQUENCIES: Final = (YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY)
 DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 # In the order in which they are written out, with the numbers they take; negative ones, too, where
 # RFC 5545 counts from the end.
@@ -61,11 +58,6 @@ class Parts:
         return name in self.texts
 
     @property
-    def frequency(self) -> int:
-        """dateutil's number."""
-        return FREQUENCIES[self.texts["FREQ"]]
-
-    @property
     def count(self) -> int | None:
         """How many wall times it has in all."""
         return int(self.texts["COUNT"]) if "COUNT" in self.texts else None
@@ -89,47 +81,34 @@ class Parts:
             written.append(f"WKST={self.texts['WKST']}")
         return ";".join(written)
 
-    @property
-    def may_fire(self) -> bool:
-        """False for what never does and would be searched for long, day by day: the 30th of
-        February, counted from either end, and the second of the one time that a day has.
-        """
-        months = self.numbers.get("BYMONTH", range(1, 13))
-        days = self.numbers.get("BYMONTHDAY", (1,))
-        positions = self.numbers.get("BYSETPOS", (1,))
-        times = prod(len(self.numbers.get(name, (0,))) for name in ("BYMINUTE", "BYSECOND"))
-        if self.frequency == DAILY:
-            times *= len(self.numbers.get("BYHOUR", (0,)))
-        return any(abs(day) <= LONGEST_MONTHS[month] for month in months for day in days) and (
-            self.frequency < DAILY or min(map(abs, positions)) <= times
-        )
-
-    def for_dateutil(self, first: datetime) -> dict[str, Any]:
-        """Arguments of dateutil's rule that begins at ``first``, with what that implies."""
-        taken: dict[str, Any] = {
-            "freq": self.frequency,
-            "interval": int(self.texts.get("INTERVAL", 1)),
-            "wkst": DAYS.index(self.texts.get("WKST", "MO")),
-        }
-        taken |= {name.lower(): numbers for name, numbers in self.numbers.items()}
-        if self.days:
-            taken["byweekday"] = [
-                weekday(DAYS.index(day), ordinal or None) for ordinal, day in self.days
-            ]
+    def times(self, first: datetime) -> RecurringTimes:
+        """What they name from ``first`` on, with what that implies."""
+        frequency = self.texts["FREQ"]
+        named = dict(self.numbers)
+        weekdays = tuple((ordinal, DAYS.index(day)) for ordinal, day in self.days)
         if not any(name in self for name in _BY_DAYS if name != "BYMONTH"):
-            taken |= self._implied_days(first)
-        if self.frequency < HOURLY:
-            taken.setdefault("byhour", (first.hour,))
-        taken.setdefault("byminute", (first.minute,))
-        taken.setdefault("bysecond", (first.second,))
-        return taken
-
-    def _implied_days(self, first: datetime) -> dict[str, Any]:
-        if self.frequency == YEARLY:
-            return {"bymonth": self.numbers.get("BYMONTH", first.month), "bymonthday": first.day}
-        if self.frequency == MONTHLY:
-            return {"bymonthday": first.day}
-        return {"byweekday": first.weekday()} if self.frequency == WEEKLY else {}
+            if frequency == YEARLY:
+                named.setdefault("BYMONTH", (first.month,))
+            if frequency in (YEARLY, MONTHLY):
+                named["BYMONTHDAY"] = (first.day,)
+            if frequency == WEEKLY:
+                weekdays = ((0, first.weekday()),)
+        every_hour = tuple(range(24))
+        return RecurringTimes(
+            first=first,
+            frequency=frequency,
+            interval=int(self.texts.get("INTERVAL", 1)),
+            week_begins=DAYS.index(self.texts.get("WKST", "MO")),
+            months=named.get("BYMONTH", ()),
+            weeks=named.get("BYWEEKNO", ()),
+            year_days=named.get("BYYEARDAY", ()),
+            month_days=named.get("BYMONTHDAY", ()),
+            weekdays=weekdays,
+            hours=named.get("BYHOUR", every_hour if frequency == HOURLY else (first.hour,)),
+            minutes=named.get("BYMINUTE", (first.minute,)),
+            seconds=named.get("BYSECOND", (first.second,)),
+            positions=named.get("BYSETPOS", ()),
+        )
 
     def last_instant(self, timezone: str) -> datetime:
         """UNTIL: in UTC with a Z, else wall time; a date lasts until the day is over."""
@@ -210,6 +189,10 @@ def _judge_together(parts: Parts) -> None:
         frequency not in ("MONTHLY", "YEARLY") or "BYWEEKNO" in parts
     ):
         raise _refusal("BYDAY", "days are counted (2TU) in months and years, not beside BYWEEKNO")
+    if any(abs(ordinal) > 5 for ordinal, _ in parts.days) and (
+        frequency == "MONTHLY" or "BYMONTH" in parts
+    ):
+        raise _refusal("BYDAY", "no month has more than five of a weekday: -5 to 5")
     if len({ordinal == 0 for ordinal, _ in parts.days}) > 1:
         raise _refusal("BYDAY", "days with and without a number are written as two rules")
     if "BYWEEKNO" in parts and frequency != "YEARLY":

@@ -7,6 +7,7 @@ from typing import Final
 
 from pgcron_ha.model.cron_words import time_words
 from pgcron_ha.model.recurrence import RecurrenceRule
+from pgcron_ha.model.recurrence_days import HOURLY
 from pgcron_ha.model.recurrence_parts import DAYS, Parts, read_parts
 from pgcron_ha.model.word_lists import (
     MONTHS,
@@ -31,47 +32,44 @@ def recurrence_words(rule: RecurrenceRule) -> str:
     """When it fires, without the zone; begins in lower case."""
     parts = read_parts(rule.canonical.split()[1])
     unit = _UNITS[parts.texts["FREQ"]]
-    interval = rule.arguments["interval"]
+    interval = rule.times.interval
     words = [f"every {interval} {unit}s" if interval > 1 else f"each {unit}"]
     if interval > 1:
-        words[0] += f" (counted from {rule.first:%Y-%m-%d})"
+        words[0] += f" (counted from {rule.times.first:%Y-%m-%d})"
     words += _days(rule, parts, unit)
-    words.append(_times(rule))
+    words.append(_times(rule, parts))
     if "BYSETPOS" in parts:
         chosen = listed([counted(place) for place in parts.numbers["BYSETPOS"]])
         words.append(f"(of these only {chosen} of the {unit})")
     text = " ".join(word for word in words if word)
     if parts.count is not None:
-        text += f", {parts.count} time{'s' if parts.count > 1 else ''} from {moment(rule.first)} on"
+        times = f"{parts.count} time{'s' if parts.count > 1 else ''}"
+        text += f", {times} from {moment(rule.times.first)} on"
     if "UNTIL" in parts:
         text += f", until {_until(parts.texts['UNTIL'])}"
     return text
 
 
 def _days(rule: RecurrenceRule, parts: Parts, unit: str) -> list[str]:
-    taken = rule.arguments
+    times = rule.times
     words: list[str] = []
     if "BYWEEKNO" in parts:
         weeks = _from_end(parts.numbers["BYWEEKNO"], "week")
         words.append(f"in {weeks} of the year")
     if "BYYEARDAY" in parts:
         words.append(f"on {_from_end(parts.numbers['BYYEARDAY'], 'day')} of the year")
-    month_days = taken.get("bymonthday")
-    if month_days is not None:
-        days = (month_days,) if isinstance(month_days, int) else month_days
+    if times.month_days:
         texts = [
             f"the {ordinal(day)}" if day > 0 else f"{counted(day)} day"
-            for day in sorted(days, key=lambda day: (day < 0, day))
+            for day in sorted(times.month_days, key=lambda day: (day < 0, day))
         ]
         words.append(f"on {listed(texts)}{'' if unit == 'month' else ' of the month'}")
     if parts.days:
         words.append(f"on {_weekdays(parts, unit)}")
-    elif "byweekday" in taken:
-        words.append(f"on {_weekday(DAYS[taken['byweekday']])}")
-    months = taken.get("bymonth")
-    if months is not None:
-        named = (months,) if isinstance(months, int) else months
-        words.append(f"in {ranged([month - 1 for month in named], MONTHS)}")
+    elif times.weekdays:
+        words.append(f"on {_weekday(DAYS[times.weekdays[0][1]])}")
+    if times.months:
+        words.append(f"in {ranged([month - 1 for month in times.months], MONTHS)}")
     return words
 
 
@@ -95,13 +93,12 @@ def _from_end(numbers: tuple[int, ...], unit: str) -> str:
     )
 
 
-def _times(rule: RecurrenceRule) -> str:
-    hours = rule.arguments.get("byhour")
-    minutes, seconds = rule.arguments["byminute"], rule.arguments["bysecond"]
-    if hours is not None:
-        return time_words(tuple(hours), tuple(minutes), tuple(seconds))
+def _times(rule: RecurrenceRule, parts: Parts) -> str:
+    minutes, seconds = rule.times.minutes, rule.times.seconds
+    if rule.times.frequency != HOURLY or "BYHOUR" in parts:
+        return time_words(rule.times.hours, minutes, seconds)
     at = f"at minute{'s' if len(minutes) > 1 else ''} {ranged(minutes)}"
-    if tuple(seconds) != (0,):
+    if seconds != (0,):
         at += f", second{'s' if len(seconds) > 1 else ''} {ranged(seconds)}"
     return at
 

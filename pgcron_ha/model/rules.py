@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from itertools import product
 from typing import Protocol, runtime_checkable
 
 from pgcron_ha.model.cron import (
@@ -15,8 +18,12 @@ from pgcron_ha.model.cron import (
     next_fire,
     previous_fire,
 )
+from pgcron_ha.model.nth import NthExpression
+from pgcron_ha.model.steps import search, spend
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 
 
 @runtime_checkable
@@ -56,6 +63,18 @@ class CronRule:
         """The expression's canonical text, unless the line says more."""
         return self.written or self.expression.canonical
 
+    @cached_property
+    def seconds_of_day(self) -> tuple[int, ...]:
+        """The expression's times, in seconds since midnight."""
+        named = self.expression
+        each = product(named.hours, named.minutes, named.seconds)
+        return tuple(hour * 3600 + minute * 60 + second for hour, minute, second in each)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it fires on some of the expression's times only."""
+        return isinstance(self.expression, NthExpression)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """The expression's notes."""
@@ -94,6 +113,7 @@ class IntervalRule:
         """The first fire later than ``after``, or None beyond the calendar."""
         if after >= LATEST:
             return None
+        spend()
         count = (max(after, EARLIEST) - self.anchor) // self.period + 1
         return self._fire(count)
 
@@ -135,6 +155,41 @@ class InstantRule:
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """1 or 0."""
         return int(after < self.instant <= until)
+
+
+def fires_of(rule: FireRule, after: datetime) -> Iterator[datetime]:
+    """All fires later than ``after``, ascending."""
+    fire: datetime | None = after
+    while fire is not None:
+        with search():
+            fire = rule.next(fire)
+        if fire is not None:
+            yield fire
+
+
+def fires_a_day(rule: FireRule) -> int:
+    """At most, for those rules that say so."""
+    if isinstance(rule, CronRule):
+        named = rule.expression
+        return len(named.hours) * len(named.minutes) * len(named.seconds)
+    return _DAY // rule.period if isinstance(rule, IntervalRule) else 0
+
+
+def seconds_of_day(rule: FireRule, day: date, begin: datetime) -> Iterable[int]:
+    """When a rule fires on a day that begins at an instant and whose clocks are not changed."""
+    if isinstance(rule, IntervalRule):
+        period = rule.period // _SECOND
+        return range((rule.anchor - begin) // _SECOND % period, 86_400, period)
+    if isinstance(rule, CronRule) and not rule.counts:
+        return rule.seconds_of_day if rule.expression.days.has(day) else ()
+    return _seconds_by_search(rule, begin)
+
+
+def _seconds_by_search(rule: FireRule, begin: datetime) -> Iterable[int]:
+    fire = rule.next(begin - _SECOND)
+    while fire is not None and fire < begin + _DAY:
+        yield (fire - begin) // _SECOND
+        fire = rule.next(fire)
 
 
 def duration_text(period: timedelta) -> str:

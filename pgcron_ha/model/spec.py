@@ -22,10 +22,12 @@ is written:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from heapq import merge
+from itertools import islice
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.model.calendar_bounds import EARLIEST, LATEST, last_before
@@ -34,17 +36,19 @@ from pgcron_ha.model.calendars import Calendars, read_calendars, unknown_calenda
 from pgcron_ha.model.cron import DstPolicy, load_zone
 from pgcron_ha.model.exclusions import Exclusion
 from pgcron_ha.model.moves import MOST_MOVED_A_DAY, Moves, too_often
-from pgcron_ha.model.rules import CronRule, FireRule, IntervalRule
+from pgcron_ha.model.rules import FireRule, fires_a_day, fires_of
 from pgcron_ha.model.spec_lines import EXAMPLES, Bound, read_line
 from pgcron_ha.model.spread import EXAMPLE_SEED
+from pgcron_ha.model.steps import MOST_STEPS, TooManySteps, search, spend
 from pgcron_ha.model.zone_data import depends_on_rules
 
 # More rules than this belong into several schedules; each costs a search at every fire.
 MOST_LINES = 32
 MOST_CHARACTERS = 4096
 CACHED_SPECS = 4096
-# Fires of a rule that are left out one after the other, each a few microseconds of search.
-MOST_LEFT_OUT = 50_000
+# What looks back or counts may cost so many searches, and counting one more for so many fires.
+SEARCHES_BACK = 3
+COUNTED_BY_A_SEARCH = 1000
 # So many of each rule are passed over before other rules are asked, which may fire earlier.
 _FEW_LEFT_OUT = 50
 
@@ -80,42 +84,62 @@ class Spec:
     def next(self, after: datetime) -> datetime | None:
         """The first fire later than ``after``, or None: never again.
 
-        Raises `InvalidSpec` when `MOST_LEFT_OUT` fires of a rule in a row are excluded, and no
-        other rule fires before the last of them.
+        Raises `InvalidSpec` when it is not found within so many steps (`pgcron_ha.model.steps`).
         """
-        return self._next_until(max(after, self.first - _SECOND), self.last)
+        with search():
+            return self._next_until(max(after, self.first - _SECOND), self.last)
 
     def previous(self, before: datetime) -> datetime | None:
         """The last fire earlier than ``before``, or None: never before. Raises as `next`."""
         before = min(before, self.last + _INSTANT_LATER)
-        if self.exclusions or self.moves is not None:
-            fire = last_before(self._next_until, before)
-        else:
-            found = (rule.previous(before) for rule in self.rules)
-            fire = max((one for one in found if one is not None), default=None)
+        with search(times=SEARCHES_BACK):
+            if self.exclusions or self.moves is not None:
+                fire = last_before(self._next_until, before)
+            else:
+                found = (rule.previous(before) for rule in self.rules)
+                fire = max((one for one in found if one is not None), default=None)
         return None if fire is None or fire < self.first else fire
 
     def between(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
         """The first ``limit`` fires with after < fire <= until, ascending, each once."""
-        fires: list[datetime] = []
-        fire = self.next(after)
-        while fire is not None and fire <= until and len(fires) < limit:
-            fires.append(fire)
-            fire = self.next(fire)
-        return fires
+        return list(islice(self.fires(after, until), limit))
+
+    def fires(self, after: datetime, until: datetime) -> Iterator[datetime]:
+        """All fires with after < fire <= until, ascending, each once. Raises as `next`."""
+        if self.exclusions or self.moves is not None or len(self.rules) == 1:
+            fire = self.next(after)
+            while fire is not None and fire <= until:
+                yield fire
+                fire = self.next(fire)
+            return
+        last, until = None, min(until, self.last)
+        after = max(after, self.first - _SECOND)
+        for fire in merge(*(fires_of(rule, after) for rule in self.rules)):
+            if fire > until:
+                return
+            if fire != last:
+                yield fire
+            last = fire
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
-        """How many fires with after < fire <= until: exact up to ``most``, else more."""
-        after, until = max(after, self.first - _SECOND), min(until, self.last)
+        """How many fires with after < fire <= until: exact up to ``most``, else more. Raises
+        `TooManySteps`.
+        """
+        with search(times=SEARCHES_BACK + most // COUNTED_BY_A_SEARCH):
+            return self._count(max(after, self.first - _SECOND), min(until, self.last), most)
+
+    def _count(self, after: datetime, until: datetime, most: int) -> int:
         if self.moves is not None:
             return len(self.between(after, until, most + 1))
         if len(self.rules) == 1:
             return self._count_of(self.rules[0], after, until, most)
-        if max(self._count_of(rule, after, until, most) for rule in self.rules) > most:
+        if any(self._count_of(rule, after, until, most) > most for rule in self.rules):
             return most + 1
         return len(self.between(after, until, most + 1))
 
     def _next_until(self, after: datetime, until: datetime) -> datetime | None:
+        if after >= until:
+            return None
         if self.moves is not None:
             return self.moves.next_until(after, until)
         if len(self.rules) == 1 and not self.exclusions:
@@ -133,7 +157,7 @@ class Spec:
         """
         first: datetime | None = None
         searches = [(rule, after) for rule in rules]
-        for most in (_FEW_LEFT_OUT, MOST_LEFT_OUT):
+        for most in (_FEW_LEFT_OUT, MOST_STEPS):
             unfinished: list[tuple[FireRule, datetime]] = []
             for rule, since in searches:
                 fire, reached = self._search(rule, since, until if first is None else first, most)
@@ -143,9 +167,7 @@ class Spec:
             searches = [one for one in unfinished if first is None or one[1] < first]
             if not searches:
                 return first
-        raise _nothing_left(
-            f"the next {MOST_LEFT_OUT} fires of {searches[0][0].canonical} are left out"
-        )
+        raise TooManySteps
 
     def _search(
         self, rule: FireRule, after: datetime, until: datetime, most: int
@@ -157,6 +179,7 @@ class Spec:
             fire = rule.next(after)
             if fire is None or fire > until:
                 return None, None
+            spend(len(self.exclusions))
             ends = (exclusion.end(fire, rule) for exclusion in self.exclusions)
             end = max((one for one in ends if one is not None), default=None)
             if end is None:
@@ -196,7 +219,8 @@ def parse_spec(
     minute; without one they are refused. Specs without such macros are shared by all seeds.
     ``calendars`` has those that it names, and those that they name.
     """
-    return read_spec(text, timezone, dst, seed if "~" in text else None, calendars)
+    with search():
+        return read_spec(text, timezone, dst, seed if "~" in text else None, calendars)
 
 
 @depends_on_rules
@@ -217,19 +241,21 @@ def check_spec(
     """Judge a spec without its calendars; raises as `parse_spec`. Whether calendars exist, and
     leave anything, is not known here.
     """
-    lines = _read(text, timezone, dst, seed)
-    if any(isinstance(line, CalendarUse) for line in lines):
-        for name in ("from", "until"):
-            _bound(lines, name)
-        _judge_uses([line for line in lines if isinstance(line, CalendarUse)])
-        _judge_rules([line for line in lines if isinstance(line, FireRule)])
-    else:
-        parse_spec(text, timezone, dst, seed)
+    with search():
+        lines = _read(text, timezone, dst, seed)
+        if any(isinstance(line, CalendarUse) for line in lines):
+            for name in ("from", "until"):
+                _bound(lines, name)
+            _judge_uses([line for line in lines if isinstance(line, CalendarUse)])
+            _judge_rules([line for line in lines if isinstance(line, FireRule)])
+        else:
+            parse_spec(text, timezone, dst, seed)
 
 
 def calendar_names(text: str) -> tuple[str, ...]:
     """The calendars that a spec names, each once; raises `InvalidSpec`."""
-    lines = _read(text, "UTC", DstPolicy.VIXIE, EXAMPLE_SEED)
+    with search():
+        lines = _read(text, "UTC", DstPolicy.VIXIE, EXAMPLE_SEED)
     return tuple(dict.fromkeys(line.name for line in lines if isinstance(line, CalendarUse)))
 
 
@@ -325,23 +351,9 @@ def _judge_rules(rules: Sequence[FireRule]) -> None:
 def _moves(before: Spec, lines: Sequence[CalendarExclusion]) -> Moves:
     """The moves of a spec that is the same but for them."""
     for rule in before.rules:
-        if _fires_a_day(rule) > MOST_MOVED_A_DAY:
+        if fires_a_day(rule) > MOST_MOVED_A_DAY:
             raise too_often()
-    others, rule = before.exclusions, before.rules[0]
-    return Moves(
-        lines,
-        before._next_until,
-        takes_day=lambda day: any(line.takes_day(day) for line in others),
-        leaves_out=lambda fire: any(line.end(fire, rule) is not None for line in others),
-    )
-
-
-def _fires_a_day(rule: FireRule) -> int:
-    """At most, for those rules that say so."""
-    if isinstance(rule, CronRule):
-        named = rule.expression
-        return len(named.hours) * len(named.minutes) * len(named.seconds)
-    return timedelta(days=1) // rule.period if isinstance(rule, IntervalRule) else 0
+    return Moves(lines, before.rules, before.exclusions, before._next_until)
 
 
 def _bound(lines: list[Line], name: str) -> Bound | None:

@@ -6,6 +6,7 @@ cluster may have (`zone_data`), so that nodes agree on every fire time.
 
 from __future__ import annotations
 
+from calendar import isleap, monthrange
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
@@ -27,6 +28,9 @@ MOST_CHARACTERS = 64
 PROBE = timedelta(hours=18)
 # All zones, each with a dozen years: what a cluster with schedules everywhere needs.
 CACHED_ZONE_YEARS = 8192
+
+# No data lists changes after 2087 (Morocco's); from then on they follow one rule, by days of weeks.
+LAST_LISTED_YEAR = 2128
 
 _SECOND = timedelta(seconds=1)
 _NEAR = timedelta(days=2)  # more than the largest jump of any zone (24 h)
@@ -114,7 +118,11 @@ def last_change(name: str, since: datetime, until: datetime) -> Change | None:
 @lru_cache(maxsize=CACHED_ZONE_YEARS)
 def changes_of_year(name: str, year: int) -> tuple[Change, ...]:
     """The zone's changes after the year's first instant (UTC), up to that of the next year."""
-    return _changes_of_year(load_zone(name), year)
+    if year <= LAST_LISTED_YEAR:
+        return _changes_of_year(load_zone(name), year)
+    alike = _alike(year)
+    later = datetime(year, 1, 1) - datetime(alike, 1, 1)
+    return tuple(one._replace(at=one.at + later) for one in changes_of_year(name, alike))
 
 
 def first_difference(
@@ -149,6 +157,14 @@ def _changes_of_year(zone: ZoneInfo, year: int) -> tuple[Change, ...]:
             changes.append(Change(at.replace(tzinfo=None), before, after))
         low, before = high, after
     return tuple(changes)
+
+
+@lru_cache(maxsize=CACHED_ZONE_YEARS)
+def _alike(year: int) -> int:
+    """A listed year with the same days of the week."""
+    shape = monthrange(year, 1)[0], isleap(year)
+    years = range(LAST_LISTED_YEAR - 27, LAST_LISTED_YEAR + 1)
+    return next(one for one in years if (monthrange(one, 1)[0], isleap(one)) == shape)
 
 
 def _as_utc(aware: datetime) -> datetime:

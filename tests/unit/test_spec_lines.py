@@ -159,7 +159,7 @@ def test_bounds_are_the_first_and_the_last_instant() -> None:
 def test_more_than_can_be_looked_through_is_refused_and_never_taken_for_nothing() -> None:
     with pytest.raises(InvalidSpec, match="never fires") as refusal:
         parse_spec("every 1h\nat 2099-01-01T00:30\nnot 0 */2 * * *\nnot 0 1-23/2 * * *")
-    assert refusal.value.detail == "the next 50000 fires of every 1h are left out"
+    assert "looking for a fire ends after 4000 steps" in str(refusal.value.detail)
 
 
 def test_a_rule_of_which_nothing_is_left_leaves_the_others_alone() -> None:

@@ -1,0 +1,104 @@
+"""What computing a spec may cost: steps, each some microseconds, counted and never timed, so that
+the same text costs the same on a busy machine.
+
+Loops over what somebody wrote call `spend`; `search` bounds them. A search inside another shares
+its bound.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final
+
+from pgcron_ha.errors import InvalidSpec, PgcronError
+
+MOST_STEPS: Final = 4_000
+"""Of one search: some ten milliseconds. The fires of sensible specs take a few steps each."""
+
+FEW_STEPS: Final = 500
+"""What an event loop computes without a break."""
+
+
+class _Counter(threading.local):
+    spent = 0
+    limit: int | None = None
+    patience: int | None = None
+
+
+_counter = _Counter()
+
+
+class TakesLong(Exception):
+    """What is computed inside `quickly` takes more than a few steps."""
+
+
+class TooManySteps(InvalidSpec):
+    """A spec whose fires take too long to find."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the spec never fires, or too rarely to be found",
+            f"looking for a fire ends after {MOST_STEPS} steps of what is named and left out",
+            "write fewer exclusions, or leave `move` out; `pgcron-ha next` shows what is left",
+        )
+
+
+class search:  # noqa: N801 - a context manager that reads as a verb
+    """Inside, `spend` raises `TooManySteps` after `MOST_STEPS`, ``times`` as often for what takes
+    so many searches. Errors that are not ours leave it as `InvalidSpec`: one spec that can't be
+    evaluated must not end more than its own schedule.
+    """
+
+    __slots__ = ("_is_outermost", "_times")
+
+    def __init__(self, times: int = 1) -> None:
+        self._times = times
+
+    def __enter__(self) -> None:
+        self._is_outermost = _counter.limit is None
+        if self._is_outermost:
+            _counter.limit = _counter.spent + self._times * MOST_STEPS
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_outermost:
+            _counter.limit = None
+        if isinstance(error, Exception) and not isinstance(
+            error, PgcronError | TakesLong | MemoryError
+        ):
+            raise InvalidSpec(
+                f"the spec can't be evaluated: {kind.__name__ if kind else ''}: {error}"[:200],
+                "it was read, but finding its fires fails: a defect of pgcron_ha",
+                "write it in another way, and report it with its text",
+            ) from error
+
+
+@contextmanager
+def quickly() -> Iterator[None]:
+    """Inside, what takes more than `FEW_STEPS` raises `TakesLong`: it is for a thread."""
+    _counter.patience = _counter.spent + FEW_STEPS
+    try:
+        yield
+    finally:
+        _counter.patience = None
+
+
+def spend(steps: int = 1) -> None:
+    """Counts steps; raises `TooManySteps` inside a search that has used up its own."""
+    _counter.spent += steps
+    if _counter.limit is not None and _counter.spent > _counter.limit:
+        raise TooManySteps
+    if _counter.patience is not None and _counter.spent > _counter.patience:
+        raise TakesLong
+
+
+def spent() -> int:
+    """All steps that this thread has counted: differences say what something cost."""
+    return _counter.spent

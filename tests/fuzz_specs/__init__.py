@@ -1,0 +1,1 @@
+"""Random specs by a grammar: what a schedule may say, sensible or not, and how long that takes."""
