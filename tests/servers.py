@@ -65,7 +65,9 @@ class ThrowAwayServer:
         tcp: bool = False,
         binaries: Binaries | None = None,
         settings: dict[str, str] | None = None,
+        environment: dict[str, str] | None = None,
     ) -> None:
+        self.environment = environment or {}
         self.settings = {
             **_SETTINGS,
             **_wanted(),
@@ -232,7 +234,7 @@ class ThrowAwayServer:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env=self.binaries.environment(),
+                env=self.binaries.environment() | self.environment,
                 # A Ctrl-C at the tests is not for the server: it is stopped after them.
                 start_new_session=True,
             )

@@ -50,9 +50,14 @@ def executing(context: Context, lane: str | None = None) -> Iterator[Any]:
 
 @app.handler("work")
 async def work(
-    context: Context, seconds: float = 0.0, fail: float = 0.0, lane: str | None = None, op: int = 0
+    context: Context,
+    seconds: float = 0.0,
+    fail: float = 0.0,
+    lane: str | None = None,
+    op: int = 0,
+    poison: str = "",
 ) -> None:
-    """Takes so long, and fails with so much probability."""
+    """Takes so long, and fails with so much probability; `poison` only marks its row."""
     with executing(context, lane) as tick:
         end = time.monotonic() + seconds
         while time.monotonic() < end:

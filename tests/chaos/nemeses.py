@@ -7,12 +7,14 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from tests.chaos import nemeses_of_clients as clients
 from tests.chaos import nemeses_of_nodes as nodes
 from tests.chaos import nemeses_of_the_server as server
 from tests.chaos import record
 from tests.chaos.clients import Client, enqueue
 from tests.chaos.composing import Fault
 from tests.chaos.failpoints import ONE_NODE
+from tests.chaos.nemeses_of_rows import poison_row
 from tests.chaos.schedules import (
     edit_behind_a_lock,
     edit_schedules,
@@ -164,7 +166,15 @@ NEMESES: Final[Mapping[str, Sequence[Nemesis]]] = {
     "N17": (edit_schedules, edit_behind_a_lock, pause_after_an_edit, wake_a_sleeper),
     "N19": (pester, crowd_lanes),
     "N20": (break_handlers, burst),
+    "N21": (poison_row,),
+    "N22": (clients.lock_rows_long, clients.lock_table_long, clients.hold_advisory_locks),
+    "N23": (clients.fall_silent,),
+    "N24": (clients.fill_notifications,),
+    "N25": (clients.set_clock,),
 }
+
+BY_NAME_ONLY: Final = frozenset({"N25"})
+"""Nemeses that need more than the machine has: played when they are asked for."""
 
 
 def ways_of(nemesis: str) -> Sequence[Nemesis]:

@@ -87,7 +87,9 @@ async def _create_schedules(stage: Stage) -> None:
 
 async def _do_harm(stage: Stage) -> None:
     settings = stage.settings
-    chosen = settings.only or tuple(nemeses.NEMESES)
+    chosen = settings.only or tuple(
+        name for name in nemeses.NEMESES if name not in nemeses.BY_NAME_ONLY
+    )
     loop = asyncio.get_running_loop()
     begin = loop.time()
     tasks = []

@@ -51,6 +51,25 @@ _SERVER_SETTINGS = {
 _PROGRAM = Path(__file__).with_name("shell_program.py")
 
 
+_FAKETIME = "faketime/libfaketime.so.1"
+
+
+def clock_of_its_own(file: Path) -> dict[str, str]:
+    """The environment of a server whose clock is set by `file`. Raises FileNotFoundError without
+    libfaketime (Debian: apt-get install libfaketime).
+    """
+    libraries = sorted(Path("/usr/lib").glob(f"*/{_FAKETIME}"))
+    if not libraries:
+        raise FileNotFoundError("libfaketime is not installed (Debian: apt-get install it)")
+    return {
+        "LD_PRELOAD": str(libraries[0]),
+        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_DONT_RESET": "1",
+    }
+
+
 @dataclass(frozen=True)
 class Settings:
     """Of one chaos run. Times in seconds."""
@@ -72,7 +91,15 @@ class Stage:
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder = folder
         self.settings = settings
-        self.server = ThrowAwayServer(durable=True, settings=_SERVER_SETTINGS)
+        self.clock = folder / "clock" if "N25" in settings.only else None
+        """The offset of the server's clock from the machine's; None: it has the machine's."""
+        environment = {}
+        if self.clock is not None:
+            self.set_clock(0.0)
+            environment = clock_of_its_own(self.clock)
+        self.server = ThrowAwayServer(
+            durable=True, settings=_SERVER_SETTINGS, environment=environment
+        )
         self.server_log = folder / "server.log"
         self.proxies: dict[str, Proxy] = {}
         self.nodes: dict[str, NodeProcess] = {}
@@ -237,6 +264,14 @@ class Stage:
         """A start empties the server's own file."""
         with self.server_log.open("ab") as kept:
             kept.write(self.server.log.read_bytes())
+
+    def set_clock(self, seconds: float) -> None:
+        """The server's clock is so far ahead of the machine's within a second."""
+        assert self.clock is not None
+        fresh = self.clock.with_suffix(".new")
+        fresh.write_text(f"{seconds:+f}\n")
+        fresh.chmod(0o644)
+        fresh.rename(self.clock)
 
     # Healing.
 

@@ -289,6 +289,19 @@ def leaves_a_dead_node_s_run(history: History, chance: random.Random) -> bool:
     return True
 
 
+def keeps_failing(history: History, chance: random.Random) -> bool:
+    look = chance.choice(list(history.of("look")))
+    look["failing"] = ["n1: reaper: a lock"]
+    return not any(history.of("server", "fault"))
+
+
+def names_no_poison(history: History, chance: random.Random) -> bool:
+    at = chance.choice(list(history.of("look")))["at"]
+    shown = {"kind": "poison shown", "what": "queue", "name": "poison-1", "seconds": None}
+    history.events.append({**shown, "at": at})
+    return True
+
+
 def hoards_runs(history: History, chance: random.Random) -> bool:
     looks = list(history.of("look"))
     for look in looks:
@@ -324,6 +337,8 @@ LIES: tuple[tuple[str, Lie], ...] = (
     ("C13", lets_a_run_wait),
     ("C13", leaves_a_dead_node_s_run),
     ("C13", hoards_runs),
+    ("C15", keeps_failing),
+    ("C15", names_no_poison),
 )
 
 CASES = 8
@@ -397,6 +412,19 @@ def test_a_backlog_while_every_slot_is_taken_is_no_fault() -> None:
 
     look["nodes_with_room"] = 1
     assert [problem[:3] for problem in check(history).broken] == ["C13"]
+
+
+@pytest.mark.parametrize(("mode", "is_fine"), [("table lock", True), ("long row lock", False)])
+def test_a_service_may_fail_while_its_table_is_locked(mode: str, is_fine: bool) -> None:
+    history = copy_of(1)
+    looks = list(history.of("look"))
+    looks[3]["failing"] = ["n1: reaper: a lock"]
+    for look, state in ((looks[1], "on"), (looks[4], "off")):
+        held = {"kind": "held", "what": mode, "state": state, "table": "run"}
+        history.events.append({**held, "at": look["at"]})
+    changed = History(history.events, history.tables, ttl=history.ttl)
+
+    assert (check(changed).broken == []) is is_fine
 
 
 def test_runs_whose_claim_was_not_answered_may_be_too_many_for_a_moment() -> None:

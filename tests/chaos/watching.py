@@ -11,6 +11,8 @@ from tests.chaos import record
 from tests.chaos.stage import SLOTS, Stage
 
 INTERVAL_SECONDS: Final = 0.5
+FAILING_SECONDS: Final = 30.0
+"""For longer no service may go without a good pass while the database works."""
 
 _LOOK = f"""
 SELECT extract(epoch FROM clock_timestamp())::float8 AS now,
@@ -29,6 +31,10 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS now,
        (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND n.slots >
          (SELECT count(*) FROM pgcron.run r WHERE r.state = 'running' AND r.owner = n.incarnation))
          AS nodes_with_room,
+       ARRAY(SELECT format('%s: %s: %s', n.name, f ->> 'service', left(f ->> 'error', 100))
+         FROM pgcron.node n, jsonb_array_elements(n.health -> 'failing') f
+         WHERE n.state <> 'dead' AND (f ->> 'seconds')::float8 > {FAILING_SECONDS} LIMIT 5)
+         AS failing,
        (SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()) AS deadlocks
 """
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tests.chaos.checking.history import Execution, History
+from tests.chaos.checking.invariants import outages
 
 PHASES = ("before", "faults", "recovery", "after", "drain", "over")
 _KILLED = -9
@@ -40,6 +41,10 @@ class Figures:
             self.recovery[f"TTL {history.ttl:g} s: {name}{others}"].append(seconds)
         for phase, seconds in _lateness(history):
             self.lateness[phase].append(seconds)
+        for seconds in _lateness_of_the_healthy(history):
+            self.lateness["healthy schedules, but for server restarts and table locks"].append(
+                seconds
+            )
         for phase, rate in _throughput(history):
             self.throughput[phase].append(rate)
         for row in history.table("ended"):
@@ -154,6 +159,18 @@ def _lateness(history: History) -> Iterator[tuple[str, float]]:
         if event.get("fire") is not None and event["attempt"] == 1:
             due = history.boottime_of(event["fire"])
             yield _phase_at(history, event["at"]), event["at"] - due
+
+
+def _lateness_of_the_healthy(history: History) -> Iterator[float]:
+    """Of schedules that nobody edits, locks or poisons, while the server is there."""
+    hurt = [(begin, end + history.ttl) for begin, end in outages(history)]
+    for event in history.of("start"):
+        name = event.get("schedule") or "poison"
+        if event.get("fire") is None or event["attempt"] != 1 or name.startswith(("e", "poison")):
+            continue
+        due = history.boottime_of(event["fire"])
+        if not any(begin <= due <= end for begin, end in hurt):
+            yield event["at"] - due
 
 
 def _throughput(history: History) -> Iterator[tuple[str, float]]:

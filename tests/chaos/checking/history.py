@@ -84,6 +84,11 @@ class History:
         middle: float = median([look["offset"] for look in self.of("look")] or [0.0])
         return middle
 
+    @cached_property
+    def slack(self) -> float:
+        """By how much the server's clock may have been wrong, as it was set."""
+        return max((abs(event["seconds"]) + 1 for event in self.of("clock")), default=0.0)
+
     def boottime_of(self, instant: float) -> float:
         """From the epoch's seconds."""
         return instant - self.offset

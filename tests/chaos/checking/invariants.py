@@ -8,12 +8,32 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.chaos.checking.history import Facts, History
+from tests.chaos.watching import FAILING_SECONDS
 
 ORPHANED_SECONDS: Final = 2.0
 WAITING_SECONDS: Final = 8.0
 """In quiet times: for how long a dead node's row may run; for how long a due run may wait, and how
 long it takes until no backlog is left once nothing new comes."""
 
+# While these last, the whole database is away from some node, or from all.
+_STOPS_ALL = frozenset(
+    {
+        "lock_tables",
+        "restart_server",
+        "outlast_the_horizon",
+        "kill_backend",
+        "freeze_server",
+        "make_read_only",
+        "exhaust_connections",
+        "terminate_backends",
+        "partition",
+        "cut_off_deaf",
+        "stall",
+        "reset",
+        "delay",
+        "set_clock",
+    }
+)
 # Sessions of nemeses do what nobody should; their statements are known by these words.
 _WANTED = re.compile(r"SELECT 1 FROM pgcron\.run WHERE id = |LOCK TABLE|PREPARE|ATTACH|DETACH")
 _UNIQUE = re.compile(r'duplicate key value violates unique constraint "(\w+)"')
@@ -39,6 +59,48 @@ def check_looks(history: History) -> Iterator[str]:
             yield f"C13: a dead node's run was still running after {look['orphaned']:.1f} s"
         if look["at"] > calm and look["waiting"] > WAITING_SECONDS and has_room(look):
             yield f"C13: a due run waited for {look['waiting']:.1f} s though all was quiet"
+
+
+def check_services(history: History) -> Iterator[str]:
+    """C15: nothing in a row or a lock makes a service fail for long, but a lock on a whole table;
+    every row that breaks its rules is named.
+    """
+    hurt = list(outages(history))
+    for look in history.of("look"):
+        at: float = look["at"]
+        if any(begin - 1 < at < end + FAILING_SECONDS + 5 for begin, end in hurt):
+            continue
+        for failing in look.get("failing", ()):
+            yield f"C15: a service had no good pass for {FAILING_SECONDS:g} s: {failing}"
+    for event in history.of("poison shown"):
+        if event["seconds"] is None:
+            yield f"C15: the poisoned {event['what']} {event['name']} was named nowhere"
+
+
+def outages(history: History) -> Iterator[tuple[float, float]]:
+    """From when to when the server was away or a whole table locked."""
+    begun: dict[str, float] = {}
+    for event in history.of("server", "held", "fault"):
+        key = _outage_of(event)
+        if key is None:
+            continue
+        name, is_begin = key
+        if is_begin:
+            begun.setdefault(name, event["at"])
+        elif name in begun:
+            yield begun.pop(name), event["at"]
+    for at in begun.values():
+        yield at, float("inf")
+
+
+def _outage_of(event: Facts) -> tuple[str, bool] | None:
+    if event["kind"] == "held":
+        is_table = event["what"] == "table lock"
+        return (f"lock {event['table']}", event["state"] == "on") if is_table else None
+    if event["kind"] == "fault":
+        is_hurt = event["name"] in _STOPS_ALL
+        return (f"fault {event['number']}", event["phase"] == "on") if is_hurt else None
+    return "server", event["state"] == "stopping"
 
 
 def has_room(look: Facts) -> bool:
@@ -77,10 +139,11 @@ def check_drained(history: History) -> Iterator[str]:
 
 def check_server_log(history: History) -> Iterator[str]:
     """C14's zeros: no deadlock of our own, no net under a claim was needed, no constraint broke."""
+    poisoned = any(history.of("poisoned"))
     for entry in history.server_log:
         if "deadlock detected" in entry and not _WANTED.search(entry):
             yield f"C14: deadlock: {entry[:600]}"
-        for pattern in (_UNIQUE, _CHECK):
+        for pattern in (_UNIQUE,) if poisoned else (_UNIQUE, _CHECK):
             found = pattern.search(entry)
             if found and not _CLIENTS_OWN.search(found[1]):
                 yield f"C14: the net {found[1]!r} was needed: {entry[:300]}"

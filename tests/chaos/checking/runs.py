@@ -14,6 +14,10 @@ UNSTARTED = ("skipped", "expired", "superseded", "upstream_failed")
 """Outcomes of runs that never began."""
 
 
+def _slack(history: History) -> float:
+    return CLOCK_SLACK + history.slack
+
+
 def check_once(history: History) -> Iterator[str]:
     """C2: a run ends once, is not alive after it, and a fire has one run."""
     ended = Counter(row["id"] for row in history.table("ended"))
@@ -52,7 +56,7 @@ def check_success(history: History) -> Iterator[str]:
         ]
         if not complete:
             yield f"C5: run {run} succeeded, but its claim {row['fence']} did not complete"
-        elif complete[0].heard > history.boottime_of(row["finished_at"]) + CLOCK_SLACK:
+        elif complete[0].heard > history.boottime_of(row["finished_at"]) + _slack(history):
             yield f"C5: run {run} was told as succeeded before it had completed"
         if row["handler"] == "py:ledger" and not effects[keys.get(run, "")]:
             yield f"C5: run {run} succeeded, but its effect is not there"
@@ -69,7 +73,7 @@ def check_at_most_once(history: History) -> Iterator[str]:
         finished = row.get("finished_at")
         for execution in starts:
             if finished is not None and execution.began > (
-                history.boottime_of(finished) + CLOCK_SLACK
+                history.boottime_of(finished) + _slack(history)
             ):
                 yield f"C6: run {row['id']} began after it had ended as {row['outcome']}"
 
@@ -149,7 +153,7 @@ def _check_waits(
         yield f"C8: run {run} has two records of one attempt"
     for execution in executions:
         ended = ends.get(execution.attempt - 1)
-        if ended is not None and execution.began < ended - CLOCK_SLACK:
+        if ended is not None and execution.began < ended - _slack(history):
             yield f"C8: run {run}: attempt {execution.attempt} began before the last one's end"
 
 

@@ -42,6 +42,7 @@ def check(history: History) -> Verdict:
         runs.check_outcomes(history),
         asking.check_keys(history),
         invariants.check_looks(history),
+        invariants.check_services(history),
         invariants.check_drained(history),
         invariants.check_server_log(history),
     )
