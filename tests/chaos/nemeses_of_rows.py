@@ -27,6 +27,7 @@ from tests.chaos.stage import Connection, Stage
 SHOWN_SECONDS: Final = 30.0
 """For how long a poisoned row may go unnamed, amid other faults."""
 
+_TRIES: Final = 300
 LEFT_SECONDS: Final = 8.0
 """It stays for so long at least: nodes must meet it."""
 
@@ -152,16 +153,9 @@ async def poison_row(stage: Stage, fault: Fault, chance: random.Random) -> None:
     poison, name = chance.choice(POISONS), f"poison-{fault.number}"
     began = boottime()
     async with stage.connected(NEMESIS) as connection:
-        await connection.execute("SET lock_timeout = '3s'")
         for command in poison.setup:
             await connection.execute(command.format(n=name))
-        if poison.forbids:
-            await connection.execute(
-                f"ALTER TABLE pgcron.run ADD CONSTRAINT {_rule(name)}"
-                f" CHECK ({poison.forbids.format(n=name)}) NOT VALID"
-            )
-        else:
-            await _write_past_the_rules(connection, poison, name)
+        await _poison(connection, poison, name)
         found = f"SELECT id FROM pgcron.schedule WHERE name = '{name}'"
         schedule = await connection.fetchval(found)
     record.write("poisoned", what=poison.what, name=name, schedule=schedule)
@@ -171,6 +165,23 @@ async def poison_row(stage: Stage, fault: Fault, chance: random.Random) -> None:
     finally:
         await _undo(stage, poison, name)
     record.write("poison removed", name=name)
+
+
+async def _poison(connection: Connection, poison: Poison, name: str) -> None:
+    """Nobody waits long behind it: who waits for a lock on a table holds up all that come after."""
+    await connection.execute("SET lock_timeout = '50ms'")
+    for _ in range(_TRIES):
+        with contextlib.suppress(asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+            if not poison.forbids:
+                await _write_past_the_rules(connection, poison, name)
+                return
+            await connection.execute(
+                f"ALTER TABLE pgcron.run ADD CONSTRAINT {_rule(name)}"
+                f" CHECK ({poison.forbids.format(n=name)}) NOT VALID"
+            )
+            return
+        await asyncio.sleep(0.2)
+    raise TimeoutError("the table was never free")
 
 
 def _rule(name: str) -> str:

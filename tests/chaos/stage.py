@@ -47,6 +47,7 @@ _SERVER_SETTINGS = {
     "log_min_messages": "warning",
     "deadlock_timeout": "200ms",
     "max_prepared_transactions": "4",
+    "max_notify_queue_pages": "64",
 }
 _PROGRAM = Path(__file__).with_name("shell_program.py")
 
