@@ -66,6 +66,7 @@ class Janitor(Service):
         self._sweep_of_history = Sweep(link, schema)
         self._next: dict[str, float] = {}
         self._has_more = False
+        self._known_broken: set[str] = set()
         self.aside = SetAside(self.name, longest=AGAIN_SECONDS)
 
     async def run_once(self) -> float | None:
@@ -78,6 +79,7 @@ class Janitor(Service):
         await self._in_turn("expiry", 0, self._expire)
         await self._in_turn("retries", 0, self._give_up)
         await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
+        await self._in_turn("settings", 0, self._name_broken_settings)
         await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
         await self._in_turn("mended handlers", NETS_EVERY, self._unpark_mended)
         for statement in _SWEEPS:
@@ -96,6 +98,18 @@ class Janitor(Service):
         if unparked:
             await self._link.rows("wake_idle_nodes")
         self._has_more |= len(unparked) >= BATCH
+
+    async def _name_broken_settings(self) -> None:
+        """Queues, keys and circuit breakers whose rows break their rules alone stand still; here
+        they get a name that people see.
+        """
+        broken = await self._link.rows("broken_settings")
+        errors = {f"{row['kind']} {row['name']!r}": row["error"] for row in broken}
+        for what, error in errors.items():
+            self.aside.put(what, what, error)
+        for what in self._known_broken - errors.keys():
+            self.aside.forget(what)
+        self._known_broken = set(errors)
 
     async def _make_partitions(self) -> None:
         while (await self._link.value("ensure_partitions") or 0) >= PARTITIONS_AT_ONCE:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pgcron_ha.db.connecting import connect
+from pgcron_ha.engine.janitor import Janitor
 from pgcron_ha.telemetry.events import Event, RunRefused
 from tests.db import control
 from tests.db.control import Connection
@@ -192,7 +193,11 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
     shown = await control.call(connection, "broken_settings")
     expected = ("queue", "other") if is_queue else ("key", "bad*")
     assert [(row["kind"], row["name"]) for row in shown] == [expected]
-    assert shown[0]["error"]
+    janitor = Janitor(workshop.link, "pgcron")
+    await janitor.run_once()
+    assert [(each.what, each.error) for each in janitor.aside.entries()] == [
+        (f"{expected[0]} {expected[1]!r}", shown[0]["error"])
+    ]
 
     if is_queue:
         await connection.execute("DELETE FROM pgcron.queue")
@@ -201,6 +206,8 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
     workshop.dispatcher._limited.wake()
     await workshop.step()
     assert len(workshop.executor.executing) == 6
+    await janitor.run_once()
+    assert janitor.aside.entries() == []
 
 
 async def test_limits_that_somebody_locks_hold_up_no_plain_run(
