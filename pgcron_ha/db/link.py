@@ -9,7 +9,7 @@ connection is dropped instead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -40,6 +40,9 @@ _ANSWER_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 2
 _CONNECT_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 2.0
 _TITLE: Final = "pgcron_ha"
+# A statement that has no answer for so long may wait for somebody.
+_PATIENCE: Final = 1.0
+_WITNESS_SECONDS: Final = 0.5
 
 IMPATIENT: ContextVar[bool] = ContextVar("impatient", default=False)
 """Whether statements of this task wait for locks a fifth of a second only, and are ended after half
@@ -58,6 +61,10 @@ class Busy(PgcronError):
     """Nothing happened (a deadlock, a lock or statement timeout): the same statement may be sent
     again.
     """
+
+
+class TableBusy(Busy):
+    """It waited for a lock of a table, not of a row: the next statement will wait for it, too."""
 
 
 class NoPartition(PgcronError):
@@ -103,6 +110,8 @@ class Link:
         self._greeting = None if greeting is None else self._statements[greeting].sql
         self._connection: asyncpg.Connection | None = None
         self._lock = asyncio.Lock()
+        self.witness: Callable[..., Awaitable[list[Row]]] | None = None
+        """The `rows` of another link: asked whom a statement of this one waits for."""
         self.opened = 0
         """How often a connection was made."""
 
@@ -260,8 +269,13 @@ class Link:
 
     async def _answer(self, sending: Any) -> Any:
         task = asyncio.ensure_future(sending)
+        blockers: list[Row] = []
         try:
-            done, _ = await asyncio.wait({task}, timeout=self._answer_seconds)
+            done, _ = await asyncio.wait({task}, timeout=min(_PATIENCE, self._answer_seconds))
+            if not done:
+                blockers = await self._blockers()
+                left = max(0.0, self._answer_seconds - _PATIENCE)
+                done, _ = await asyncio.wait({task}, timeout=left)
         except asyncio.CancelledError:
             self._forsake(task)
             raise
@@ -273,7 +287,9 @@ class Link:
         try:
             return task.result()
         except RETRYABLE_ERRORS as error:
-            raise Busy(str(error), f"SQLSTATE {getattr(error, 'sqlstate', None)}") from error
+            kind = TableBusy if any(row["is_of_table"] for row in blockers) else Busy
+            names = "".join(f"; it waited for {row['name']}" for row in blockers)
+            raise kind(f"{error}{names}", f"SQLSTATE {getattr(error, 'sqlstate', None)}") from error
         except asyncpg.ReadOnlySQLTransactionError as error:
             self.drop()
             raise Unanswered(TAKES_NO_WRITES, str(error), READ_ONLY_HINT) from error
@@ -292,6 +308,20 @@ class Link:
             raise explain_answer(error) or error from error
         except asyncpg.PostgresError as error:
             raise explain_answer(error) or error from error
+
+    async def _blockers(self) -> list[Row]:
+        """Whom the statement under way waits for, asked over another link; none when nobody can
+        say.
+        """
+        if self.witness is None or self.is_pooled or self._connection is None:
+            return []
+        process_id = self._connection.get_server_pid()
+        asking = asyncio.ensure_future(self.witness("list_blockers", process_id=process_id))
+        asking.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        await asyncio.wait({asking}, timeout=_WITNESS_SECONDS)
+        if not asking.done() or asking.exception() is not None:
+            return []
+        return asking.result()
 
     def _forsake(self, task: asyncio.Future[Any]) -> None:
         """Drops the connection; the statement's own error, when it comes, is nobody's any more."""

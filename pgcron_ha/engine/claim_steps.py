@@ -92,7 +92,7 @@ class ClaimSteps:
                 raise
             except PgcronError as error:
                 if isinstance(error, Busy) or not await self.end_refused(self._queues):
-                    self._aside.put(name, name, error.message)
+                    self._aside.put(name, name, error)
                     break
             else:
                 self._aside.forget(name)
@@ -109,7 +109,7 @@ class ClaimSteps:
 
     def delay_queue(self, queue: str, error: PgcronError) -> None:
         """Runs of this queue that have limits can't be claimed for now."""
-        self._aside.put(_named(queue), f"limits of {_named(queue)}", error.message)
+        self._aside.put(_named(queue), f"limits of {_named(queue)}", error)
 
     async def end_refused_in_line(self, schedules: Sequence[int], error: str) -> int:
         """The same of runs of these schedules that wait for a slot of them; `error` is why they

@@ -212,7 +212,7 @@ class Completer(Service):
         return [ended for ended in batch if ended[0].run_id not in locked]
 
     def _delay(self, ended: Ended, error: PgcronError) -> None:
-        self.aside.put(ended[0], f"the end of run {ended[0].run_id}", error.message)
+        self.aside.put(ended[0], f"the end of run {ended[0].run_id}", error)
 
     async def _refuse(self, ended: Ended, error: PgcronError) -> None:
         """What the database can't take of an outcome is told as a failure; when it can't take that

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Generic, TypeVar
 
-from pgcron_ha.db.link import IMPATIENT, Busy, Unanswered
+from pgcron_ha.db.link import IMPATIENT, Busy, TableBusy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.telemetry.health_events import IsNoLongerAside, WasSetAside
 from pgcron_ha.telemetry.log import emit
@@ -51,7 +51,8 @@ async def isolate(
     stands alone; `delayed` one whose statement waits for a lock, is too slow or is not answered.
 
     Raises DatabaseUnavailable when there is no database, and Refused or SchemaError when nothing
-    of the batch went through for want of a right or of a table: then no row is at fault.
+    of the batch went through for want of a right or of a table: then no row is at fault. So it is
+    with TableBusy, a lock of a whole table.
     """
     if not batch:
         return []
@@ -73,12 +74,15 @@ class _Parts(Generic[Item, Answer]):
         self.answers: list[Answer] = []
         self.refused: list[tuple[Item, PgcronError]] = []
         self.delayed: list[tuple[Item, PgcronError]] = []
+        self._table_lock: TableBusy | None = None
+        self._met_locks = 0
 
     async def send(self, batch: Sequence[Item]) -> None:
         try:
             self.answers.append(await self._send(batch))
             return
         except (Busy, Unanswered) as error:
+            self._raise_if_table_is_locked(error)
             if len(batch) == 1:
                 self.delayed.append((batch[0], error))
                 return
@@ -95,8 +99,22 @@ class _Parts(Generic[Item, Answer]):
             await self.send(batch[:middle])
             await self.send(batch[middle:])
 
+    def _raise_if_table_is_locked(self, error: PgcronError) -> None:
+        """Raises when so many parts met a lock, and one that of a table: none is to be set aside.
+        Not at once: it may be that of one partition.
+        """
+        if isinstance(error, TableBusy):
+            self._table_lock = self._table_lock or error
+        self._met_locks += 1
+        if self._table_lock and not self.answers and self._met_locks >= _SYSTEMIC_AFTER:
+            raise self._table_lock
+
     def raise_if_systemic(self) -> None:
-        """Raises when nothing went through and every refusal is for want of a right or a table."""
+        """Raises when nothing went through and every refusal is for want of a right or a table, or
+        a table is locked.
+        """
+        if self._table_lock and len(self.delayed) > 1 and not self.answers:
+            raise self._table_lock
         if self.answers or not self.refused:
             return
         if all(isinstance(error, _SYSTEMIC) for _, error in self.refused):
@@ -151,6 +169,8 @@ class Aside:
     again_at: float
     tries: int = 1
     is_logged: bool = False
+    is_of_table: bool = False
+    """Whether it waits for the lock of a whole table."""
 
 
 class SetAside(Generic[Key]):
@@ -173,19 +193,27 @@ class SetAside(Generic[Key]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, key: Key, what: str, error: str) -> None:
-        """Not this one for a while: a second at first, twice as long each time."""
-        now = monotonic()
+    def put(self, key: Key, what: str, error: PgcronError | str) -> None:
+        """Not this one for a while: a second at first, twice as long each time; never longer while
+        a whole table is locked.
+        """
+        now, of_table = monotonic(), isinstance(error, TableBusy)
+        is_lock = isinstance(error, Busy)
+        error = error.message if isinstance(error, PgcronError) else error
         known = self._entries.get(key)
         if known is None:
             if len(self._entries) < self._most:
                 self._entries[key] = entry = Aside(what, error, now, now + FIRST_PAUSE_SECONDS)
+                entry.is_of_table = of_table
                 entry.is_logged = len(self._entries) <= MOST_LOGGED
                 if entry.is_logged:
                     emit(WasSetAside(self._service, what, error))
             return
         known.tries += 1
-        longest = min(self._longest, FIRST_PAUSE_SECONDS * 2 ** min(known.tries, 20))
+        # Who waits impatiently does not learn for what.
+        known.is_of_table = of_table or (known.is_of_table and is_lock)
+        doublings = 0 if known.is_of_table else min(known.tries, 20)
+        longest = min(self._longest, FIRST_PAUSE_SECONDS * 2**doublings)
         known.error, known.again_at = error, now + longest * random.uniform(0.5, 1.0)
 
     def forget(self, key: Key) -> None:

@@ -259,11 +259,11 @@ class Janitor(Service):
         try:
             await fulfil()
         except Unanswered as error:
-            self.aside.put(duty, f"upkeep: {duty}", error.message)
+            self.aside.put(duty, f"upkeep: {duty}", error)
         except DatabaseUnavailable:
             raise
         except PgcronError as error:
-            self.aside.put(duty, f"upkeep: {duty}", error.message)
+            self.aside.put(duty, f"upkeep: {duty}", error)
         else:
             self.aside.forget(duty)
             self._next[duty] = began if self._has_more else began + every

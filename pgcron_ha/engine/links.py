@@ -27,7 +27,7 @@ def node_link(settings: Settings, role: str, dsn: str | None = None, **options: 
 
 def node_links(settings: Settings, revision: str | None) -> dict[str, Link]:
     """All of them, by role. `revision` is the schema's."""
-    return {
+    links = {
         # Notes a promoted server, which may lack commits acted upon, before the first claim.
         "claims": node_link(settings, "claims", revision=revision, greeting="note_timeline"),
         "endings": node_link(settings, "endings", revision=revision, joins_by_hash=True),
@@ -36,3 +36,6 @@ def node_links(settings: Settings, revision: str | None) -> dict[str, Link]:
         "upkeep": node_link(settings, "upkeep", revision=revision),
         "listening": node_link(settings, "listening", settings.listen_dsn, revision=revision),
     }
+    for role in ("claims", "endings", "upkeep"):
+        links[role].witness = links["listening"].rows
+    return links

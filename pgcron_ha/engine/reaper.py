@@ -124,4 +124,4 @@ class Reaper(Service):
             self.aside.forget(orphan["id"])
 
     def _delay(self, orphan: Row, error: PgcronError) -> None:
-        self.aside.put(orphan["id"], f"run {orphan['id']} of a dead node", error.message)
+        self.aside.put(orphan["id"], f"run {orphan['id']} of a dead node", error)

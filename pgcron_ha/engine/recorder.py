@@ -131,7 +131,7 @@ class Recorder(Service):
         def delay(report: _Report, error: PgcronError) -> None:
             run = report[0].run_id
             later[run] = report
-            self.aside.put(run, f"progress of run {run}", error.message)
+            self.aside.put(run, f"progress of run {run}", error)
 
         try:
             due = [each for run, each in taken.items() if run not in later]

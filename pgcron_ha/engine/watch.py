@@ -107,7 +107,7 @@ class Watch(Service):
         self._marked.add((context.run_id, context.attempt))
 
     def _delay(self, context: Context, error: PgcronError) -> None:
-        self.aside.put(context, f"run {context.run_id}", error.message)
+        self.aside.put(context, f"run {context.run_id}", error)
 
     def _is_to_mark(self, context: Context, now: float) -> bool:
         return (

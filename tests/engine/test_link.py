@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pgcron_ha.db.link import Busy, Link, NoPartition, Unanswered
+from pgcron_ha.db.link import Busy, Link, NoPartition, TableBusy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, InvalidInput, PgcronError
 from tests.db.control import Connection, claim, enqueue, join
 from tests.engine.conftest import MakeLink
@@ -137,6 +137,30 @@ async def test_a_lock_that_can_not_be_had_is_busy_and_nothing_happened(
 
     assert link.is_open
     await link.rows("forget_nodes")
+
+
+@pytest.mark.parametrize(
+    ("lock", "kind"),
+    [
+        ("LOCK TABLE pgcron.node IN SHARE MODE", TableBusy),
+        ("SELECT FROM pgcron.node FOR UPDATE", Busy),
+    ],
+)
+async def test_whom_a_statement_waited_for_is_named_and_whether_for_a_table(
+    link: Link, make_link: MakeLink, connection: Connection, lock: str, kind: type[Busy]
+) -> None:
+    node = await join(connection)
+    link.witness = make_link().rows
+    pid = await connection.fetchval("SELECT pg_backend_pid()")
+    async with connection.transaction():
+        await connection.execute("SET LOCAL application_name = 'a_colleague'")
+        await connection.execute(lock)
+        with pytest.raises(Busy) as busy:
+            await link.rows("leave", incarnation=node.incarnation, reason="a test")
+
+    assert type(busy.value) is kind
+    named = f"it waited for session {pid}, user postgres, application a_colleague"
+    assert named in busy.value.message
 
 
 async def test_a_row_without_a_partition_is_told_apart(link: Link, connection: Connection) -> None:

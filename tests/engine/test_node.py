@@ -14,6 +14,7 @@ import pytest
 
 from pgcron_ha import App
 from pgcron_ha.config import Settings, load_settings, read_sources
+from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.overview import why_parked
 from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import PgcronError
@@ -28,6 +29,8 @@ from tests.waiting import until
 IDLE_STATEMENTS_A_SECOND = 2.5
 IDLE_WINDOW_SECONDS = 10.0
 LOST_ANSWERS = 10
+# Two on a machine that has room.
+GOES_ON_SECONDS = 5.0
 
 Start = Callable[..., Any]
 
@@ -378,3 +381,32 @@ async def test_a_node_whose_executor_serves_nobody_any_more_ends(
     with pytest.raises(PgcronError, match="a thread that executes runs has ended") as ended:
         await asyncio.wait_for(task, 30)
     assert ended.value.detail == "RecursionError: too deep"
+
+
+@pytest.mark.parametrize("table", ["run", "history", "node"])
+async def test_a_locked_table_ends_no_node_and_all_goes_on_after_it(
+    settings: Start, handlers: Handlers, connection: Connection, table: str
+) -> None:
+    async with living(settings(), handlers) as node:
+        [held] = await control.enqueue(connection, handler="py:waits")
+        await until("it runs", is_in(connection, held, "running"))
+        holder = await connect(settings().required_dsn())
+        transaction = holder.transaction()
+        await transaction.start()
+        await holder.execute(f"LOCK TABLE pgcron.{table} IN SHARE ROW EXCLUSIVE MODE")
+        handlers.go_on.set()
+        pid = await holder.fetchval("SELECT pg_backend_pid()")
+        if table != "node":
+            await until("its holder is named", lambda: f"session {pid}" in (_health(node) or ""))
+            await until(
+                "it was tried again", lambda: '"tries": 3' in (_health(node) or ""), deadline=40
+            )
+        await transaction.rollback()
+        released = time.monotonic()
+        await holder.close()
+        await until("it ends", is_in(connection, held, "succeeded"), deadline=20)
+        assert table == "node" or time.monotonic() - released < GOES_ON_SECONDS
+
+
+def _health(node: Node) -> str | None:
+    return node._health.text

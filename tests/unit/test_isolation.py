@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pgcron_ha.db.link import Busy, Unanswered
+from pgcron_ha.db.link import Busy, TableBusy, Unanswered
 from pgcron_ha.engine.isolation import MOST_ASIDE, SetAside, isolate
 from pgcron_ha.errors import DatabaseUnavailable, InvalidInput, PgcronError, Refused
 
@@ -109,3 +109,20 @@ def test_a_register_is_bounded() -> None:
         aside.put(number, f"run {number}", "locked")
 
     assert len(aside) == MOST_ASIDE
+
+
+@pytest.mark.parametrize("size", [2, 500])
+async def test_a_locked_table_is_no_row_s_fault_and_soon_given_up(size: int) -> None:
+    sending = Sending({number: TableBusy("locked") for number in range(size)})
+
+    with pytest.raises(TableBusy):
+        await sending.run(size)
+
+    assert sending.statements < 20
+    assert sending.delayed == []
+
+
+async def test_a_locked_partition_keeps_the_rows_of_others_not_waiting() -> None:
+    sending = Sending({number: TableBusy("locked") for number in range(250, 500)})
+
+    assert sum(await sending.run(500)) == 250

@@ -192,3 +192,15 @@ FROM (SELECT pid FROM blocking UNION SELECT pid FROM held) holder
 LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = holder.pid LEFT JOIN held h ON h.pid = holder.pid LEFT JOIN blocking b ON b.pid = holder.pid
 WHERE holder.pid <> pg_backend_pid() AND (b.pid IS NOT NULL OR a.xact_start < clock_timestamp() - make_interval(secs => :seconds::float8))
 ORDER BY coalesce(b.waiting, 0) DESC, a.xact_start LIMIT :limit::int;
+
+-- name: list_blockers
+-- Whom the session of this process waits for, at the beginning of every chain, and whether for a lock of a table.
+WITH RECURSIVE chain AS (
+  SELECT b.pid, 1 AS depth FROM unnest(pg_blocking_pids(:process_id::int)) b(pid)
+  UNION
+  SELECT b.pid, c.depth + 1 FROM chain c CROSS JOIN LATERAL unnest(pg_blocking_pids(c.pid)) b(pid) WHERE c.depth < 5 AND c.pid <> 0)
+SELECT CASE c.pid WHEN 0 THEN 'a prepared transaction'
+       ELSE concat_ws(', ', 'session ' || c.pid, 'user ' || a.usename, 'application ' || nullif(a.application_name, '')) END AS name,
+       EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.pid = :process_id::int AND NOT l.granted AND l.locktype = 'relation') AS is_of_table
+FROM (SELECT DISTINCT d.pid FROM chain d WHERE d.pid = 0 OR cardinality(pg_blocking_pids(d.pid)) = 0) c
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = c.pid ORDER BY c.pid LIMIT 3;
