@@ -31,12 +31,7 @@ from pgcron_ha.engine.recorder import Recorder
 from pgcron_ha.engine.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
-from pgcron_ha.executors.base import (
-    Committed,
-    Context,
-    Doubtful,
-    Succeeded,
-)
+from pgcron_ha.executors.base import Committed, Context, Doubtful, Succeeded
 from pgcron_ha.executors.failures import causes_of
 from pgcron_ha.executors.fingerprints import fingerprint_of
 from pgcron_ha.telemetry.events import MoreRunsFailed, RunFailed, RunFenced, RunsReleased
@@ -246,7 +241,32 @@ class Completer(Service):
         emit(RunFailed(context.run_id, context.handler, context.attempt, "dead", refusal.message))
         return _Told([context], [])
 
+    async def _accept_late(self, batch: Sequence[Ended], told: _Told) -> None:
+        """What this node finished while it was cut off is done, if nobody has begun it since."""
+        refused = set(told.refused)
+        late = [each for each in batch if each[0] in refused and is_success(each)]
+        if not late:
+            return
+        try:
+            rows = await self._link.rows(
+                "finish_late",
+                run_ids=[ended[0].run_id for ended in late],
+                fences=[ended[0].fence for ended in late],
+                results=results_of(late) or [None] * len(late),
+                node=self._node,
+            )
+        except DatabaseUnavailable:
+            self._resent.update(context for context, _, _ in batch)
+            raise
+        except PgcronError:
+            return  # it is executed again
+        accepted = {row[0] for row in rows}
+        count_successes([ended for ended in late if ended[0].run_id in accepted])
+        told.over += [context for context, _, _ in late if context.run_id in accepted]
+        told.refused = [context for context in told.refused if context.run_id not in accepted]
+
     async def _settle(self, batch: Sequence[Ended], told: _Told) -> None:
+        await self._accept_late(batch, told)
         doubtful = [context for context in told.refused if context in self._resent]
         if doubtful:
             rows = await self._link.rows(
@@ -368,15 +388,8 @@ class Completer(Service):
         if len(told) > TOLD_SINGLY:
             emit(MoreRunsFailed(len(told) - TOLD_SINGLY))
         for (context, _, _), failure in told[:TOLD_SINGLY]:
-            emit(
-                RunFailed(
-                    context.run_id,
-                    context.handler,
-                    context.attempt,
-                    verdicts[context.run_id],
-                    failure.message[:300],
-                )
-            )
+            run, verdict = context.run_id, verdicts[context.run_id]
+            emit(RunFailed(run, context.handler, context.attempt, verdict, failure.message[:300]))
         return _Told(
             [ended[0] for ended in batch if ended[0].run_id in verdicts],
             [ended[0] for ended in batch if ended[0].run_id not in verdicts],

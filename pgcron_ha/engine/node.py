@@ -131,13 +131,12 @@ class Node:
         self._runner = Runner(
             node.slots, lambda: self._session.lease.is_held(boottime()), self._collect
         )
-        endings = self._links["endings"]
+        endings, takeovers = self._links["endings"], self._links["takeovers"]
         self._recorder = Recorder(endings)
         self._executors = await self._build_executors(home)
         self._runner.use(self._executors, finishing_handlers(self.settings, self._apps))
-        handlers = sorted(
-            frozenset().union(*(each.handlers() for each in self._executors.values()))
-        )
+        offers = (each.handlers() for each in self._executors.values())
+        handlers = sorted(frozenset().union(*offers))
         self._session = Session(
             self._dsn,
             self.settings.schema,
@@ -171,7 +170,6 @@ class Node:
         )
         self._materializer = Materializer(self._links["upkeep"], node.horizon)
         self._backfills = Backfills(self._links["upkeep"])
-        takeovers = self._links["takeovers"]
         self._reaper = Reaper(takeovers, node.lease_ttl)
         self._watch = Watch(self._links["takeovers"], self._runner, node.deaf_after, self._on_deaf)
         self._janitor = Janitor(self._links["upkeep"], self.settings.schema)

@@ -44,6 +44,7 @@ TRANSITIONS: Final[frozenset[tuple[str, str]]] = frozenset(
         (RunState.READY, RunOutcome.CANCELLED),
         (RunState.READY, RunOutcome.UPSTREAM_FAILED),
         (RunState.READY, RunOutcome.DEAD),
+        (RunState.READY, RunOutcome.SUCCEEDED),
         (RunState.BLOCKED, RunOutcome.CANCELLED),
         (RunState.RUNNING, RunOutcome.SUCCEEDED),
         (RunState.RUNNING, RunState.READY),

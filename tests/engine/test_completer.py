@@ -17,7 +17,8 @@ from pgcron_ha.executors.base import (
 )
 from pgcron_ha.telemetry.events import Event, MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from tests.chaos.proxy import Proxy as NetworkOfANode
-from tests.db.control import Connection, history_row, kill, reap, run_row
+from tests.db import control
+from tests.db.control import Connect, Connection, history_row, kill, reap, run_row
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
 from tests.engine.proxy import Proxy
@@ -152,17 +153,85 @@ async def test_a_statement_that_never_arrived_is_simply_sent_again(
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 1
 
 
-async def test_the_late_end_of_a_reaped_run_is_refused_and_told(
+async def test_what_was_finished_while_the_node_was_cut_off_is_not_done_again(
+    ending: Ending, connection: Connection, events: list[Event]
+) -> None:
+    runs = await ending.claim(3)
+    await kill(connection, ending.node)
+    assert set((await reap(connection)).values()) == {"retry"}
+    await ending.end(runs, Succeeded({"rows": 3}, '{"rows": 3}'))
+
+    await ending.tell()
+
+    for run in runs:
+        row = await history_row(connection, run)
+        assert row is not None
+        assert (row["outcome"], row["attempt"], row["result"]) == ("succeeded", 1, '{"rows": 3}')
+        assert (row["owner"], row["node"]) == (ending.node.incarnation, "a node")
+        assert await run_row(connection, run) is None
+    assert of(RunFenced, events) == []
+    assert (ending.completer.completed, len(ending.runner.held())) == (3, 0)
+    outcomes = await connection.fetch("SELECT outcome FROM pgcron.attempt")
+    assert [row["outcome"] for row in outcomes] == ["lease_lost"] * 3
+
+
+async def test_what_failed_while_the_node_was_cut_off_is_done_again(
     ending: Ending, connection: Connection, events: list[Event]
 ) -> None:
     (run,) = await ending.claim()
     await kill(connection, ending.node)
+    await reap(connection)
+    await ending.end([run], Failed("ValueError", "no"))
+
+    await ending.tell()
+
+    row = await run_row(connection, run)
+    assert row is not None
+    assert (row["state"], row["attempt"]) == ("ready", 1)
+    assert of(RunFenced, events) == [RunFenced(run, 1)]
+
+
+@pytest.mark.parametrize("since", ["executes", "has failed", "has ended", "is being claimed"])
+async def test_the_late_end_of_a_run_that_somebody_has_begun_is_refused_and_told(
+    since: str, ending: Ending, connection: Connection, events: list[Event], another: Connect
+) -> None:
+    (run,) = await ending.claim()
+    await kill(connection, ending.node)
     assert await reap(connection) == {run: "retry"}
+    other = await another()
+    if since == "is being claimed":
+        await other.execute("BEGIN")
+    [row] = await control.claim(other, await control.join(connection))
+    if since == "has failed":
+        await control.fail(connection, [row])
+    elif since == "has ended":
+        await control.finish(connection, [row])
+    before = await connection.fetch("SELECT state, attempt FROM pgcron.runs WHERE id = $1", run)
+    await ending.end([run])
+
+    await ending.completer.run_once()
+    assert await connection.fetch("SELECT state, attempt FROM pgcron.runs WHERE id = $1", run) == (
+        before
+    )
+    if since == "is being claimed":
+        await other.execute("COMMIT")
+    assert of(RunFenced, events) == [RunFenced(run, 1)]
+    assert (ending.completer.completed, len(ending.runner.held())) == (0, 0)
+
+
+async def test_the_late_end_of_a_run_that_may_start_once_changes_nothing(
+    ending: Ending, connection: Connection, events: list[Event]
+) -> None:
+    (run,) = await ending.claim(delivery="at_most_once")
+    await kill(connection, ending.node)
+    assert await reap(connection) == {run: "lost"}
     await ending.end([run])
 
     await ending.tell()
 
-    assert await history_row(connection, run) is None
+    row = await history_row(connection, run)
+    assert row is not None
+    assert row["outcome"] == "lost"
     assert of(RunFenced, events) == [RunFenced(run, 1)]
     assert (ending.completer.completed, len(ending.runner.held())) == (0, 0)
 

@@ -118,6 +118,23 @@ class EndingStatements(Tables):
         ended += [(attempt.run_id, attempt.fence) for attempt in self.attempts]
         return [Row(id=run) for run, fence in ended if fence is not None and (run, fence) in asked]
 
+    def finish_late(
+        self,
+        *,
+        run_ids: Sequence[int],
+        fences: Sequence[int],
+        results: Sequence[str | None],
+        node: str,
+    ) -> list[Row]:
+        """Here every such run is executed again."""
+        return []
+
+    def end_refused_run(
+        self, *, run_id: int, token: UUID | None, reason: str, node: str | None
+    ) -> list[Row]:
+        """It refuses nothing."""
+        return []
+
     def locked_runs(self, *, run_ids: Sequence[int], tokens: Sequence[UUID]) -> list[Row]:
         """Its statements come one after the other."""
         return []

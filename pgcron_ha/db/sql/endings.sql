@@ -23,6 +23,11 @@ RETURNING id;
 SELECT run_id, verdict FROM pgcron.fail_runs(:run_ids, :tokens, :kinds, :retryables, :retry_afters, :elapsed_seconds, :error_classes, :errors, :tracebacks,
                                           :causes, :fingerprints, :node);
 
+-- name: finish_late
+-- ready -> succeeded
+-- What finish_runs has refused, where the run waits since its node was cut off and nobody has begun it.
+SELECT pgcron.finish_late(:run_ids, :fences, :results, :node) AS run_id;
+
 -- name: locked_runs
 -- Of these claims those whose rows somebody has locked, after a completion had to wait for one. The others are locked for this moment only.
 WITH held AS MATERIALIZED (

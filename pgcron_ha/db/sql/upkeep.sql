@@ -28,7 +28,12 @@ WHERE (i.inhrelid IS NULL OR i.inhdetachpending) AND coalesce(checked.low, named
 ORDER BY 1, 2 LIMIT 1000;
 
 -- name: expire_runs
+-- ready -> skipped
+-- ready -> superseded
 -- ready -> expired
+-- ready -> cancelled
+-- ready -> upstream_failed
+-- blocked -> cancelled
 -- Runs whose start deadline has passed, those that wait for their first attempt. Rows that somebody has locked are left for the next look.
 SELECT pgcron.end_waiting_runs(ARRAY(
   SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0 ORDER BY r.expire_at LIMIT :at_most FOR UPDATE SKIP LOCKED),
