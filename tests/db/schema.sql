@@ -2599,6 +2599,31 @@ BEGIN
       LATERAL pgcron.end_attempts(g.ids, g.kinds, g.retryables, g.retry_afters, g.error_classes, g.errors, g.tracebacks, g.causes, g.fingerprints, g.node_names) e;
 END $$;
 
+CREATE FUNCTION pgcron.finish_late(run_ids bigint[], fences bigint[], results text[], node_name text) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  late record;
+  ending pgcron.run;
+BEGIN
+  FOR late IN
+    SELECT r.id, last.owner, last.fence, last.claimed_at, last.started_at, last.ended_at, given.result
+      FROM unnest(run_ids, fences, results) given(id, fence, result) JOIN pgcron.run r ON r.id = given.id
+     CROSS JOIN LATERAL (SELECT a.* FROM pgcron.attempt a WHERE a.run_id = r.id AND a.attempt >= r.attempt ORDER BY a.fence DESC LIMIT 1) last
+     WHERE r.id = ANY(run_ids) AND r.state = 'ready' AND r.delivery = 'at_least_once'
+       AND last.fence = given.fence AND last.attempt = r.attempt AND last.outcome = 'lease_lost'
+       FOR UPDATE OF r SKIP LOCKED LOOP
+    SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = late.id;
+    ending.owner := late.owner; ending.fence := late.fence; ending.claimed_at := late.claimed_at;
+    ending.started_at := coalesce(late.started_at, late.claimed_at);
+    PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, node_name, late.result::jsonb);
+    RETURN NEXT late.id;
+  END LOOP;
+END $$;
+
+COMMENT ON FUNCTION pgcron.finish_late(run_ids bigint[], fences bigint[], results text[], node_name text) IS 'Completes runs that a node finished while it was cut off, and that wait because its lease ran out: those that nobody has begun since.';
+
 CREATE FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double precision DEFAULT NULL::double precision, result jsonb DEFAULT NULL::jsonb, node text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
