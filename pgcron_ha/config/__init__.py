@@ -23,6 +23,7 @@ from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.config.values import (
     LABEL_NAME,
     LABEL_VALUE,
+    LOOPBACK,
     QUEUE_NAME,
     Address,
     format_duration,
@@ -33,6 +34,7 @@ from pgcron_ha.config.values import (
 __all__ = [
     "LABEL_NAME",
     "LABEL_VALUE",
+    "LOOPBACK",
     "QUEUE_NAME",
     "SETTINGS",
     "Address",

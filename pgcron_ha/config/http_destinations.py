@@ -108,6 +108,11 @@ class HttpDestination:
     breaker: Breaker | str | None = None
     previous: bool = False
 
+    @property
+    def is_in_the_clear(self) -> bool:
+        """Whether anybody on the way can read what is sent: no secret is."""
+        return self.url.startswith("http:") and not self.allow_private
+
 
 KEYS = tuple(each.name for each in fields(HttpDestination) if each.name != "name")
 
@@ -154,8 +159,12 @@ class _HttpTable(CapabilityTable):
             breaker=self.breaker(),
             previous=self.flag("previous"),
         )
-        if destination.auth is not None and destination.url.startswith("http:") and not private:
+        if destination.is_in_the_clear and destination.auth is not None:
             self.refuse("auth", "a secret is not sent in the clear: use https, or allow_private")
+        if destination.is_in_the_clear and destination.completion == "callback":
+            self.refuse(
+                "completion", "a token is not sent in the clear: use https, or allow_private"
+            )
         if destination.previous and PREVIOUS_PLACEHOLDER in placeholders:
             self.refuse(f"placeholders.{PREVIOUS_PLACEHOLDER}", "is the run before, and no arg")
         if destination.method == "HEAD" and destination.check is not None:

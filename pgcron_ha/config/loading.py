@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from pgcron_ha.config.capabilities import read_shell_templates
 from pgcron_ha.config.http_destinations import read_http_destinations
@@ -23,6 +24,7 @@ from pgcron_ha.config.sources import (
     read_sources,
 )
 from pgcron_ha.config.sql_profiles import read_sql_profiles
+from pgcron_ha.config.values import LOOPBACK
 from pgcron_ha.errors import ConfigError
 
 # The beginning of a value is enough to recognize it in a sentence.
@@ -42,6 +44,7 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
             typed[key] = BY_KEY[key].read(value.raw)
         except ValueError as error:
             problems.append(_problem(BY_KEY[key], value, str(error)))
+    problems.extend(_clear_text(typed))
     shell, shell_problems = read_shell_templates(sources.tables.get("shell", {}))
     http, http_problems = read_http_destinations(sources.tables.get("http", {}))
     sql, sql_problems = read_sql_profiles(sources.tables.get("sql", {}))
@@ -73,6 +76,24 @@ def shown(setting: Setting, raw: object) -> str:
         text = re.sub(r"(://[^:/@\s]*):\S*@", r"\1:***@", text) if "://" in text else "***"
         text = re.sub(r"(password=)[^&\s]*", r"\1***", text)
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+def _clear_text(typed: dict[str, Any]) -> list[str]:
+    """What would send the token of a callback where others can read it on its way."""
+    listen, url = typed.get("web.callbacks"), typed.get("web.public_url")
+    if typed.get("web.allow_private"):
+        return []
+    problems = []
+    rule = "a token is not sent in the clear: use https, or web.allow_private = true"
+    if url is not None and url.startswith("http:") and urlsplit(url).hostname not in LOOPBACK:
+        problems.append(f"web.public_url='{url}': {rule}")
+    is_behind = url is not None and url.startswith("https:")
+    if listen is not None and listen.host.lower() not in LOOPBACK and not is_behind:
+        problems.append(
+            f"web.callbacks='{listen}': a token is not sent in the clear: set web.public_url ="
+            ' "https://…" to what stands before it, or web.allow_private = true'
+        )
+    return problems
 
 
 def has_password(dsn: str) -> bool:

@@ -25,6 +25,7 @@ from pgcron_ha.config.values import (
     TextList,
     address,
     directory,
+    flag,
     optional_address,
     optional_base_url,
 )
@@ -69,6 +70,7 @@ class WebSettings:
     listen: Address
     callbacks: Address | None = None
     public_url: str | None = None
+    allow_private: bool = False
 
 
 @dataclass(frozen=True)
@@ -290,8 +292,8 @@ SETTINGS: tuple[Setting, ...] = (
         "web.callbacks",
         optional_address,
         None,
-        "Where `pgcron-ha web` takes callbacks of called services, and nothing else; any address,"
-        " as each of them needs its token.",
+        "Where `pgcron-ha web` takes callbacks of called services, and nothing else; any address"
+        " behind an https web.public_url, as each of them brings its token.",
     ),
     Setting(
         "web.public_url",
@@ -299,6 +301,12 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "How services reach web.callbacks, through whatever stands before it:"
         " https://jobs.example.com.",
+    ),
+    Setting(
+        "web.allow_private",
+        flag,
+        False,
+        "Callbacks come over a private network: their tokens may be sent in the clear (http).",
     ),
 )
 

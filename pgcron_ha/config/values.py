@@ -18,6 +18,8 @@ SECONDS_BY_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, 
 
 _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)")
 LAST_PORT = 65_535
+# Hosts that only this machine can connect to.
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # A list comes from one line of a file or one variable; beyond this it is a mistake.
 MAX_LIST_ITEMS = 200
 MOST_LABELS = 64
@@ -239,6 +241,14 @@ def optional_base_url(raw: object) -> str | None:
     if not re.fullmatch(pattern, text, re.ASCII):
         raise ValueError("a URL without user and query, such as https://jobs.example.com")
     return text.rstrip("/")
+
+
+def flag(raw: object) -> bool:
+    """Read true or false, in a variable also as a word."""
+    word = str(raw).lower() if isinstance(raw, bool | str) else ""
+    if word not in ("true", "false"):
+        raise ValueError("true or false")
+    return word == "true"
 
 
 def directory(raw: object) -> Path:

@@ -2,7 +2,8 @@
 
 Any service in any language can do the work; what it needs to do it once stands in the headers:
 ``Idempotency-Key`` (the same for every attempt), ``Pgcron-Fence`` (a number that only grows: a
-lower one than before is a zombie's), ``Pgcron-Token``, ``Pgcron-Run``, ``Pgcron-Attempt``,
+lower one than before is a zombie's), ``Pgcron-Token`` (the claim's; not by plain http, unless the
+destination has ``allow_private``), ``Pgcron-Run``, ``Pgcron-Attempt``,
 ``Pgcron-Schedule``, ``Pgcron-Fire-Time``, ``Pgcron-Origin`` (``schedule``, ``backfill``,
 ``manual``, ``enqueued``, ``rerun`` or ``redrive``) and ``traceparent`` (the trace is the run's
 uuid). With ``previous = true`` it has ``Pgcron-Previous-Run``, ``Pgcron-Previous-Outcome``,

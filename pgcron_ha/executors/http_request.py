@@ -65,6 +65,8 @@ def render_request(
         for name, pattern in destination.placeholders.items()
     }
     headers = {"User-Agent": "pgcron-ha", **run_headers(context)}
+    if destination.is_in_the_clear:
+        del headers["Pgcron-Token"]
     made: dict[str, Any] = {}
     if callback is not None:
         made |= callback.texts()

@@ -13,7 +13,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pgcron_ha.config import Address
+from pgcron_ha.config import LOOPBACK, Address
 from pgcron_ha.errors import ConfigError
 
 # Args of a schedule have 256 KiB; a form writes a byte with up to three characters.
@@ -22,7 +22,6 @@ MOST_BODY_BYTES: Final = 1024 * 1024
 MOST_TARGET_BYTES: Final = 8 * 1024
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 CONTENT_SECURITY_POLICY: Final = "; ".join(
     (
@@ -51,7 +50,7 @@ HEADERS: Final[Mapping[str, str]] = {
 
 def require_loopback(address: Address) -> None:
     """Raises ConfigError unless only this machine can connect to `address`."""
-    if address.host.lower() not in _LOOPBACK:
+    if address.host.lower() not in LOOPBACK:
         raise ConfigError(
             f"the web can't listen on '{address}'",
             "There is no login yet, so only 127.0.0.1, [::1] and localhost are allowed.",

@@ -226,3 +226,34 @@ def test_every_line_of_the_table_is_a_field_and_every_field_a_line() -> None:
 
     assert [setting.key for setting in SETTINGS if setting.key not in fields] == []
     assert fields == {setting.key for setting in SETTINGS}
+
+
+CLEAR = "a token is not sent in the clear"
+
+
+@pytest.mark.parametrize(
+    "web",
+    [
+        {"public_url": "http://jobs.example.com"},
+        {"public_url": "http://10.0.0.7:8421"},
+        {"callbacks": "0.0.0.0:8421"},
+        {"callbacks": "[::]:8421", "public_url": "http://127.0.0.1:8421"},
+    ],
+)
+def test_tokens_of_callbacks_are_not_sent_in_the_clear(web: dict[str, str]) -> None:
+    flags = {f"web.{key}": value for key, value in web.items()}
+    assert CLEAR in str(refusal(flags=flags))
+    assert load(flags={**flags, "web.allow_private": "true"}).web.allow_private
+
+
+@pytest.mark.parametrize(
+    "web",
+    [
+        {"public_url": "https://jobs.example.com", "callbacks": "0.0.0.0:8421"},
+        {"public_url": "http://localhost:8421", "callbacks": "127.0.0.1:8421"},
+        {"public_url": "http://[::1]:8421", "callbacks": "[::1]:8421"},
+    ],
+)
+def test_what_nobody_else_can_read_may_be_plain(web: dict[str, str]) -> None:
+    flags = {f"web.{key}": value for key, value in web.items()}
+    assert str(load(flags=flags).web.callbacks or "") == web.get("callbacks", "")

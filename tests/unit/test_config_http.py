@@ -201,3 +201,14 @@ def test_how_a_run_ends_without_saying_so(more: str, completion: str) -> None:
 )
 def test_a_completion_that_can_not_be_is_refused(more: str, expected: str) -> None:
     assert expected in problems_of("[x]\n" + URL + more)
+
+
+def test_no_token_of_a_callback_goes_to_a_service_in_the_clear() -> None:
+    callback = 'completion = "callback"\n'
+
+    assert "completion: a token is not sent in the clear" in problems_of(
+        f"[a]\nurl = 'http://x/'\n{callback}"
+    ).replace("http.a.", "")
+    for fine in ("url = 'https://x/'", "url = 'http://x/'\nallow_private = ['10.0.0.0/8']"):
+        _, problems = read_http_destinations(tomllib.loads(f"[a]\n{fine}\n{callback}"))
+        assert problems == []

@@ -12,6 +12,7 @@ import pytest
 
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.base import SUCCEEDED, Failed, Succeeded
+from pgcron_ha.executors.http_request import render_request
 from tests.executors.http.calls import call, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Service
 from tests.executors.running import context
@@ -206,3 +207,22 @@ async def test_no_more_requests_at_once_than_the_destination_takes() -> None:
     assert len(service.requests) == 12
     assert service.most_at_once <= 2
     assert service.connections <= 2
+
+
+@pytest.mark.parametrize(
+    ("url", "private", "has_token"),
+    [
+        ("http://service.example/", False, False),
+        ("https://service.example/", False, True),
+        ("http://service.example/", True, True),
+    ],
+)
+def test_the_claim_s_token_is_not_sent_in_the_clear(
+    url: str, private: bool, has_token: bool
+) -> None:
+    offered = destination(url, allow_private=private)
+
+    headers = render_request(offered, context(7, "http:d")).headers
+
+    assert ("Pgcron-Token" in headers) is has_token
+    assert headers["Pgcron-Fence"] == "14"
