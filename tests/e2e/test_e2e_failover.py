@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +47,44 @@ async def test_a_node_goes_on_where_the_standby_was_promoted(
 
             assert not node.has_ended()
             assert cluster.evidence.count("start") == cluster.evidence.count("end") == 6
+    finally:
+        standby.close()
+
+
+@pytest.mark.parametrize(("is_synchronous", "fewest", "most"), [(True, 0, 8), (False, 10, 40)])
+async def test_claims_wait_after_a_promotion_only_if_the_old_server_was_not_synchronous(
+    primary: ThrowAwayServer, tmp_path: Path, is_synchronous: bool, fewest: float, most: float
+) -> None:
+    await migrate(primary.tcp_dsn())
+    standby = ThrowAwayServer(tcp=True)
+    try:
+        standby.follow(primary)
+        if is_synchronous:
+            primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            primary.execute("SELECT pg_reload_conf()")
+            standby.execute("SELECT 1")
+        places = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
+        with Cluster(f"postgresql://{USER}:{PASSWORD}@{places}/postgres", tmp_path) as cluster:
+            cluster.start("a", lease_ttl="15s")
+            before = await asyncpg.connect(primary.dsn())
+            ended = "SELECT count(*) FROM pgcron.history WHERE outcome = 'succeeded'"
+            known = f"SELECT count(*) FROM pgcron.cluster WHERE is_synchronous = {is_synchronous}"
+            await control.enqueue(before, 1, handler="py:work")
+            await until("it succeeds", lambda: _is(before, ended, 1))
+            await until("a beat has noted it", lambda: _is(before, known, 1))
+            await control.enqueue(before, 1, handler="py:work")
+            await until("another succeeds", lambda: _is(before, ended, 2))
+            before.terminate()
+            primary.stop("immediate")
+            standby.execute("SELECT pg_promote(true, 30)")
+            promoted = time.monotonic()
+            after = await asyncpg.connect(standby.dsn())
+            await control.enqueue(after, 1, handler="py:work")
+            await until("it succeeds there", lambda: _is(after, ended, 3), deadline=most + 5)
+            waited = time.monotonic() - promoted
+            await after.close()
+
+            assert fewest <= waited < most, waited
     finally:
         standby.close()
 
