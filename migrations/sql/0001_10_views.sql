@@ -25,11 +25,13 @@ CREATE VIEW pgcron.schedules AS
          s.max_running, s.max_queued, s.queue_drops,
          s.paused_until, s.after_pause,
          s.jitter, s.spread_window, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after, s.depends_on_previous,
-         c.status, c.error, c.canonical, c.watermark,
+         CASE WHEN c.status = 'valid' AND c.next_fire = 'infinity' AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.origin = 'schedule') THEN 'done' ELSE c.status END AS status,
+         c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),
                   CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire,
          (SELECT count(*)::int FROM pgcron.overrun o JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running' WHERE o.schedule_id = s.id) AS overrunning
     FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id;
+COMMENT ON VIEW pgcron.schedules IS 'Schedules and how they stand. status: unchecked, valid, invalid (error says why), or done: it has no fire to come, and its last run is over.';
 
 CREATE VIEW pgcron.occurrences AS
   SELECT s.name AS schedule, o.schedule_id, o.fire_at, o.fire_at AS last_at, o.decision, o.reason, o.run_id, 1 AS fires, o.decided_at,

@@ -41,8 +41,11 @@ BEGIN
     PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'), format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'), wrong ->> 'detail', wrong ->> 'hint');
   END IF;
   RETURN QUERY
-    SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local', f.fire ->> 'note', found.sentence
-      FROM jsonb_array_elements(found.fires) WITH ORDINALITY f(fire, place) WHERE (f.fire ->> 'at')::timestamptz > now() ORDER BY f.place LIMIT count;
+    SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local',
+           nullif(concat_ws('; ', f.fire ->> 'note', CASE WHEN o.action IS NOT NULL THEN pgcron.override_words(o.action, o.due_at, o.actor, o.note) END), ''), found.sentence
+      FROM jsonb_array_elements(found.fires) WITH ORDINALITY f(fire, place)
+      LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = state.schedule_id AND o.fire_at = (f.fire ->> 'at')::timestamptz
+     WHERE coalesce(o.due_at, (f.fire ->> 'at')::timestamptz) > now() ORDER BY f.place LIMIT count;
   GET DIAGNOSTICS shown = ROW_COUNT;
   IF shown < count AND found.is_over IS DISTINCT FROM true THEN
     PERFORM pgcron.ask_preview(state.schedule_id);
@@ -51,4 +54,4 @@ BEGIN
     RETURN QUERY SELECT NULL::timestamptz, NULL::text, CASE WHEN found.is_over THEN 'it never fires again' ELSE 'no node has judged it yet: ask again in some seconds' END, found.sentence;
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.preview(text, int) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them; raises what is wrong with one that no node can read (PC002, PC003 for its zone).';
+COMMENT ON FUNCTION pgcron.preview(text, int) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them; the note says what somebody has skipped, moved or given other args; raises what is wrong with one that no node can read (PC002, PC003 for its zone).';

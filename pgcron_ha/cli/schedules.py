@@ -81,7 +81,7 @@ schedules_group.add_command(backfill_command)
 @click.option("--name", help="Those with this text in their names.")
 @click.option("--handler", help="Those of this handler.")
 @click.option("--queue", help="Those of this queue.")
-@click.option("--status", type=click.Choice(["unchecked", "valid", "invalid"]))
+@click.option("--status", type=click.Choice(["unchecked", "valid", "invalid", "done"]))
 @click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")
 @limit_option()
 @json_option
@@ -359,8 +359,8 @@ def run_now_command(
 
 
 def _status(row: overview.Row) -> str:
-    if row["max_runs"] is not None and row["runs_made"] >= row["max_runs"]:
-        return "completed"
+    if row["status"] == "done":
+        return "done"
     if not row["enabled"]:
         return "paused"
     return "overruns" if row["overrunning"] else str(row["status"])

@@ -11,8 +11,9 @@ import json
 from typing import ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
-from pgcron_ha.engine.service import Service
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.engine.isolation import one_by_one
+from pgcron_ha.engine.service import Service, unforeseen
+from pgcron_ha.errors import InvalidSpec, PgcronError
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.spec import Spec
@@ -64,16 +65,18 @@ class Backfills(Service):
 
     async def run_once(self) -> float | None:
         """One step of each backfill that has something to do."""
-        rows = await self._link.rows("open_backfills", after=self._after, at_most=BATCH)
+        rows = await self._link.rows(
+            "open_backfills", after=self._after, at_most=BATCH, aside=self.aside.waiting()
+        )
+        if not self._after and len(rows) < BATCH:  # these are all; what is over is forgotten
+            self.aside.keep({row["id"] for row in rows} | set(self.aside.waiting()))
         self._after = rows[-1]["id"] if len(rows) == BATCH else 0
         # One that is paused may be so for weeks: who resumes it wakes us.
         self._lap_is_busy |= any(row["state"] != "paused" or row["has_work"] for row in rows)
         self._is_busy |= self._lap_is_busy
         self._most = {row["id"]: self._most.get(row["id"], FEWEST_AT_ONCE) for row in rows}
-        for row in rows:
-            if row["has_work"]:
-                self._lap_goes_on |= await self._step(row)
-                await asyncio.sleep(0)  # the instants of a backfill may take some milliseconds
+        busy = [row for row in rows if row["has_work"]]
+        await one_by_one(busy, self._step_one, self._leave_out)
         await self._forget()
         return 0 if self._after else self._end_lap()
 
@@ -84,6 +87,16 @@ class Backfills(Service):
         if goes_on:
             return 0
         return BUSY_SECONDS if self._is_busy else None
+
+    async def _step_one(self, row: Row) -> None:
+        self._lap_goes_on |= await self._step(row)
+        self.aside.forget(row["id"])
+        await asyncio.sleep(0)  # the instants of a backfill may take some milliseconds
+
+    def _leave_out(self, row: Row, error: Exception) -> None:
+        """Whatever is wrong with it, the others have their step; it is tried again alone."""
+        told = error.message if isinstance(error, PgcronError) else unforeseen(error)
+        self.aside.put(row["id"], f"backfill {row['id']} of schedule {row['schedule']!r}", told)
 
     async def _step(self, row: Row) -> bool:
         """Whether there is more to do at once."""
@@ -102,6 +115,9 @@ class Backfills(Service):
             )
         except PgcronError as error:
             await self._give_up(row, error)
+            instants, is_last, planned = [], False, None
+        except Exception as error:
+            await self._give_up(row, InvalidSpec(unforeseen(error)))
             instants, is_last, planned = [], False, None
         if planned is not None:  # whichever node is first
             await self._link.rows("plan_backfill", backfill=row["id"], planned=planned)

@@ -83,7 +83,8 @@ def judge(row: dict[str, Any], now: datetime) -> Health:
             return found
     finished = _executed(row)
     if row["is_completed"]:
-        return Health("ok", f"It is completed: {runs_are_made(row)}.")
+        why = runs_are_made(row) if row["max_runs"] else "it never fires again"
+        return Health("ok", f"It is done: {why}.")
     ago = f", {duration((now - finished[0][1]).total_seconds())} ago" if finished else ""
     return Health("ok", f"The last run succeeded{ago}." if finished else "Nothing is wrong.")
 

@@ -4673,8 +4673,11 @@ BEGIN
     PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'), format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'), wrong ->> 'detail', wrong ->> 'hint');
   END IF;
   RETURN QUERY
-    SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local', f.fire ->> 'note', row_found.sentence
-      FROM jsonb_array_elements(row_found.fires) WITH ORDINALITY f(fire, place) WHERE (f.fire ->> 'at')::timestamptz > now() ORDER BY f.place LIMIT count;
+    SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local',
+           nullif(concat_ws('; ', f.fire ->> 'note', CASE WHEN o.action IS NOT NULL THEN pgcron.override_words(o.action, o.due_at, o.actor, o.note) END), ''), row_found.sentence
+      FROM jsonb_array_elements(row_found.fires) WITH ORDINALITY f(fire, place)
+      LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = state.schedule_id AND o.fire_at = (f.fire ->> 'at')::timestamptz
+     WHERE coalesce(o.due_at, (f.fire ->> 'at')::timestamptz) > now() ORDER BY f.place LIMIT count;
   GET DIAGNOSTICS shown = ROW_COUNT;
   IF shown < count AND row_found.is_over IS DISTINCT FROM true THEN
     PERFORM pgcron.ask_preview(state.schedule_id);
@@ -4684,7 +4687,7 @@ BEGIN
   END IF;
 END $$;
 
-COMMENT ON FUNCTION pgcron.preview(schedule text, count integer) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them; raises what is wrong with one that no node can read (PC002, PC003 for its zone).';
+COMMENT ON FUNCTION pgcron.preview(schedule text, count integer) IS 'The next fires of a schedule with local time, offset and what the clock does to them, and the schedule in English, as nodes computed them; the note says what somebody has skipped, moved or given other args; raises what is wrong with one that no node can read (PC002, PC003 for its zone).';
 
 CREATE FUNCTION pgcron.previous_of(run bigint, token uuid, OUT previous bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -7747,7 +7750,12 @@ CREATE VIEW pgcron.schedules AS
     s.pause_after_failures,
     s.probe_after,
     s.depends_on_previous,
-    c.status,
+        CASE
+            WHEN ((c.status = 'valid'::text) AND (c.next_fire = 'infinity'::timestamp with time zone) AND (NOT (EXISTS ( SELECT
+               FROM pgcron.run r
+              WHERE ((r.schedule_id = s.id) AND (r.origin = 'schedule'::text)))))) THEN 'done'::text
+            ELSE c.status
+        END AS status,
     c.error,
     c.canonical,
     c.watermark,

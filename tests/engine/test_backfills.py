@@ -26,6 +26,7 @@ from tests.db.control import (
     put_schedule,
 )
 from tests.engine.conftest import MakeLink
+from tests.waiting import until
 
 DAY = datetime(2026, 2, 3, tzinfo=UTC)
 
@@ -92,9 +93,11 @@ async def test_a_connection_that_breaks_does_not_end_a_backfill(
     link: Any = Broken(make_link(), statement)
     service = Backfills(link)
 
-    with pytest.raises(Unanswered):
+    async def is_made() -> bool:
         await service.run_once()
-    await service.run_once()
+        return int((await doors.one_backfill(connection, backfill))["created"]) > 0
+
+    await until("its runs are made", is_made)
 
     found = await doors.one_backfill(connection, backfill)
     assert [found[key] for key in ("state", "planned", "created")] == ["open", 3, 3]
@@ -202,3 +205,50 @@ async def test_one_that_a_failure_holds_up_says_so_once(
     assert (told.backfill, told.schedule) == (backfill, "job")
     assert f"run {first['id']}" in told.sentence()
     assert await fires(connection) == []
+
+
+async def test_a_backfill_that_the_database_refuses_holds_up_no_other(
+    service: Backfills, connection: Connection
+) -> None:
+    await put_schedule(connection, spec="*/10 * * * *", overlap="allow")
+    bad = await ask(connection, minutes(60))
+    await connection.execute(
+        f"ALTER TABLE pgcron.backfill_run ADD CONSTRAINT broken CHECK (backfill_id <> {bad})"
+    )
+    await put_schedule(connection, "other", spec="*/10 * * * *", overlap="allow")
+    good = await doors.backfill(connection, "other", DAY, DAY + minutes(60))
+
+    await service.run_once()
+
+    made = "SELECT created FROM pgcron.backfill WHERE id = $1"
+    assert await connection.fetchval(made, good) == 1
+    assert await connection.fetchval(made, bad) == 0
+    [entry] = service.aside.entries()
+    assert entry.what == f"backfill {bad} of schedule 'job'"
+    assert "broken" in entry.error
+    await connection.execute("UPDATE pgcron.backfill SET state = 'stopping' WHERE id = $1", bad)
+
+
+async def test_an_override_that_nobody_can_use_stops_its_own_backfill_only(
+    service: Backfills, connection: Connection
+) -> None:
+    schedule = await put_schedule(connection, spec="*/10 * * * *", overlap="allow")
+    await ask(connection, minutes(60))
+    async with connection.transaction():
+        await connection.execute(
+            "ALTER TABLE pgcron.occurrence_override"
+            " DROP CONSTRAINT override_args_are_an_object_of_256_kib"
+        )
+        await connection.execute(
+            "INSERT INTO pgcron.occurrence_override (schedule_id, fire_at, action, args)"
+            " VALUES ($1, $2, 'edit', '[]')",
+            *(schedule, DAY),
+        )
+    await put_schedule(connection, "other", spec="*/10 * * * *", overlap="allow")
+    good = await doors.backfill(connection, "other", DAY, DAY + minutes(60))
+
+    await service.run_once()
+
+    made = "SELECT created FROM pgcron.backfill WHERE id = $1"
+    assert await connection.fetchval(made, good) == 1
+    assert len(service.aside) == 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -240,6 +241,34 @@ async def test_ten_at_once_decide_each_fire_once(
     assert facts["decided"] == facts["runs"] == facts["rows"]
     assert facts["least"] >= 20
     assert sum(each.materialized for each in materializers) == facts["rows"]
+
+
+@pytest.mark.parametrize(
+    "given", [{"spec": "at {soon}"}, {"max_runs": 1}, {"spec": "* * * * *\nuntil {soon}"}], ids=str
+)
+async def test_a_schedule_without_a_fire_to_come_is_done_when_its_last_run_is_over(
+    materializer: Materializer, connection: Connection, given: dict[str, Any]
+) -> None:
+    soon = (await database_now(connection) + timedelta(minutes=2)).strftime("%Y-%m-%dT%H:%MZ")
+    columns = {
+        key: value.format(soon=soon) if key == "spec" else value for key, value in given.items()
+    }
+    await put_schedule(connection, **columns)
+    status = "SELECT status FROM pgcron.schedules"
+    await materializer.run_once()
+    assert await connection.fetchval(status) == "valid"
+
+    await connection.execute(
+        "SELECT pgcron.end_waiting_runs(array_agg(id), 'expired', 'it is over') FROM pgcron.run"
+    )
+    assert await connection.fetchval(status) == "done"
+
+    await connection.execute(
+        "UPDATE pgcron.schedule SET spec = 'every 30s', max_runs = NULL, priority = 4"
+    )
+    assert await connection.fetchval(status) == "unchecked"
+    await materializer.run_once()
+    assert await connection.fetchval(status) == "valid"
 
 
 def test_a_decision_needs_no_database() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -140,3 +140,25 @@ async def test_a_reader_that_may_not_write_is_answered(
     await materializer.run_once()
     async with connection.transaction(readonly=True):
         assert len(await preview(connection)) == 5
+
+
+async def test_what_somebody_has_skipped_or_moved_is_shown(
+    materializer: Materializer, connection: Connection
+) -> None:
+    await put_schedule(connection, spec="@daily")
+    await materializer.run_once()
+    first, second, third = [row[0] for row in await preview(connection, count=3)]
+    await connection.execute("SELECT pgcron.skip_occurrence('job', $1, 'a holiday', 'anna')", first)
+    await connection.execute(
+        "SELECT pgcron.move_occurrence('job', $1, $2, NULL, 'bert')",
+        *(second, second + timedelta(hours=2)),
+    )
+    await materializer.run_once()  # a change of one fire may be an edit
+    notes = {row[0]: row[2] for row in await preview(connection, count=3)}
+
+    moved_to = (second + timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert notes == {
+        first: "skipped by anna: a holiday",
+        second: f"moved to {moved_to} by bert",
+        third: None,
+    }

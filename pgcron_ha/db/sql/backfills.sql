@@ -36,7 +36,7 @@ WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id
 -- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended.
 SELECT b.id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran, b.reached, b.planned, b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec, b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,
        b.definition ->> 'dst' AS dst, b.parallelism - held.open AS room, (b.state = 'open' AND held.open < b.parallelism) OR held.ended > 0 OR (b.state = 'stopping' AND held.open = held.ended) AS has_work
-FROM (SELECT u.* FROM pgcron.backfill u WHERE u.state IN ('open', 'paused', 'stopping') AND u.id > :after::bigint ORDER BY u.id LIMIT :at_most) b
+FROM (SELECT u.* FROM pgcron.backfill u WHERE u.state IN ('open', 'paused', 'stopping') AND u.id > :after::bigint AND u.id <> ALL(:aside::bigint[]) ORDER BY u.id LIMIT :at_most) b
 CROSS JOIN LATERAL (
   SELECT count(*)::int AS open, count(*) FILTER (WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id))::int AS ended
   FROM pgcron.backfill_run o WHERE o.backfill_id = b.id AND o.outcome IS NULL) held

@@ -2,7 +2,9 @@
 -- One page of schedules by name; which ones is decided before anything about their runs is read.
 -- The facts of each: its newest 30 ended runs, what runs, what waits. By index, so a page costs the same whatever history holds.
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.queue, s.priority, s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
-       s.created_at, s.updated_at, c.status, c.error ->> 'message' AS error, c.watermark, c.since, s.max_runs, coalesce(c.runs_made >= s.max_runs, false) AS is_completed,
+       s.created_at, s.updated_at, c.status, c.error ->> 'message' AS error, c.watermark, c.since, s.max_runs,
+       coalesce(c.runs_made >= s.max_runs, false) OR (c.status = 'valid' AND c.next_fire = 'infinity'
+         AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.origin = 'schedule')) AS is_completed,
        extract(epoch FROM coalesce(s.jitter, s.spread_window, '0'))::float8 AS longest_delay,
        CASE WHEN s.enabled THEN coalesce(waiting.next_fire, CASE WHEN isfinite(c.next_fire) AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
        waiting.oldest_late, waiting.late_fires, waiting.retry_at, waiting.retry_error, running.id AS running_id, running.since AS running_since, running.timeout AS running_timeout,

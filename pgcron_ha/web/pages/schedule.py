@@ -113,7 +113,7 @@ def future_fire_lines(
         for fire in ahead.fires
     )
     if not lines and row.get("max_runs"):
-        return lines, f"It is completed: {runs_are_made(row)}."
+        return lines, f"It is done: {runs_are_made(row)}."
     return lines, note if lines else "It never fires again."
 
 
@@ -256,7 +256,7 @@ def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _runs_made(row: dict[str, Any]) -> str:
     made, most = row["runs_made"], row["max_runs"]
-    return f"{made} of {most}" + (": completed" if made >= most else "")
+    return f"{made} of {most}" + (": done" if made >= most else "")
 
 
 def _after_failures(row: dict[str, Any]) -> str:
