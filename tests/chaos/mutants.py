@@ -204,7 +204,7 @@ _ZOMBIES = Failpoints(lost=0.01, frozen=0.01)
 _SLOW = Failpoints(slow=0.3, lost=0.01)
 _ALWAYS_SLOW = Failpoints(slow=0.95)
 
-_A_TOKEN = "token = (SELECT gen_random_uuid())"
+_A_TOKEN = "token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid"
 _THE_RUNS = ((_A_TOKEN, "token = r.uuid"),)
 _OF_THE_ATTEMPT = ((_A_TOKEN, "token = md5(r.id || '/' || (r.attempt + 1))::uuid"),)
 _CAS = " AND c.generation = p.generation AND c.watermark = p.watermark"
@@ -385,8 +385,8 @@ MUTANTS: Final = (
         texts={
             "declare_dead": (
                 (
-                    "beat_sequence = :beat_sequence AND lease_until < now()",
-                    "(beat_sequence = :beat_sequence OR true)",
+                    "n.beat_sequence = :beat_sequence AND n.lease_until < now()",
+                    "(n.beat_sequence = :beat_sequence OR true)",
                 ),
             )
         },
