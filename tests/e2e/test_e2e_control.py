@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
-from tests.waiting import until
+from tests.waiting import slowness, until
 
 
 async def test_a_schedule_pauses_after_failures_and_goes_on_when_its_probe_succeeds(
@@ -78,19 +78,22 @@ async def test_a_fire_of_next_month_is_moved_to_now_and_another_is_skipped(
     cluster: Cluster, connection: Connection
 ) -> None:
     cluster.start("a", horizon="4s")
-    soon: datetime = await connection.fetchval("SELECT date_trunc('second', now() + '12 s')")
-    day = (soon + timedelta(days=30)).date()
+    day = ((await connection.fetchval("SELECT now()")) + timedelta(days=30)).date()
     fire, no_fire = f"{day}T00:00Z", f"{day + timedelta(days=1)}T00:00Z"
     put = "SELECT pgcron.put_schedule('s', $1, 'py:work')"
     await connection.execute(put, f"0 0 {day.day} {day.month} *")
     valid = "SELECT status = 'valid' FROM pgcron.cursor"
     await until("it is decided", lambda: connection.fetchval(valid))
+    # The command has to come before it.
+    soon: datetime = await connection.fetchval(
+        "SELECT date_trunc('second', now() + $1)", timedelta(seconds=10 * slowness())
+    )
     moved = cluster.command("schedules", "move", "s", fire, soon.isoformat(), "--note", "a fair")
     assert moved.returncode == 0, moved.stderr
     refused = cluster.command("schedules", "skip", "s", no_fire)
     assert f"before at {day}T00:00:00Z" in refused.stderr
     ended = "SELECT count(*) FROM pgcron.history"
-    await until("it ran", lambda: at_least(connection, ended, 1))
+    await until("it ran", lambda: at_least(connection, ended, 1), deadline=180)
 
     row = await connection.fetchrow("SELECT scheduled_for, due_at, outcome FROM pgcron.history")
     assert row is not None
