@@ -78,6 +78,7 @@ def _begin(revision: str) -> bool:
         f"CREATE TABLE IF NOT EXISTS {schema}.{VERSION_TABLE} (version_num varchar(32) NOT NULL,"
         " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
     )
+    _require_own_table(context, schema)  # "$user" of a role called so finds ours from now on
     if not context.as_sql and revision <= (_noted(schema) or ""):
         return False
     op.execute(_forgetting(schema))
@@ -217,7 +218,10 @@ def _require_own_table(context: MigrationContext, schema: str) -> None:
         ours = f"{schema}.{VERSION_TABLE}"
         is_ours = op.get_bind().scalar(same, {"theirs": theirs, "ours": ours})
     if is_ours:
-        raise foreign_table(schema, "This alembic would keep its own history in it.")
+        why = "This alembic would keep its own history in it"
+        if context.version_table_schema is None:
+            why += ': its search_path finds it first, as "$user" does for a role of that name'
+        raise foreign_table(schema, f"{why}.")
 
 
 def _noted(schema: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import logging
 import os
 import random
 import threading
@@ -22,6 +23,7 @@ from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -42,6 +44,9 @@ LOCK_SECONDS: Final = 2
 """Whoever comes after a waiting migration waits as long as it does: less than a lease."""
 
 LOCK_TRIES: Final = 15
+
+TURN_SECONDS: Final = 60
+"""For which a migration waits for another one, or for whoever holds its lock."""
 
 SINCE: Final = "pgcron_ha_since"
 """The attribute of our own config that says at which revision a printed migration begins."""
@@ -240,7 +245,7 @@ def _run_on(context: EnvironmentContext, connection: Connection, schema: str) ->
     connection.execute(text(f"SET LOCAL {NO_PATH}"))
     connection.execute(text(load()["lift_limits"].sql))
     # Nodes start together: the lock comes before alembic reads its version table.
-    connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
+    _take_turn(connection)
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
     connection.execute(text(making(schema)))
     context.configure(connection=connection, version_table_schema=schema)
@@ -248,12 +253,39 @@ def _run_on(context: EnvironmentContext, connection: Connection, schema: str) ->
         context.run_migrations()
 
 
+def _take_turn(connection: Connection) -> None:
+    """Waits for another migration, and says for whom. Raises SchemaError after TURN_SECONDS."""
+    if connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({MIGRATION_KEY})")):
+        return
+    look = load()["migration_turn_holder"].sql.replace("$1", str(MIGRATION_KEY))
+    holder = connection.scalar(text(look.replace("::", r"\:\:"))) or "that has just ended"
+    message = f"the migration waits for session {holder}"
+    logging.getLogger("pgcron_ha").warning("%s, up to %s s", message, TURN_SECONDS)
+    connection.execute(text(f"SET LOCAL lock_timeout = '{TURN_SECONDS}s'"))
+    try:
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
+    except DBAPIError as error:
+        if not isinstance(_answer_of(error), asyncpg.LockNotAvailableError):
+            raise
+        raise SchemaError(
+            f"{message}, and has waited for {TURN_SECONDS} s",
+            "Migrations of a database take turns by an advisory lock; nothing was changed.",
+            "Try again when it has ended, or end it: SELECT pg_terminate_backend(PID);",
+        ) from error
+
+
+def _answer_of(error: Exception) -> Any:
+    """What the server said, from inside SQLAlchemy's error."""
+    found: Any = error
+    while found is not None and not isinstance(found, asyncpg.PostgresError):
+        found = found.__cause__ or found.__context__
+    return found
+
+
 def _explained(error: Exception) -> Exception:
     if isinstance(error, PgcronError):
         return error
-    original: Any = error
-    while original is not None and not isinstance(original, asyncpg.PostgresError):
-        original = original.__cause__ or original.__context__
+    original = _answer_of(error)
     if isinstance(original, asyncpg.InsufficientPrivilegeError):
         return SchemaError(
             f"this role may not migrate: {original}",

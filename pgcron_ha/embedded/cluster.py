@@ -18,7 +18,9 @@ from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 SUPERUSER = "pgcron"
 
 # What a small machine can spare and a handful of nodes need; postgresql.conf is the user's to edit.
+# The superuser is called as the product's schema: "$user" would put there what is made without one.
 _SETTINGS = """
+search_path = 'public'
 max_connections = 100
 shared_buffers = 64MB
 timezone = 'UTC'

@@ -10,11 +10,13 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
+from pgcron_ha.db import schema
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.migration_steps import escaped
 from pgcron_ha.db.revision import NEWEST, REQUIRED, read_revision, require_revision
 from pgcron_ha.db.schema import BASE, as_sql, check, head, migrate, step_back
 from pgcron_ha.db.statements import load
+from pgcron_ha.db.uninstall import MIGRATION_KEY
 from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
 from tests.db.control import Connection
 from tests.db.dump_schema import COMMAND, REVIEWED, dump
@@ -331,3 +333,20 @@ async def test_only_partitions_past_their_retention_are_outlived(connection: Con
     assert [tuple(row) for row in outlived] == [("history", "history_20200102")]
     await connection.execute("UPDATE pgcron.retention SET keep = '100 years'")
     assert await connection.fetch("SELECT * FROM pgcron.outlived_partitions()") == []
+
+
+async def test_a_migration_says_for_whom_it_waits_and_ends(
+    empty_database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(schema, "TURN_SECONDS", 1)
+    holder = await asyncpg.connect(
+        empty_database, server_settings={"application_name": "somebody else"}
+    )
+    await holder.execute(f"SELECT pg_advisory_lock({MIGRATION_KEY})")
+
+    with pytest.raises(SchemaError, match=r"somebody else.*has waited for 1 s"):
+        await migrate(empty_database)
+    assert f"session {holder.get_server_pid()} " in caplog.text
+
+    await holder.close(timeout=5)
+    await migrate(empty_database)

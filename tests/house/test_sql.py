@@ -48,6 +48,7 @@ ALLOWED = (
     ("pgcron_ha/db/transactions.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/foreign_schedulers.py", "SELECT to_jsonb(j)", "pg_cron's table, not ours"),
     ("pgcron_ha/db/schema.py", "SELECT pg_advisory_xact_lock(", "alembic's connection"),
+    ("pgcron_ha/db/schema.py", "SELECT pg_try_advisory_xact_lock(", "alembic's connection"),
     ("pgcron_ha/db/schema.py", "SET LOCAL ", "settings of a transaction; can't be prepared"),
     ("pgcron_ha/db/migration_steps.py", "DO $$ ", "alembic's; there is nothing before it"),
     ("pgcron_ha/db/migration_steps.py", "CREATE TABLE ", "alembic's; there is nothing before it"),

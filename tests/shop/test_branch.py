@@ -78,6 +78,21 @@ def test_two_histories_in_one_table_are_refused_before_anything_is_made(
     assert rows(owner, "SELECT to_regclass('run'), to_regclass('pgcron.run')") == [(None, None)]
 
 
+def test_a_path_on_which_our_version_table_would_come_first_is_refused(
+    history: History, owner: Owner
+) -> None:
+    # What "$user" is for a role that is called as the schema.
+    name = owner.info.dbname
+    owner.execute(f"ALTER DATABASE {name} SET search_path = pgcron, public".encode())
+    command.upgrade(history(), "shop@0001")
+
+    with pytest.raises(SchemaError, match="alembic_version is not the") as refused:
+        command.upgrade(history(), "heads")
+    assert "search_path" in str(refused.value.detail)
+    assert rows(owner, "SELECT to_regnamespace('pgcron')") == [(None,)]
+    assert rows(owner, "SELECT version_num FROM public.alembic_version") == [("0001",)]
+
+
 def test_a_foreign_version_table_in_our_schema_is_left_alone(
     history: History, owner: Owner
 ) -> None:

@@ -2,6 +2,13 @@
 -- As migrations do: nobody migrates what is being removed.
 SELECT pg_advisory_xact_lock(:key::bigint);
 
+-- name: migration_turn_holder
+-- A key of 64 bits stands in pg_locks as two halves.
+SELECT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) || ', open for ' || date_trunc('second', clock_timestamp() - coalesce(a.xact_start, a.state_change, a.backend_start)) AS holder
+FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND a.datname = current_database()
+  AND (l.classid::bigint << 32) + l.objid::bigint = :key::bigint LIMIT 1;
+
 -- name: lift_limits
 -- Until the transaction ends: a database may allow its statements less than what alters a schema takes, or the wait for another one that does; and names
 -- that are quoted without need are not found again.
