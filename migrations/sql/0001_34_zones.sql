@@ -73,25 +73,42 @@ DECLARE
   change pgcron.zone_change;
   locked bigint[];
   before pgcron.cursor;
+  healthy bigint;
   bridge jsonb;
   made_again int := 0;
 BEGIN
   SELECT * INTO change FROM pgcron.zone_change z WHERE z.zone = take_rules.zone AND z.tzdata = take_rules.tzdata AND z.swept_to = take_rules.after AND z.done_at IS NULL FOR UPDATE;
   IF NOT FOUND THEN RETURN NULL; END IF;
   locked := ARRAY(SELECT c.schedule_id FROM pgcron.cursor c WHERE c.schedule_id = ANY(take_rules.schedules) ORDER BY c.schedule_id FOR UPDATE SKIP LOCKED);
-  UPDATE pgcron.cursor c SET next_fire = NULL WHERE c.schedule_id = ANY(locked) AND c.next_fire >= change.differs_from AND isfinite(c.next_fire);
+  BEGIN
+    UPDATE pgcron.cursor c SET next_fire = NULL WHERE c.schedule_id = ANY(locked) AND c.next_fire >= change.differs_from AND isfinite(c.next_fire);
+  EXCEPTION WHEN check_violation THEN      -- one of them breaks a rule: those that don't, one by one
+    FOREACH healthy IN ARRAY locked LOOP
+      BEGIN
+        UPDATE pgcron.cursor c SET next_fire = NULL WHERE c.schedule_id = healthy AND c.next_fire >= change.differs_from AND isfinite(c.next_fire);
+      EXCEPTION WHEN check_violation THEN NULL;
+      END;
+    END LOOP;
+  END;
   UPDATE pgcron.schedule_preview p SET generation = NULL, asked_at = now() WHERE p.schedule_id = ANY(locked);
   UPDATE pgcron.failure_pause p SET probe_fire = NULL, look_at = p.probe_at WHERE p.schedule_id = ANY(locked) AND p.probe_run IS NULL AND p.probe_fire >= change.differs_from;
   FOR before IN SELECT c.* FROM pgcron.cursor c WHERE c.schedule_id = ANY(locked) AND NOT c.is_paused AND c.since < change.taken_at
                    AND (change.differs_from <= now() OR c.watermark >= change.differs_from) ORDER BY c.schedule_id LOOP
-    PERFORM pgcron.apply_edit(before.schedule_id);
-    bridge := take_rules.moved -> before.schedule_id::text;
-    IF bridge IS NOT NULL THEN
-      PERFORM pgcron.bridge_clocks(before, make_interval(secs => (bridge ->> 'shift')::float8),
-        ARRAY(SELECT jsonb_array_elements_text(bridge -> 'earlier')::timestamptz), ARRAY(SELECT jsonb_array_elements_text(bridge -> 'later')::timestamptz),
-        format('the clocks of %s changed with the time zones of %s', take_rules.zone, take_rules.tzdata));
-    END IF;
-    made_again := made_again + 1;
+    BEGIN
+      PERFORM pgcron.apply_edit(before.schedule_id);
+      bridge := take_rules.moved -> before.schedule_id::text;
+      IF bridge IS NOT NULL THEN
+        PERFORM pgcron.bridge_clocks(before, make_interval(secs => (bridge ->> 'shift')::float8),
+          ARRAY(SELECT jsonb_array_elements_text(bridge -> 'earlier')::timestamptz), ARRAY(SELECT jsonb_array_elements_text(bridge -> 'later')::timestamptz),
+          format('the clocks of %s changed with the time zones of %s', take_rules.zone, take_rules.tzdata));
+      END IF;
+      made_again := made_again + 1;
+    EXCEPTION
+      WHEN lock_not_available OR deadlock_detected THEN      -- one of its runs is locked: it is postponed
+        locked := array_remove(locked, before.schedule_id);
+      WHEN OTHERS THEN      -- its rows break a rule: it keeps what was made of it, and the others follow
+        RAISE WARNING 'pgcron_ha: schedule % can''t take the new rules of %: %', before.schedule_id, take_rules.zone, SQLERRM;
+    END;
   END LOOP;
   UPDATE pgcron.zone_change z SET swept_to = take_rules.swept_to, remade = z.remade + made_again,
          postponed = ARRAY(SELECT left_over FROM unnest(change.postponed || take_rules.schedules) left_over

@@ -231,3 +231,25 @@ async def test_a_schedule_that_somebody_edits_holds_up_no_other(
     assert await fires(connection, edited) == [fire - HOUR]
     assert await connection.fetchval("SELECT done_at FROM pgcron.zone_change") is not None
     assert await is_proved(connection)
+
+
+async def test_a_schedule_whose_rows_break_a_rule_holds_up_no_other(
+    connection: Connection, database: str, tmp_path: Path, now: datetime
+) -> None:
+    old = install(tmp_path, "2099a", [(LONG_AGO, 1)])
+    change = now + HOUR
+    new = install(tmp_path, "2099b", [(LONG_AGO, 1), (change, 2)])
+    moved = change + timedelta(minutes=90)
+    bad = await put_schedule(connection, "bad", spec=daily(moved, 1), timezone=ZONE)
+    good = await put_schedule(connection, "good", spec=daily(moved, 1), timezone=ZONE)
+    await materialize(database, old)
+    await connection.execute(
+        f"ALTER TABLE pgcron.cursor ADD CONSTRAINT broken CHECK (schedule_id <> {bad}) NOT VALID"
+    )
+
+    await materialize(database, new)
+
+    assert await fires(connection, good) == [moved - HOUR]
+    assert not await connection.fetchval(
+        "SELECT EXISTS (SELECT FROM pgcron.zone_change z WHERE z.done_at IS NULL)"
+    )
