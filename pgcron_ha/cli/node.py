@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import signal
 import sys
@@ -16,6 +17,8 @@ from pgcron_ha.client import App, load_app
 from pgcron_ha.config import Settings
 from pgcron_ha.engine.farewell import Farewell, bid
 from pgcron_ha.engine.node import Node
+from pgcron_ha.executors.descendants import MARK, descendants_die_too
+from pgcron_ha.executors.operating_system import hide_from_others, kill_processes_with
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
 
@@ -93,7 +96,12 @@ def run_node(settings: Settings, serves: Serves = Serves()) -> Farewell | None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     allow_descriptors()
     apps = [load_app(place) for place in settings.node.apps]
-    return run(live(settings, apps, serves))
+    hide_from_others()
+    with descendants_die_too():
+        farewell = run(live(settings, apps, serves))
+        if farewell is not None:
+            kill_processes_with(f"{MARK}={os.environ[MARK]}".encode())
+    return farewell
 
 
 async def live(settings: Settings, apps: list[App], serves: Serves) -> Farewell | None:

@@ -16,6 +16,7 @@ from typing import Final
 from uuid import uuid4
 
 from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.descendants import bury_descendants
 from pgcron_ha.telemetry.events import NodeHasATwin
 from pgcron_ha.telemetry.log import emit
 
@@ -51,6 +52,7 @@ class Home:
         _held.add(self.descriptor)
         if self.is_twin:
             emit(NodeHasATwin(node, str(self.directory)))
+        bury_descendants(self.directory)
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, str(os.getpid()).encode(), 0)
         held = os.fstat(self.descriptor)

@@ -44,7 +44,7 @@ class ChildSupervisor:
                 "descriptors": len(descriptors),
                 "mark": _MARK,
                 "argv": [sys.executable, "-c", code],
-                "environment": os.environ | {_MARK: uuid.uuid4().hex},
+                "environment": {**_environment(), _MARK: uuid.uuid4().hex},
                 "directory": None,
                 "account": None,
                 "timeout": None,
@@ -95,3 +95,8 @@ class ChildSupervisor:
     def close(self) -> bool:
         """End it and all children; True when they are gone."""
         return self._client is None or self._client.close()
+
+
+def _environment() -> dict[str, str]:
+    """The node's, without its settings: its passwords are no affair of a handler's process."""
+    return {name: each for name, each in os.environ.items() if not name.startswith("PGCRON_HA_")}

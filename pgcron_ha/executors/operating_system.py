@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -44,6 +45,42 @@ def set_parent_death_signal(number: int) -> bool:
 def set_child_subreaper() -> bool:
     """Become the parent of orphaned descendants. False where there is no such thing."""
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide_from_others() -> bool:
+    """Keep the environment and the memory of this process from other processes of its user. False
+    where there is no such thing. Programs that it starts are not hidden.
+    """
+    return _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def kill_processes_with(entry: bytes, seconds: float = 5.0) -> int:
+    """SIGKILL to each process, but this one and those above it, whose environment has this
+    ``NAME=value``, until none is left; gives how many there were. Nothing where there is no
+    ``/proc``.
+    """
+    spared, parent = {0, 1}, os.getpid()
+    while parent not in spared:
+        spared.add(parent)
+        parent = int((_stat_fields(parent) or ["", "0"])[1])
+    killed: set[int] = set()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            every = {int(name) for name in os.listdir("/proc") if name.isdigit()} - spared
+        except OSError:
+            break
+        found = [pid for pid in every if environment_contains(pid, entry)]
+        if not found:
+            break
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+            except (ProcessLookupError, PermissionError):
+                spared.add(pid)
+        time.sleep(0.01)
+    return len(killed)
 
 
 def child_processes() -> list[int]:

@@ -25,6 +25,7 @@ from pgcron_ha.executors.operating_system import (
     boottime,
     child_processes,
     environment_contains,
+    kill_processes_with,
     process_started,
     reap_child,
     set_child_subreaper,
@@ -39,14 +40,18 @@ _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def main() -> None:
-    """``sys.argv``: the socket's descriptor, the node's process id, the directory of args files."""
-    descriptor, node, directory = sys.argv[1:]
+    """``sys.argv``: the socket's descriptor, the node's process id, the directory of args files,
+    the mark in the environment of what else dies with the node.
+    """
+    descriptor, node, directory, mark = sys.argv[1:]
     for number in _IGNORED:  # a terminal's Ctrl-C is for the node, which then tells us
         signal.signal(number, signal.SIG_IGN)
     set_child_subreaper()
     supervisor = Supervisor(socket.socket(fileno=int(descriptor)), int(node))
     supervisor.serve_until_the_node_is_gone()
     supervisor.kill_all()
+    if mark:
+        kill_processes_with(mark.encode())
     if directory:
         _remove(directory)
 

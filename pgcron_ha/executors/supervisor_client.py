@@ -32,11 +32,12 @@ main()
 class SupervisorClient:
     """A running supervisor. ``inherit`` are descriptors it keeps open until the last child is gone.
 
-    It removes ``directory`` and what is in it at its end, if one is given. Used by one thread.
+    At its end it removes ``directory`` and what is in it, if one is given, and kills what has
+    ``mark`` (``NAME=value``) in its environment. Used by one thread.
     Nothing here waits for the supervisor but `close`.
     """
 
-    def __init__(self, inherit: Sequence[int], directory: Path | None) -> None:
+    def __init__(self, inherit: Sequence[int], directory: Path | None, mark: str = "") -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.setblocking(False)
         self._incoming = bytearray()
@@ -46,7 +47,7 @@ class SupervisorClient:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(package)),
-                    *(str(theirs.fileno()), str(os.getpid()), str(directory or "")),
+                    *(str(theirs.fileno()), str(os.getpid()), str(directory or ""), mark),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -113,6 +114,11 @@ class SupervisorClient:
         except subprocess.TimeoutExpired:  # a child in a state that even SIGKILL has to wait for
             return False
         return True
+
+    def dismiss(self) -> None:
+        """End it without anything that it does at its end."""
+        self._process.kill()
+        self.close()
 
     def _drop_outgoing(self) -> None:
         while self._outgoing:
