@@ -60,6 +60,9 @@ class NodeStatements(Tables):
     def note_timeline(self) -> list[Row]:
         return []
 
+    def note_synchronous(self) -> list[Row]:
+        return []
+
     def beat(
         self, *, incarnation: UUID, slots_used: int, is_draining: bool, health: str | None
     ) -> list[Row]:
