@@ -29,6 +29,10 @@ LANGUAGE sql VOLATILE AS $$
   SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
     pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
                   'Write for example ''{"day": 1}''.')
+  WHEN octet_length(args::text) <= 262144 THEN
+    pgcron.refuse('PC004', 'args is nested more than 100 levels deep',
+                  'Objects and lists of args may stand in each other 100 levels deep.',
+                  'Write it flatter, or pass the nested value as one text.')
   ELSE
     pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)), 'args may have 262144 bytes (256 KiB) as JSON text.',
                   'Store the payload in a table or file of yours and pass its key.') END $$;

@@ -11,7 +11,8 @@ CREATE TABLE pgcron.schedule (
     format('DST policy %L is not known', left(dst, 100)), 'The policies are vixie, robfig and skip.', 'Leave it out for vixie, which is what cron does.')),
   handler text NOT NULL CONSTRAINT a_schedule_names_a_handler CHECK (pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)),
   args jsonb NOT NULL DEFAULT '{}' CONSTRAINT schedule_args_are_an_object_of_256_kib
-    CHECK ((jsonb_typeof(args) = 'object' AND octet_length(args::text) <= 262144) OR pgcron.refuse_args(args)),
+    CHECK ((jsonb_typeof(args) = 'object'
+      AND (octet_length(args::text) <= 200 OR (octet_length(args::text) <= 262144 AND NOT jsonb_path_exists(args, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')))) OR pgcron.refuse_args(args)),
   queue text NOT NULL DEFAULT 'default' CONSTRAINT a_schedule_names_a_queue CHECK ((queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100) OR pgcron.refuse('PC001',
     format('queue %L is not a queue name', left(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".', 'Write for example ''default''.')),
   priority smallint NOT NULL DEFAULT 5 CONSTRAINT a_schedule_priority_is_0_to_9 CHECK (priority BETWEEN 0 AND 9 OR pgcron.refuse('PC001',

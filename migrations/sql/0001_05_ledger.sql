@@ -32,7 +32,8 @@ CREATE TABLE pgcron.occurrence_override (
   action text NOT NULL CONSTRAINT an_override_skips_moves_or_edits CHECK (action IN ('skip', 'move', 'edit')),
   due_at timestamptz,
   args jsonb CONSTRAINT override_args_are_an_object_of_256_kib
-    CHECK (args IS NULL OR (jsonb_typeof(args) = 'object' AND octet_length(args::text) <= 262144) OR pgcron.refuse_args(args)),
+    CHECK (args IS NULL OR (jsonb_typeof(args) = 'object'
+      AND (octet_length(args::text) <= 200 OR (octet_length(args::text) <= 262144 AND NOT jsonb_path_exists(args, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')))) OR pgcron.refuse_args(args)),
   note text,
   actor text NOT NULL DEFAULT session_user,
   at timestamptz NOT NULL DEFAULT now(),

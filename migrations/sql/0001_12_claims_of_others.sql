@@ -57,6 +57,9 @@ BEGIN
   IF octet_length(finish_run.result::text) > 262144 THEN
     PERFORM pgcron.refuse('PC004', format('the result has %s bytes', octet_length(finish_run.result::text)), 'A result may have 262144 bytes (256 KiB) as JSON text.',
                           'Store it in a table of yours and give its key.');
+  ELSIF octet_length(finish_run.result::text) > 200 AND jsonb_path_exists(finish_run.result, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') THEN
+    PERFORM pgcron.refuse('PC004', 'the result is nested more than 100 levels deep',
+                          'Objects and lists of a result may stand in each other 100 levels deep.', 'Write it flatter.');
   END IF;
   SELECT r.* INTO ending FROM pgcron.run r WHERE r.id = finish_run.run AND r.token = finish_run.token FOR UPDATE;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run); END IF;

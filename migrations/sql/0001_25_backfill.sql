@@ -25,7 +25,8 @@ CREATE TABLE pgcron.backfill (
     format('if_ran %L is not known', left(if_ran, 100)), 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).',
     'Leave it out for skip.')),
   args jsonb CONSTRAINT backfill_args_are_an_object_of_256_kib
-    CHECK (args IS NULL OR (jsonb_typeof(args) = 'object' AND octet_length(args::text) <= 262144) OR pgcron.refuse_args(args)),
+    CHECK (args IS NULL OR (jsonb_typeof(args) = 'object'
+      AND (octet_length(args::text) <= 200 OR (octet_length(args::text) <= 262144 AND NOT jsonb_path_exists(args, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')))) OR pgcron.refuse_args(args)),
   note text,
   state text NOT NULL DEFAULT 'open' CONSTRAINT a_backfill_state_is_known CHECK (state IN ('open', 'paused', 'stopping', 'stopped', 'done')),
   reached timestamptz,

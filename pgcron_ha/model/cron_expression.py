@@ -124,6 +124,7 @@ def parse_cron(text: str) -> CronExpression:
     result is cached and may be shared between threads.
     """
     written = _split(text)
+    _judge_weekdays(written)
     fields = [
         parse_field(rule, part) for rule, part in zip(_RULES[-len(written) :], written, strict=True)
     ]
@@ -176,6 +177,17 @@ def _split(text: str) -> list[str]:
             _EXAMPLE,
         )
     return parts
+
+
+def _judge_weekdays(written: list[str]) -> None:
+    """Quartz, of which ? is, counts days of the week otherwise than cron does."""
+    if "?" in written and re.search(r"\d", re.sub(r"[#/]\d+", "", written[-1])):
+        raise InvalidSpec(
+            f'"{written[-1]}" beside ? could be read in two ways',
+            "numbers of weekdays are cron's here (0 is Sunday); Quartz, which writes ?, begins"
+            " with 1 for Sunday",
+            'write the days by name, for example "0 9 ? * mon-fri"',
+        )
 
 
 def _macro(text: str) -> str:

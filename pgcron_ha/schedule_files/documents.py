@@ -21,6 +21,8 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 # With what anchors repeat: a file of a few lines must not become a value of gigabytes.
 MOST_VALUES: Final = 200_000
 MOST_DOCUMENTS: Final = 1000
+MOST_LEVELS: Final = 110
+"""Of lists and mappings in each other: args, which may have 100, and what they stand in."""
 SUFFIXES: Final = (".yaml", ".yml", ".toml")
 
 Place = tuple[str, ...]
@@ -106,6 +108,7 @@ def read_toml(text: str, name: str) -> Document:
 def read_yaml(text: str, name: str) -> list[Document]:
     """Raises InvalidInput with the line, also for a key that stands twice, and TooLarge."""
     try:
+        _judge_depth(text, name)
         loader = Yaml12Loader(text)
         try:
             documents: list[Document] = []
@@ -127,6 +130,23 @@ def read_yaml(text: str, name: str) -> list[Document]:
         raise InvalidInput(
             f"{name}: this is not YAML", f"{str(error)[:300]}.", "It is text in YAML."
         ) from None
+
+
+def _judge_depth(text: str, name: str) -> None:
+    """Before nodes are put together, for which libyaml calls itself until its stack is full."""
+    depth = 0
+    for event in yaml.parse(text, Loader=Yaml12Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MOST_LEVELS:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise TooLarge(
+                f"{name}, line {line}: nested more than {MOST_LEVELS} levels",
+                f"Lists and mappings may stand in each other {MOST_LEVELS} levels deep.",
+                "Write it flatter.",
+            )
 
 
 class _Reader:

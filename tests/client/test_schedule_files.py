@@ -117,6 +117,17 @@ def test_every_policy_is_in_the_published_form() -> None:
     assert tuple(json_schema()["$defs"]["schedule"]["properties"]) == KEYS
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 30_000, "- " * 30_000, "? " * 30_000, "{a: " * 30_000, "[" * 111 + "]" * 111]
+)
+def test_yaml_that_is_nested_too_deeply_is_refused_before_it_is_put_together(text: str) -> None:
+    with pytest.raises(TooLarge, match=r"f\.yaml, line 1: nested more than 110 levels") as refusal:
+        read_yaml(text, "f.yaml")
+    assert refusal.value.detail
+    assert refusal.value.hint
+    assert read_yaml("[" * 110 + "]" * 110, "f.yaml")
+
+
 def test_yaml_is_read_as_its_version_1_2() -> None:
     text = "a: no\nb: 1:30\nc: 2026-01-01\nd: 0x1F\ne: 12\nf: 1e3\ng: true\nh: ~\ni: !!str 5\n"
     (document,) = read_yaml(text, "x")

@@ -274,6 +274,10 @@ CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
   SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN
     pgcron.refuse('PC001', format('args is a JSON %s', jsonb_typeof(args)), 'args must be a JSON object: names and values.',
                   'Write for example ''{"day": 1}''.')
+  WHEN octet_length(args::text) <= 262144 THEN
+    pgcron.refuse('PC004', 'args is nested more than 100 levels deep',
+                  'Objects and lists of args may stand in each other 100 levels deep.',
+                  'Write it flatter, or pass the nested value as one text.')
   ELSE
     pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)), 'args may have 262144 bytes (256 KiB) as JSON text.',
                   'Store the payload in a table or file of yours and pass its key.') END $$;
@@ -516,7 +520,7 @@ CASE
 END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.'::text))),
     CONSTRAINT only_py_and_sql_handlers_share_a_transaction CHECK (((delivery <> 'transactional'::text) OR (handler ~ '^(py|sql):'::text) OR pgcron.refuse('PC001'::text, format('delivery transactional with handler %L'::text, "left"(handler, 200)), 'Only py: and sql: handlers can have their effects in the transaction that completes the run.'::text, 'Use at_least_once, and give the idempotency key to whoever must not do it twice.'::text))),
     CONSTRAINT only_what_pauses_after_failures_is_probed CHECK (((probe_after IS NULL) OR (pause_after_failures IS NOT NULL) OR pgcron.refuse('PC001'::text, format('probe_after %s without pause_after_failures'::text, probe_after), 'What is probed is a schedule that failures have paused.'::text, 'Say after how many: pause_after_failures.'::text))),
-    CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
+    CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args))),
     CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text))),
     CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
     CONSTRAINT what_happens_after_a_pause_is_known CHECK (((after_pause = ANY (ARRAY['drop'::text, 'catchup'::text])) OR pgcron.refuse('PC001'::text, format('after_pause %L is not known'::text, "left"(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text))),
@@ -2628,13 +2632,16 @@ CREATE FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double precisi
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
-    AS $$
+    AS $_$
 DECLARE
   ending pgcron.run;
 BEGIN
   IF octet_length(finish_run.result::text) > 262144 THEN
     PERFORM pgcron.refuse('PC004', format('the result has %s bytes', octet_length(finish_run.result::text)), 'A result may have 262144 bytes (256 KiB) as JSON text.',
                           'Store it in a table of yours and give its key.');
+  ELSIF octet_length(finish_run.result::text) > 200 AND jsonb_path_exists(finish_run.result, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') THEN
+    PERFORM pgcron.refuse('PC004', 'the result is nested more than 100 levels deep',
+                          'Objects and lists of a result may stand in each other 100 levels deep.', 'Write it flatter.');
   END IF;
   SELECT r.* INTO ending FROM pgcron.run r WHERE r.id = finish_run.run AND r.token = finish_run.token FOR UPDATE;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run); END IF;
@@ -2642,7 +2649,7 @@ BEGIN
   DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run;
   ending.started_at := coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second');
   PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, finish_run.node, finish_run.result, clock_timestamp());
-END $$;
+END $_$;
 
 COMMENT ON FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double precision, result jsonb, node text) IS 'Completes a run inside the caller''s transaction: its effects and the completion are committed together or not at all. Raises PC012 if the token does not hold the run.';
 
@@ -2826,7 +2833,7 @@ END))),
     CONSTRAINT a_backfill_says_what_of_instants_that_ran CHECK (((if_ran = ANY (ARRAY['skip'::text, 'failed'::text, 'all'::text])) OR pgcron.refuse('PC001'::text, format('if_ran %L is not known'::text, "left"(if_ran, 100)), 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).'::text, 'Leave it out for skip.'::text))),
     CONSTRAINT a_backfill_state_is_known CHECK ((state = ANY (ARRAY['open'::text, 'paused'::text, 'stopping'::text, 'stopped'::text, 'done'::text]))),
     CONSTRAINT a_backfill_that_is_over_says_when CHECK (((state = ANY (ARRAY['stopped'::text, 'done'::text])) = (ended_at IS NOT NULL))),
-    CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args))),
+    CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args))),
     CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR ((direction = 'forward'::text) AND (parallelism = 1)) OR pgcron.refuse('PC001'::text, format('direction %s and parallelism %s with depends_on_previous'::text, direction, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other, the oldest first.'::text, 'Leave both out, or set depends_on_previous to false first.'::text)))
 )
 WITH (fillfactor='50');
@@ -3090,7 +3097,7 @@ CREATE TABLE pgcron.occurrence_override (
     CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
     CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
     CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
-    CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 262144)) OR pgcron.refuse_args(args)))
+    CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args)))
 );
 
 COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
@@ -3418,7 +3425,8 @@ DECLARE
     WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
     WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
     WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
-    WHEN (jsonb_typeof(r.args) = 'object' AND octet_length(r.args::text) <= 262144) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
+    WHEN (jsonb_typeof(r.args) = 'object'
+      AND (octet_length(r.args::text) <= 200 OR (octet_length(r.args::text) <= 262144 AND NOT jsonb_path_exists(r.args, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')))) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
     WHEN (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')) IS NOT TRUE THEN 'a_run_delivery_is_known'
     WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE THEN 'only_py_and_sql_handlers_share_a_transaction'
     WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE THEN 'run_attempts_are_1_to_100'
@@ -3478,7 +3486,8 @@ DECLARE
     WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
     WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'
     WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
-    WHEN (jsonb_typeof(r.args) = 'object' AND octet_length(r.args::text) <= 262144) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
+    WHEN (jsonb_typeof(r.args) = 'object'
+      AND (octet_length(r.args::text) <= 200 OR (octet_length(r.args::text) <= 262144 AND NOT jsonb_path_exists(r.args, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')))) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
     WHEN (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')) IS NOT TRUE THEN 'a_run_delivery_is_known'
     WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE THEN 'only_py_and_sql_handlers_share_a_transaction'
     WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE THEN 'run_attempts_are_1_to_100'

@@ -289,6 +289,20 @@ async def test_a_result_over_the_bound_is_refused(connection: Connection) -> Non
         )
     assert refused.value.sqlstate == "PC004"
 
+    with pytest.raises(asyncpg.PostgresError, match="the result is nested more than 100 levels"):
+        await connection.execute(
+            "SELECT pgcron.finish_run($1, $2, result => $3)",
+            run["id"],
+            run["token"],
+            "[" * 101 + "]" * 101,
+        )
+    await connection.execute(
+        "SELECT pgcron.finish_run($1, $2, result => $3)",
+        run["id"],
+        run["token"],
+        "[" * 100 + "]" * 100,
+    )
+
 
 async def test_both_completions_keep_the_same_of_a_run(connection: Connection) -> None:
     """Whoever adds a column to one of them is told of the other."""
