@@ -259,27 +259,6 @@ BEGIN ATOMIC
     FROM given g LEFT JOIN told t ON t.root = g.run_id;
 END;
 
--- Makes a partition of the ledger for instants that have none: retention has dropped it, or nobody has made it yet. The janitor drops what is outlived again.
-CREATE FUNCTION pgcron.reopen_ledger(instants timestamptz[]) RETURNS void
-LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-DECLARE
-  kept pgcron.retention;
-  gap record;
-BEGIN
-  SELECT * INTO kept FROM pgcron.retention r WHERE r.relation = 'occurrence';
-  FOR gap IN
-    WITH bound AS MATERIALIZED (
-      SELECT coalesce((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\)'))[1]::timestamptz, '-infinity') AS low,
-             (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz AS high
-        FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'pgcron.occurrence'::regclass)
-    SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'), (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
-           least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval, (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
-      FROM unnest(instants) i WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i) ORDER BY 1 LOOP
-    PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
-    PERFORM pgcron.add_partition('occurrence', gap.low, gap.high);
-  END LOOP;
-END $$;
-
 -- Takes the next instants of a backfill, in its direction: `instants` follow `reached`, and with `is_last` there are no others. Of two nodes that
 -- do it at once one does nothing (the row is locked, or has moved). In the order of locks: the schedule, which a deletion holds; the
 -- backfill; then occurrences, by time whatever the direction is, as the materializer takes them. The ledger's primary key makes each fire

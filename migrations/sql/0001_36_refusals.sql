@@ -1,7 +1,7 @@
--- What the engine goes on without: runs that no claim can take, and settings that break their rules.
+-- What the engine goes on without: runs that no claim takes, and settings that break their rules.
 
 -- Which of these waiting runs can't become running: each is claimed by itself and given back, and
--- what the server says is the error. Called after a claim that was refused as a whole; nothing of it
+-- what the server says is the error. Asked after a claim that was refused as a whole; no change
 -- remains.
 CREATE FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[])
 RETURNS TABLE (run_id bigint, error text)
@@ -39,7 +39,7 @@ END $$;
 COMMENT ON FUNCTION pgcron.refused_runs(uuid, bigint[]) IS
   'Waiting runs that the database refuses to let a node claim, with its reason; changes nothing.';
 
--- The first due runs of each kind of claim of one queue; also those whose priority no claim looks for.
+-- The first due runs of each kind of claim of one queue, and those whose priority no claim takes.
 CREATE FUNCTION pgcron.waiting_heads(queue text, most int)
 RETURNS TABLE (id bigint, priority smallint)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$

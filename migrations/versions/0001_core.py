@@ -15,6 +15,7 @@ depends_on = None
 
 SCRIPTS = (
     "0001_01_validation",
+    "0001_01_labels",
     "0001_02_cluster",
     "0001_02_cordon",
     "0001_02_retry_policy",

@@ -101,9 +101,20 @@ class NodeStatements(Tables):
             )
         ]
 
+    # No row here breaks its rules.
+
+    def refused_runs(self, **parameters: object) -> list[Row]:
+        return []
+
+    def refused_runs_in_line(self, **parameters: object) -> list[Row]:
+        return []
+
+    def broken_settings(self) -> list[Row]:
+        return []
+
     # Nobody asks for a backfill here.
 
-    def open_backfills(self, *, after: int, at_most: int) -> list[Row]:
+    def open_backfills(self, **parameters: object) -> list[Row]:
         return []
 
     def step_backfill(self, **parameters: object) -> list[Row]:

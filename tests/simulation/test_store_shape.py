@@ -11,7 +11,7 @@ from pgcron_ha.db.statements import load
 from tests.house.checkout import files
 from tests.simulation.store import Store
 
-_SENT = re.compile(r"\brows\(\s*\"(\w+)\"")
+_SENT = re.compile(r"\brows\(\s*(?:\"[a-z ]+\",\s*)?\"(\w+)\"")
 _ENGINE = "\n".join(path.read_text() for path in files(".py", under=("pgcron_ha/engine",)))
 SENT = sorted({*_SENT.findall(_ENGINE), *("append_lines", "append_lines_again")})
 
