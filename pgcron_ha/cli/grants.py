@@ -48,8 +48,8 @@ _READABLE = (
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, hold, attempt, overlap_slot, snoozes, "
-    "lane_slot, owner, fence, claimed_at, started_at, cancel_at, cancel_reason, kill_at, "
-    "last_error, created_at, awaited"
+    "lost_early, lane_slot, owner, fence, claimed_at, started_at, cancel_at, cancel_reason, "
+    "kill_at, last_error, created_at, awaited"
 )
 
 _READ = (

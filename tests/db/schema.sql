@@ -5208,9 +5208,9 @@ BEGIN
              overlap_slot = coalesce(r.overlap_slot, CASE r.overlap WHEN 'skip' THEN 1 END,
                                      CASE WHEN r.overlap IS NOT NULL THEN 32767 END)
        WHERE r.id = run_id;
-      RAISE EXCEPTION USING ERRCODE = 'PC999';      -- it can be claimed: taken back
+      RAISE EXCEPTION USING ERRCODE = 'PTRY1';      -- it can be claimed: taken back
     EXCEPTION
-      WHEN SQLSTATE 'PC999' OR unique_violation OR lock_not_available OR deadlock_detected THEN
+      WHEN SQLSTATE 'PTRY1' OR unique_violation OR lock_not_available OR deadlock_detected THEN
         CONTINUE;
       WHEN OTHERS THEN
         error := left(SQLERRM, 500);
