@@ -61,6 +61,7 @@ SCRIPTS = (
     "0001_34_zones",
     "0001_38_calendar_files",
     "0001_36_refusals",
+    "0001_37_outages",
     "0002_00_programs",
     "0002_01_retention",
     "0002_02_producers",

@@ -2124,6 +2124,49 @@ END;
 
 COMMENT ON FUNCTION pgcron.end_channel() IS 'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications are hints; nothing depends on them.';
 
+CREATE FUNCTION pgcron.end_late_fires(grace interval, most integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  silent_since timestamptz;
+  ended int := 0;
+  late record;
+BEGIN
+  IF EXISTS (SELECT FROM pgcron.node n WHERE n.state <> 'dead' AND n.lease_until > now()) THEN
+    RETURN 0;
+  END IF;
+  SELECT coalesce(max(n.lease_until - n.lease_ttl), '-infinity') INTO silent_since
+    FROM pgcron.node n;
+  FOR late IN
+    SELECT judged.reason, array_agg(judged.id ORDER BY judged.id) AS runs FROM (
+      SELECT placed.id,
+             CASE WHEN placed.catchup = 'none' THEN 'it was late, and its schedule does not catch up'
+                  WHEN placed.is_old THEN 'it was late, and older than the catch-up window'
+                  WHEN placed.place > placed.kept
+                  THEN 'it was late, and a newer late fire runs in its place' END AS reason
+        FROM (
+          SELECT r.id, s.catchup, r.due_at < now() - s.catchup_window AS is_old,
+                 row_number() OVER (PARTITION BY s.id ORDER BY r.scheduled_for DESC) AS place,
+                 CASE WHEN s.catchup = 'latest' THEN 1
+                      WHEN s.catchup LIKE 'latest %' THEN split_part(s.catchup, ' ', 2)::int END
+                 - (c.next_fire <= now() - grace AND NOT c.is_paused)::int AS kept
+            FROM pgcron.schedule s
+            JOIN pgcron.cursor c ON c.schedule_id = s.id
+           CROSS JOIN LATERAL (
+             SELECT w.* FROM pgcron.run w
+              WHERE w.schedule_id = s.id AND w.state = 'ready' AND w.origin = 'schedule'
+                AND w.attempt = 0 AND w.due_at > silent_since AND w.due_at <= now() - grace) r
+           WHERE s.catchup <> 'all' AND NOT EXISTS (
+             SELECT FROM pgcron.occurrence_override o
+              WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for)) placed) judged
+     WHERE judged.reason IS NOT NULL GROUP BY judged.reason LOOP
+    SELECT ended + count(*) INTO ended
+      FROM pgcron.end_waiting_runs(late.runs[:most], 'skipped', late.reason);
+  END LOOP;
+  RETURN ended;
+END $$;
+
 CREATE FUNCTION pgcron.end_orphans(run_ids bigint[], errors text[], node_names text[]) RETURNS TABLE(run_id bigint, verdict text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'

@@ -101,6 +101,9 @@ class NodeStatements(Tables):
             )
         ]
 
+    def end_late_fires(self, **parameters: object) -> list[Row]:
+        return [Row(ended=0)]
+
     # No row here breaks its rules.
 
     def refused_runs(self, **parameters: object) -> list[Row]:

@@ -6,6 +6,11 @@ VALUES (:incarnation, :name, :host, :process_id, :version, :tzdata::text, :home,
         CASE WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = :name::text AND c.lifted_at IS NULL) THEN 'cordoned' ELSE 'alive' END)
 RETURNING now() AS now;
 
+-- name: end_late_fires
+-- ready -> skipped
+-- Before a claim after a time without any node: runs of fires that came due meanwhile, as the catch-up policy says.
+SELECT pgcron.end_late_fires(make_interval(secs => :grace::float8), :at_most::int) AS ended;
+
 -- name: bury_predecessors
 -- The caller holds the exclusive lock of this home, so every earlier incarnation of it, and its children, are gone. What comes late,
 -- when the caller itself has been buried by its successor, buries nobody: the successor may be at work. Locks in one order, so that of
