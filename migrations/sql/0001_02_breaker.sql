@@ -40,6 +40,16 @@ COMMENT ON TABLE pgcron.breaker IS 'Circuit breakers. set_by NULL: declared by t
 COMMENT ON COLUMN pgcron.breaker.failed_at IS 'The latest failures, no more than open it.';
 COMMENT ON COLUMN pgcron.breaker.openings IS 'How often in a row it opened: after a probe that failed it stays open twice as long as before, up to open_for_at_most.';
 COMMENT ON COLUMN pgcron.breaker.probe_fence IS 'Fence number of the claim that probes: when no run has it any more, the probe is over.';
+
+-- One whose numbers break the rules, as a row may that was written past its constraints, stands still: it
+-- counts and holds back nothing (pgcron.broken_settings names it).
+CREATE FUNCTION pgcron.breaker_is_fine(b pgcron.breaker) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT (b.failures BETWEEN 1 AND 100 AND b.within BETWEEN '1 second' AND '1 day'
+          AND b.open_for BETWEEN '1 second' AND '1 day'
+          AND b.open_for_at_most BETWEEN b.open_for AND '7 days' AND b.openings >= 0
+          AND (b.state = 'closed' OR b.open_until IS NOT NULL)) IS TRUE $$;
+
 CREATE INDEX breaker_open ON pgcron.breaker (name) WHERE state <> 'closed';
 
 CREATE TABLE pgcron.breaker_handler (
@@ -64,4 +74,4 @@ CREATE INDEX diversion_at ON pgcron.diversion (at);
 CREATE FUNCTION pgcron.is_broken(handler text, queue text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
-                  WHERE m.handler = is_broken.handler AND b.state <> 'closed' AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;
+                  WHERE m.handler = is_broken.handler AND b.state <> 'closed' AND pgcron.breaker_is_fine(b) AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;

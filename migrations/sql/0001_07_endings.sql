@@ -211,8 +211,8 @@ BEGIN
       PERFORM set_config('lock_timeout', '500ms', true);
       PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
       PERFORM set_config('lock_timeout', usual_lock_timeout, true);
-    EXCEPTION WHEN lock_not_available THEN      -- who holds a breaker for long keeps no run from ending
-      RAISE WARNING 'failures of % are not counted: somebody has locked their breaker', failed_handlers[1];
+    EXCEPTION WHEN OTHERS THEN      -- a breaker that is locked, or that can't be written, keeps no run from ending
+      RAISE WARNING 'failures of % are not counted: %', failed_handlers[1], SQLERRM;
     END;
   END IF;
 END $$;

@@ -23,7 +23,7 @@ DECLARE
 BEGIN
   FOR found IN
     SELECT b.* FROM pgcron.breaker b
-     WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m WHERE m.handler = ANY(handlers)) ORDER BY b.name FOR UPDATE LOOP
+     WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m WHERE m.handler = ANY(handlers)) AND pgcron.breaker_is_fine(b) ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
            bool_or(f.run_id = found.probe_run AND f.fence = found.probe_fence) AS is_probe INTO failed
       FROM unnest(handlers, run_ids, fences, errors) WITH ORDINALITY f(handler, run_id, fence, error, place)
@@ -58,7 +58,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   probed pgcron.breaker;
 BEGIN
-  FOR probed IN SELECT b.* FROM pgcron.breaker b WHERE b.state = 'half_open' ORDER BY b.name FOR UPDATE SKIP LOCKED LOOP
+  FOR probed IN SELECT b.* FROM pgcron.breaker b WHERE b.state = 'half_open' AND pgcron.breaker_is_fine(b) ORDER BY b.name FOR UPDATE SKIP LOCKED LOOP
     CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r WHERE r.id = probed.probe_run AND r.fence = probed.probe_fence);
     IF EXISTS (SELECT FROM pgcron.history h WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence AND h.outcome = 'succeeded')
        OR EXISTS (SELECT FROM pgcron.history_overflow h WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence AND h.outcome = 'succeeded') THEN
@@ -71,7 +71,7 @@ BEGIN
     SELECT b.name, b.state, ARRAY(SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name ORDER BY m.handler), b.fallback_queue,
            b.state = 'open' AND b.open_until <= clock_timestamp(),
            extract(epoch FROM b.open_until - clock_timestamp())::float8, b.reason, b.last_error
-      FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name;
+      FROM pgcron.breaker b WHERE b.state <> 'closed' AND pgcron.breaker_is_fine(b) ORDER BY b.name;
 END $$;
 
 -- The caller has locked the row.
@@ -104,7 +104,7 @@ BEGIN
   END IF;
   FOR probed IN
     SELECT b.* FROM pgcron.breaker b
-     WHERE b.state = 'open' AND b.open_until <= clock_timestamp()
+     WHERE b.state = 'open' AND b.open_until <= clock_timestamp() AND pgcron.breaker_is_fine(b)
        AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.breaker = b.name AND m.handler = ANY(claim_probe.handlers))
      ORDER BY b.open_until LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
     FOR candidate IN
@@ -149,7 +149,7 @@ DECLARE
   held bigint[];
 BEGIN
   FOR broken IN
-    SELECT b.* FROM pgcron.breaker b WHERE b.state = 'open' AND b.open_until > clock_timestamp() AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0 ORDER BY b.name LOOP
+    SELECT b.* FROM pgcron.breaker b WHERE b.state = 'open' AND b.open_until > clock_timestamp() AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0 AND pgcron.breaker_is_fine(b) ORDER BY b.name LOOP
     held := ARRAY(
       SELECT r.id FROM pgcron.run r
        WHERE r.hold = 'circuit' AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = broken.name)

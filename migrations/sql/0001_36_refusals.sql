@@ -74,13 +74,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NULL AND r.requires IS NOT NULL
       AND r.queue = waiting_heads.queue AND r.due_at <= now() ORDER BY r.requires LIMIT most) $$;
 
-CREATE FUNCTION pgcron.breaker_is_fine(b pgcron.breaker) RETURNS boolean
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT (b.failures BETWEEN 1 AND 100 AND b.within BETWEEN '1 second' AND '1 day'
-          AND b.open_for BETWEEN '1 second' AND '1 day'
-          AND b.open_for_at_most BETWEEN b.open_for AND '7 days' AND b.openings >= 0
-          AND (b.state = 'closed' OR b.open_until IS NOT NULL)) IS TRUE $$;
-
 -- Settings of queues, concurrency keys and circuit breakers that break their rules, as only a row
 -- can that was written past its constraints. A queue or key starts nothing until it is mended; a
 -- breaker stays as it is. Nothing else is held up by them.

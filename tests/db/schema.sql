@@ -1483,7 +1483,7 @@ BEGIN
   END IF;
   FOR probed IN
     SELECT b.* FROM pgcron.breaker b
-     WHERE b.state = 'open' AND b.open_until <= clock_timestamp()
+     WHERE b.state = 'open' AND b.open_until <= clock_timestamp() AND pgcron.breaker_is_fine(b)
        AND EXISTS (SELECT FROM pgcron.breaker_handler m WHERE m.breaker = b.name AND m.handler = ANY(claim_probe.handlers))
      ORDER BY b.open_until LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
     FOR candidate IN
@@ -1577,7 +1577,7 @@ DECLARE
 BEGIN
   FOR row_found IN
     SELECT b.* FROM pgcron.breaker b
-     WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m WHERE m.handler = ANY(handlers)) ORDER BY b.name FOR UPDATE LOOP
+     WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m WHERE m.handler = ANY(handlers)) AND pgcron.breaker_is_fine(b) ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
            bool_or(f.run_id = row_found.probe_run AND f.fence = row_found.probe_fence) AS is_probe INTO failed
       FROM unnest(handlers, run_ids, fences, errors) WITH ORDINALITY f(handler, run_id, fence, error, place)
@@ -1902,7 +1902,7 @@ DECLARE
   held bigint[];
 BEGIN
   FOR broken IN
-    SELECT b.* FROM pgcron.breaker b WHERE b.state = 'open' AND b.open_until > clock_timestamp() AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0 ORDER BY b.name LOOP
+    SELECT b.* FROM pgcron.breaker b WHERE b.state = 'open' AND b.open_until > clock_timestamp() AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0 AND pgcron.breaker_is_fine(b) ORDER BY b.name LOOP
     held := ARRAY(
       SELECT r.id FROM pgcron.run r
        WHERE r.hold = 'circuit' AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = broken.name)
@@ -2110,8 +2110,8 @@ BEGIN
       PERFORM set_config('lock_timeout', '500ms', true);
       PERFORM pgcron.count_failures(failed_handlers, failed_runs, failed_fences, failures);
       PERFORM set_config('lock_timeout', usual_lock_timeout, true);
-    EXCEPTION WHEN lock_not_available THEN      -- who holds a breaker for long keeps no run from ending
-      RAISE WARNING 'failures of % are not counted: somebody has locked their breaker', failed_handlers[1];
+    EXCEPTION WHEN OTHERS THEN      -- a breaker that is locked, or that can't be written, keeps no run from ending
+      RAISE WARNING 'failures of % are not counted: %', failed_handlers[1], SQLERRM;
     END;
   END IF;
 END $$;
@@ -2938,7 +2938,7 @@ CREATE FUNCTION pgcron.is_broken(handler text, queue text) RETURNS boolean
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT EXISTS (SELECT FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
-                  WHERE m.handler = is_broken.handler AND b.state <> 'closed' AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;
+                  WHERE m.handler = is_broken.handler AND b.state <> 'closed' AND pgcron.breaker_is_fine(b) AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;
 
 CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamp with time zone, due_at timestamp with time zone) RETURNS boolean
     LANGUAGE sql STABLE
@@ -4244,7 +4244,7 @@ CREATE FUNCTION pgcron.look_at_breakers() RETURNS TABLE(name text, state text, h
 DECLARE
   probed pgcron.breaker;
 BEGIN
-  FOR probed IN SELECT b.* FROM pgcron.breaker b WHERE b.state = 'half_open' ORDER BY b.name FOR UPDATE SKIP LOCKED LOOP
+  FOR probed IN SELECT b.* FROM pgcron.breaker b WHERE b.state = 'half_open' AND pgcron.breaker_is_fine(b) ORDER BY b.name FOR UPDATE SKIP LOCKED LOOP
     CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r WHERE r.id = probed.probe_run AND r.fence = probed.probe_fence);
     IF EXISTS (SELECT FROM pgcron.history h WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence AND h.outcome = 'succeeded')
        OR EXISTS (SELECT FROM pgcron.history_overflow h WHERE h.id = probed.probe_run AND h.fence = probed.probe_fence AND h.outcome = 'succeeded') THEN
@@ -4257,7 +4257,7 @@ BEGIN
     SELECT b.name, b.state, ARRAY(SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name ORDER BY m.handler), b.fallback_queue,
            b.state = 'open' AND b.open_until <= clock_timestamp(),
            extract(epoch FROM b.open_until - clock_timestamp())::float8, b.reason, b.last_error
-      FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name;
+      FROM pgcron.breaker b WHERE b.state <> 'closed' AND pgcron.breaker_is_fine(b) ORDER BY b.name;
 END $$;
 
 CREATE FUNCTION pgcron.look_for_end(run_id bigint, OUT ended boolean, OUT state text, OUT result jsonb, OUT error text) RETURNS record

@@ -251,3 +251,27 @@ async def test_refused_runs_changes_nothing(connection: Connection) -> None:
 
     assert found == []
     assert await control.run_row(connection, run) == before
+
+
+async def test_a_breaker_that_breaks_its_rules_stands_still(
+    workshop: Workshop, connection: Connection
+) -> None:
+    rules = await connection.fetch(
+        "SELECT conname FROM pg_constraint WHERE conrelid = 'pgcron.breaker'::regclass"
+        " AND contype = 'c'"
+    )
+    for rule in rules:
+        await connection.execute(f"ALTER TABLE pgcron.breaker DROP CONSTRAINT {rule['conname']}")
+    await connection.execute(
+        "INSERT INTO pgcron.breaker (name, failures, within, open_for, state, open_until)"
+        " VALUES ('py:work', -1, '0', '290000 years', 'half_open', 'infinity');"
+        "INSERT INTO pgcron.breaker_handler VALUES ('py:work', 'py:work')"
+    )
+    node = await control.join(connection)
+    await control.enqueue(connection, 1, max_attempts=1)
+    [run] = await control.claim(connection, node)
+
+    assert await control.fail(connection, [run]) == {run["id"]: "dead"}
+    assert await control.call(connection, "look_at_breakers") == []
+    shown = await control.call(connection, "broken_settings")
+    assert [(row["kind"], row["name"]) for row in shown] == [("breaker", "py:work")]
