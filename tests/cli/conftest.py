@@ -45,10 +45,12 @@ def cli(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PGCRON_HA_DSN", database)
 
-    def call(*arguments: object, dsn: str = database) -> Answer:
+    def call(*arguments: object, dsn: str | None = None) -> Answer:
         capsys.readouterr()
-        monkeypatch.setenv("PGCRON_HA_DSN", dsn)
-        code = main([str(argument) for argument in arguments])
+        with monkeypatch.context() as patch:
+            if dsn is not None:
+                patch.setenv("PGCRON_HA_DSN", dsn)
+            code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Answer(code, captured.out, captured.err)
 

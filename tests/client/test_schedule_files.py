@@ -63,12 +63,12 @@ _rows = st.fixed_dictionaries(
         "timeout": _seconds,
         "max_attempts": st.integers(1, 100),
         "retry": st.just('{"backoff": "linear"}'),
-        "lane": _text.filter(lambda lane: lane.strip() and "*" not in lane),
+        "lane": _text.filter(lambda lane: lane.strip() and lane.isprintable() and "*" not in lane),
         "requires": st.just(["gpu=a100"]),
         "weight": st.integers(1, 1000),
     },
 )
-_names = _text.filter(lambda name: name.strip() != "")
+_names = _text.filter(lambda name: name.strip() != "" and name.isprintable())
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)

@@ -1336,7 +1336,7 @@ BEGIN
       pair_lanes := pair_lanes || walked.lanes;
       pair_priorities := pair_priorities || walked.priorities;
       pair_rooms := pair_rooms || walked.rooms;
-      verdict := 'walked'; queue := asked.queue; lane := walked.ended_at; due := date_part('epoch', least(walked.next_due, to_timestamp(253370764800)) - now());
+      verdict := 'walked'; queue := asked.queue; lane := walked.ended_at; due := CASE WHEN walked.next_due IS NOT NULL THEN date_part('epoch', least(walked.next_due, to_timestamp(253370764800)) - now()) END;
       RETURN NEXT;
     END IF;
   END LOOP;

@@ -54,6 +54,22 @@ BEGIN
                    one.relation, one.attname);
   END LOOP;
 END $$;
+-- Views, and functions whose body was read when they were made, are made again.
+DO $$
+DECLARE
+  made text[] := ARRAY(
+    SELECT pg_get_functiondef(p.oid) FROM pg_proc p
+     WHERE p.pronamespace = 'pgcron'::regnamespace AND p.prosqlbody IS NOT NULL
+       AND pg_get_functiondef(p.oid) ~ 'now\\(|clock_timestamp\\(|random\\('
+    UNION ALL
+    SELECT format('CREATE OR REPLACE VIEW %s AS %s', c.oid::regclass, pg_get_viewdef(c.oid))
+      FROM pg_class c WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'v'
+       AND pg_get_viewdef(c.oid) ~ 'now\\(');
+  command text;
+BEGIN
+  PERFORM set_config('search_path', 'shadow, pg_catalog, pg_temp', true);
+  FOREACH command IN ARRAY made LOOP EXECUTE command; END LOOP;
+END $$;
 """
 
 _SHADOWED: Final = "SET search_path = shadow, pg_catalog"
@@ -163,6 +179,8 @@ class RealStore:
 
     async def _connect(self, dsn: str) -> asyncpg.Connection:
         connection = await connect(dsn)
+        for noted in ("note_timeline", "note_synchronous"):
+            await connection.execute(self._statements[noted].sql)
         await connection.execute(_SHADOW)
         await connection.execute(_SHADOWED)
         return connection

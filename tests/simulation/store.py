@@ -2,7 +2,7 @@
 
 It is addressed by the names and parameters of the named statements and returns rows of the same
 shape. It shows what may happen between statements, thousands of histories a minute; what happens
-inside one is shown by tests against the real server. `test_store_is_postgresql` holds it to the
+inside one is shown by tests against the real server. `test_pairs` holds the endings of runs to the
 real SQL.
 """
 

@@ -282,10 +282,9 @@ class ClaimStatements(EndingStatements):
         return min(due, key=lambda r: (r.overlap_slot is None, r.priority, *r.order), default=None)
 
     def _claim(self, runs: Iterable[Run], incarnation: UUID) -> list[Row]:
-        token = self.new_token()
         rows: list[Row] = []
         for run in runs:
-            run.state, run.owner, run.token = "running", incarnation, token
+            run.state, run.owner, run.token = "running", incarnation, self.new_token(run.id)
             run.fence = self.next_fence()
             run.attempt += 1
             run.claimed_at = self.now()

@@ -267,7 +267,8 @@ class Tables:
         """What ``random()`` answers."""
         return self.chance.random()
 
-    def new_token(self) -> UUID:
+    def new_token(self, run: int) -> UUID:
+        """One of its own for each run of a claim."""
         return UUID(int=self.chance.getrandbits(128), version=4)
 
     def next_run(self) -> int:

@@ -45,11 +45,6 @@ GUARDS: Final = {
         "NOT schedule_now.enabled",
     ),
     "runs taken back": ("apply_edit", "greatest(runs_made - taken_back, 0)", "runs_made"),
-    "a backfill's step": (
-        "step_backfill",
-        "b.reached IS NOT DISTINCT FROM step_backfill.reached",
-        "true",
-    ),
     "a backfill's parallelism": ("step_backfill", "j.used <= room", "true"),
     "a run alive": ("judge_backfill", "OR g.is_live OR t.is_alive", ""),
     "a fire restored": ("override_occurrence", "IF held.is_decided AND", "IF false AND"),
@@ -102,18 +97,6 @@ def counted_runs_are_made_anew(told: Owed) -> None:
     told.nodes_decide(0)
 
 
-def a_slow_node_fills_in_what_is_done(told: Owed) -> None:
-    filled_in(told, 3, 3, "all")
-    told.a_slow_node_begins(fills_in=True, statements=2)
-    told.nodes_fill_in(0)
-    told.a_node_claims(which=0, free=3, is_answered=1, passed=0)
-    told.all_rules_hold()
-    while told.claims:
-        told.a_run_ends(which=0, end="good", twice=1)
-    told.all_rules_hold()
-    told.a_slow_node_goes_on(which=0, statements=1)
-
-
 def many_instants_are_filled_in(told: Owed) -> None:
     filled_in(told, 8, 1, "skip")
     told.nodes_fill_in(0)
@@ -140,7 +123,6 @@ STORIES: Final[dict[str, Callable[[Owed], None]]] = {
     "the end of a pause": a_pause_ends_by_itself,
     "the end of all runs": it_is_paused_when_it_has_ended,
     "runs taken back": counted_runs_are_made_anew,
-    "a backfill's step": a_slow_node_fills_in_what_is_done,
     "a backfill's parallelism": many_instants_are_filled_in,
     "a run alive": what_runs_is_filled_in,
     "a fire restored": a_skipped_fire_is_restored,

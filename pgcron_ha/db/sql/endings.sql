@@ -49,7 +49,7 @@ SELECT pgcron.end_refused_run(:run_id, :token, :reason, :node);
 UPDATE pgcron.run r
 SET state = 'ready', owner = NULL, token = NULL, fence = NULL, claimed_at = NULL, started_at = NULL, attempt = r.attempt - 1, lane_slot = NULL,
     unique_scope = CASE r.unique_scope WHEN 'waiting' THEN 'taken' ELSE r.unique_scope END,
-    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL, lost_early = least(r.lost_early, 1)
+    overlap_slot = CASE WHEN r.attempt > 1 THEN r.overlap_slot END, cancel_at = NULL, lost_early = CASE WHEN r.lost_early > 0 THEN 1 END
 FROM unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
 WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token AND r.cancel_at IS NULL
 RETURNING r.id;

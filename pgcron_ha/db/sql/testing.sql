@@ -26,7 +26,7 @@ SELECT count(*) FILTER (WHERE r.state = 'running' OR (r.state = 'ready' AND r.ho
 FROM pgcron.run r;
 
 -- name: testing_next_due
-SELECT extract(epoch FROM greatest(to_timestamp(-2208988800), least(min(r.due_at), to_timestamp(253370764800))) - clock_timestamp())::float8 AS seconds FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL;
+SELECT CASE WHEN min(r.due_at) IS NOT NULL THEN extract(epoch FROM greatest(to_timestamp(-2208988800), least(min(r.due_at), to_timestamp(253370764800))) - clock_timestamp())::float8 END AS seconds FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL;
 
 -- name: testing_come_nearer
 -- All that waits comes nearer by as much, so that its order stays.
