@@ -220,11 +220,9 @@ _CANCEL = (
     "UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),"
     " cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run;"
 )
-_RETRYABLE = "retryable AND run.attempt < coalesce(run.max_attempts, 5)"
-_ONCE = (
-    "WHEN run.delivery = 'at_most_once'"
-    " THEN CASE kind WHEN 'lease_lost' THEN 'lost' ELSE 'dead' END"
-)
+# As PostgreSQL writes the body of a function that it read when it was made.
+_RETRYABLE = "(retryable AND ((run).attempt < COALESCE((run).max_attempts, 5)))"
+_ONCE = "((run).delivery = 'at_most_once'::text)"
 
 MUTANTS: Final = (
     Mutant(
@@ -428,7 +426,7 @@ MUTANTS: Final = (
     Mutant(
         "once_is_retried",
         "what may start once never comes back (and the rule of its row)",
-        functions={"attempt_verdict": ((_ONCE, ""),)},
+        functions={"attempt_verdict": ((_ONCE, "false"),)},
         commands=(_NO_RULES,),
         needs=("N1",),
     ),

@@ -113,7 +113,7 @@ async def test_what_has_begun_or_was_moved_by_a_person_stays(connection: Connect
 
 
 async def test_what_is_older_than_the_window_ends(connection: Connection) -> None:
-    runs = await outage(connection, "latest 5", catchup_window=control.minutes(2.5))
+    runs = await outage(connection, "latest 5", catchup_window=control.minutes(3))
 
     assert await end_late_fires(connection) == 2
     assert await waiting(connection) == runs[:2] + runs[4:]
