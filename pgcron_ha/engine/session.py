@@ -224,7 +224,9 @@ class Session(threading.Thread):
                 COUNTERS.occurrences["skipped"] += ended
                 if ended < _LATE_BATCH:
                     return
-        except Busy as error:
+        except DatabaseUnavailable:
+            raise
+        except PgcronError as error:  # a row that can't be ended keeps no node from joining
             emit(ServiceFailed("session", f"could not end late fires: {error.message}", 0.0))
 
     async def _bury(self, incarnation: UUID) -> int:
