@@ -124,7 +124,7 @@ MUTANTS: Final = (
     Mutant(
         "a run that may start once is given back",
         completer,
-        "_is_release",
+        "is_release",
         _is_stopped,
         shows_soon=False,
     ),
