@@ -157,10 +157,17 @@ BEGIN
          AND (r.delivery <> 'transactional' OR broken.fallback_handler IS NULL OR broken.fallback_handler ~ '^(py|sql):')
          AND NOT EXISTS (SELECT FROM pgcron.diversion d WHERE d.run_id = r.id)
        LIMIT divert_runs.at_most FOR UPDATE SKIP LOCKED);
-    INSERT INTO pgcron.diversion (run_id, breaker, handler, queue, reason)
-    SELECT r.id, broken.name, r.handler, r.queue, concat(broken.reason, ', last: ' || broken.last_error) FROM pgcron.run r WHERE r.id = ANY(held) ON CONFLICT DO NOTHING;
-    -- A run that is moved waits there as any other; one with another handler is as new to it.
-    UPDATE pgcron.run r SET hold = NULL, handler = coalesce(broken.fallback_handler, r.handler), queue = coalesce(broken.fallback_queue, r.queue) WHERE r.id = ANY(held);
+    BEGIN
+      INSERT INTO pgcron.diversion (run_id, breaker, handler, queue, reason)
+      SELECT r.id, broken.name, r.handler, r.queue, concat(broken.reason, ', last: ' || broken.last_error) FROM pgcron.run r WHERE r.id = ANY(held) ON CONFLICT DO NOTHING;
+      -- A run that is moved waits there as any other; one with another handler is as new to it.
+      UPDATE pgcron.run r SET hold = NULL, handler = coalesce(broken.fallback_handler, r.handler), queue = coalesce(broken.fallback_queue, r.queue) WHERE r.id = ANY(held);
+    EXCEPTION WHEN others THEN
+      -- The runs at fault end; the others are sent there in the next call.
+      IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+      PERFORM pgcron.end_refused_run(refused.run_id, NULL, refused.error) FROM pgcron.refused_runs(NULL, held) refused;
+      IF NOT FOUND THEN RAISE; END IF;
+    END;
     RETURN QUERY SELECT unnest(held);
   END LOOP;
 END $$;

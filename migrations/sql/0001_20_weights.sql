@@ -19,11 +19,8 @@ LANGUAGE sql VOLATILE AS $$
 -- Whoever joins and may take them lets them go. Returns how many were parked.
 CREATE FUNCTION pgcron.park_lanes(queues text[], lanes text[], priorities smallint[], handlers text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  parked int;
 BEGIN
-  UPDATE pgcron.run r SET hold = 'unserved'
-   WHERE r.id = ANY(ARRAY(
+  RETURN (SELECT count(*) FROM pgcron.set_hold(ARRAY(
      SELECT p.id FROM pgcron.run p
       WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
         SELECT alike.id FROM unnest(park_lanes.queues, park_lanes.lanes, park_lanes.priorities) pair(queue, lane, priority)
@@ -38,9 +35,7 @@ BEGIN
          WHERE (head.handler <> ALL(park_lanes.handlers) OR head.requires IS NOT NULL) AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
            AND alike.handler = head.handler AND alike.requires IS NOT DISTINCT FROM head.requires
          LIMIT 1000))
-      FOR UPDATE SKIP LOCKED));
-  GET DIAGNOSTICS parked = ROW_COUNT;
-  RETURN parked;
+      FOR UPDATE SKIP LOCKED), 'unserved'));
 END $$;
 
 -- How many slots the largest node has that lives, offers the handler for the queue and has the labels; NULL when none does.

@@ -88,7 +88,7 @@ BEGIN
     END IF;
   END LOOP;
   IF freed <> '{}' THEN
-    UPDATE pgcron.run r SET hold = NULL WHERE r.id = ANY(freed);
+    PERFORM pgcron.set_hold(freed, NULL);
     IF EXISTS (SELECT FROM pgcron.node n WHERE n.is_idle AND n.state = 'alive') THEN PERFORM pgcron.notify(pgcron.channel(), 'run'); END IF;
   END IF;
   RETURN decided + cardinality(freed);

@@ -100,3 +100,50 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'breaker', b.name, 'its numbers are out of range'
     FROM pgcron.breaker b
    WHERE NOT pgcron.breaker_is_fine(b) $$;
+
+-- What waiting runs wait for, NULL for nothing, is written; returns those where it was. One that the
+-- database refuses to write ends dead, with the reason, and keeps no other.
+CREATE FUNCTION pgcron.set_hold(run_ids bigint[], hold text) RETURNS SETOF bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  written bigint[];
+BEGIN
+  IF run_ids = '{}' THEN RETURN; END IF;
+  BEGIN
+    WITH changed AS (
+      UPDATE pgcron.run r SET hold = set_hold.hold WHERE r.id = ANY(run_ids) RETURNING r.id)
+    SELECT array_agg(c.id) INTO written FROM changed c;
+    RETURN QUERY SELECT unnest(written);
+    RETURN;
+  EXCEPTION WHEN others THEN
+    -- Locks, limits and lost servers are no fault of a row.
+    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF cardinality(run_ids) = 1 THEN
+      PERFORM pgcron.end_refused_run(run_ids[1], NULL, SQLERRM);
+      RETURN;
+    END IF;
+  END;
+  RETURN QUERY SELECT one.* FROM unnest(run_ids) waiting(id)
+    CROSS JOIN LATERAL pgcron.set_hold(ARRAY[waiting.id], set_hold.hold) one;
+END $$;
+
+-- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
+-- As end_waiting_runs, but a run that can't be ended that way ends dead, and keeps no other; one that
+-- somebody has locked stays. Returns how many ended.
+CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text) RETURNS int
+LANGUAGE plpgsql AS $$
+BEGIN
+  run_ids := ARRAY(SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) ORDER BY r.id
+                   FOR UPDATE SKIP LOCKED);
+  BEGIN
+    RETURN (SELECT count(*) FROM pgcron.end_waiting_runs(run_ids, outcome, reason));
+  EXCEPTION WHEN others THEN
+    -- Locks, limits and lost servers are no fault of a row.
+    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF cardinality(run_ids) = 1 THEN
+      RETURN pgcron.end_refused_run(run_ids[1], NULL, SQLERRM)::int;
+    END IF;
+  END;
+  RETURN (SELECT sum(pgcron.end_each_waiting_run(ARRAY[one.id], outcome, reason))
+            FROM unnest(run_ids) one(id));
+END $$;

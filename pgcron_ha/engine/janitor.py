@@ -67,7 +67,8 @@ class Janitor(Service):
         self._next: dict[str, float] = {}
         self._has_more = False
         self._known_broken: set[str] = set()
-        self.aside = SetAside(self.name, longest=AGAIN_SECONDS)
+        # Duties and settings by name, rows of history by their run.
+        self.aside: SetAside[str | int] = SetAside(self.name, longest=AGAIN_SECONDS)
 
     async def run_once(self) -> float | None:
         """The duties that are due. One that fails is set aside for a while, and keeps no other from
@@ -181,16 +182,24 @@ class Janitor(Service):
                 return
 
     async def _drain_overflow(self) -> None:
-        try:
-            await self._sweep("drain_overflow")
-        except (Busy, DatabaseUnavailable):
-            raise
-        except PgcronError as error:
-            emit(
-                RepairWasNeeded(
-                    f"history still has no partition for what overflowed ({error.message})", 0
-                )
-            )
+        async def send(runs: Sequence[int]) -> None:
+            await self._link.rows("drain_overflow", run_ids=list(runs))
+            for run in runs:
+                self.aside.forget(run)
+
+        async def refused(run: int, error: PgcronError) -> None:
+            delayed(run, error)
+
+        def delayed(run: int, error: PgcronError) -> None:
+            self.aside.put(run, f"history of run {run}", error)
+
+        async def drain_some() -> int:
+            aside = [key for key in self.aside.waiting() if isinstance(key, int)]
+            rows = await self._link.rows("overflowed", aside=aside, at_most=BATCH)
+            await isolate([row["id"] for row in rows], send, refused, delayed)
+            return len(rows)
+
+        await self._repeat(drain_some)
 
     async def _account(self) -> None:
         """A join of a whole day: about once an hour in all of the cluster."""

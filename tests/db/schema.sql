@@ -1767,7 +1767,7 @@ BEGIN
     END IF;
   END LOOP;
   IF freed <> '{}' THEN
-    UPDATE pgcron.run r SET hold = NULL WHERE r.id = ANY(freed);
+    PERFORM pgcron.set_hold(freed, NULL);
     IF EXISTS (SELECT FROM pgcron.node n WHERE n.is_idle AND n.state = 'alive') THEN PERFORM pgcron.notify(pgcron.channel(), 'run'); END IF;
   END IF;
   RETURN decided + cardinality(freed);
@@ -1910,10 +1910,17 @@ BEGIN
          AND (r.delivery <> 'transactional' OR broken.fallback_handler IS NULL OR broken.fallback_handler ~ '^(py|sql):')
          AND NOT EXISTS (SELECT FROM pgcron.diversion d WHERE d.run_id = r.id)
        LIMIT divert_runs.at_most FOR UPDATE SKIP LOCKED);
-    INSERT INTO pgcron.diversion (run_id, breaker, handler, queue, reason)
-    SELECT r.id, broken.name, r.handler, r.queue, concat(broken.reason, ', last: ' || broken.last_error) FROM pgcron.run r WHERE r.id = ANY(held) ON CONFLICT DO NOTHING;
-    -- A run that is moved waits there as any other; one with another handler is as new to it.
-    UPDATE pgcron.run r SET hold = NULL, handler = coalesce(broken.fallback_handler, r.handler), queue = coalesce(broken.fallback_queue, r.queue) WHERE r.id = ANY(held);
+    BEGIN
+      INSERT INTO pgcron.diversion (run_id, breaker, handler, queue, reason)
+      SELECT r.id, broken.name, r.handler, r.queue, concat(broken.reason, ', last: ' || broken.last_error) FROM pgcron.run r WHERE r.id = ANY(held) ON CONFLICT DO NOTHING;
+      -- A run that is moved waits there as any other; one with another handler is as new to it.
+      UPDATE pgcron.run r SET hold = NULL, handler = coalesce(broken.fallback_handler, r.handler), queue = coalesce(broken.fallback_queue, r.queue) WHERE r.id = ANY(held);
+    EXCEPTION WHEN others THEN
+      -- The runs at fault end; the others are sent there in the next call.
+      IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+      PERFORM pgcron.end_refused_run(refused.run_id, NULL, refused.error) FROM pgcron.refused_runs(NULL, held) refused;
+      IF NOT FOUND THEN RAISE; END IF;
+    END;
     RETURN QUERY SELECT unnest(held);
   END LOOP;
 END $$;
@@ -2124,6 +2131,26 @@ END;
 
 COMMENT ON FUNCTION pgcron.end_channel() IS 'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications are hints; nothing depends on them.';
 
+CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  run_ids := ARRAY(SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) ORDER BY r.id
+                   FOR UPDATE SKIP LOCKED);
+  BEGIN
+    RETURN (SELECT count(*) FROM pgcron.end_waiting_runs(run_ids, outcome, reason));
+  EXCEPTION WHEN others THEN
+    -- Locks, limits and lost servers are no fault of a row.
+    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF cardinality(run_ids) = 1 THEN
+      RETURN pgcron.end_refused_run(run_ids[1], NULL, SQLERRM)::int;
+    END IF;
+  END;
+  RETURN (SELECT sum(pgcron.end_each_waiting_run(ARRAY[one.id], outcome, reason))
+            FROM unnest(run_ids) one(id));
+END $$;
+
 CREATE FUNCTION pgcron.end_late_fires(grace interval, most integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2161,8 +2188,7 @@ BEGIN
              SELECT FROM pgcron.occurrence_override o
               WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for)) placed) judged
      WHERE judged.reason IS NOT NULL GROUP BY judged.reason LOOP
-    SELECT ended + count(*) INTO ended
-      FROM pgcron.end_waiting_runs(late.runs[:most], 'skipped', late.reason);
+    ended := ended + pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);
   END LOOP;
   RETURN ended;
 END $$;
@@ -4564,11 +4590,8 @@ CREATE FUNCTION pgcron.park_lanes(queues text[], lanes text[], priorities smalli
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-DECLARE
-  parked int;
 BEGIN
-  UPDATE pgcron.run r SET hold = 'unserved'
-   WHERE r.id = ANY(ARRAY(
+  RETURN (SELECT count(*) FROM pgcron.set_hold(ARRAY(
      SELECT p.id FROM pgcron.run p
       WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
         SELECT alike.id FROM unnest(park_lanes.queues, park_lanes.lanes, park_lanes.priorities) pair(queue, lane, priority)
@@ -4583,9 +4606,7 @@ BEGIN
          WHERE (head.handler <> ALL(park_lanes.handlers) OR head.requires IS NOT NULL) AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
            AND alike.handler = head.handler AND alike.requires IS NOT DISTINCT FROM head.requires
          LIMIT 1000))
-      FOR UPDATE SKIP LOCKED));
-  GET DIAGNOSTICS parked = ROW_COUNT;
-  RETURN parked;
+      FOR UPDATE SKIP LOCKED), 'unserved'));
 END $$;
 
 CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamp with time zone
@@ -5976,6 +5997,32 @@ CREATE FUNCTION pgcron.set_breaker(name text, failures integer DEFAULT 5, within
   SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 
 COMMENT ON FUNCTION pgcron.set_breaker(name text, failures integer, within interval, open_for interval, open_for_at_most interval, fallback_handler text, fallback_queue text, handlers text[], actor text) IS 'A handler (or those of one http service) that fails so often within a time is left alone for a while, then probed with one run at a time.';
+
+CREATE FUNCTION pgcron.set_hold(run_ids bigint[], hold text) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+  written bigint[];
+BEGIN
+  IF run_ids = '{}' THEN RETURN; END IF;
+  BEGIN
+    WITH changed AS (
+      UPDATE pgcron.run r SET hold = set_hold.hold WHERE r.id = ANY(run_ids) RETURNING r.id)
+    SELECT array_agg(c.id) INTO written FROM changed c;
+    RETURN QUERY SELECT unnest(written);
+    RETURN;
+  EXCEPTION WHEN others THEN
+    -- Locks, limits and lost servers are no fault of a row.
+    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF cardinality(run_ids) = 1 THEN
+      PERFORM pgcron.end_refused_run(run_ids[1], NULL, SQLERRM);
+      RETURN;
+    END IF;
+  END;
+  RETURN QUERY SELECT one.* FROM unnest(run_ids) waiting(id)
+    CROSS JOIN LATERAL pgcron.set_hold(ARRAY[waiting.id], set_hold.hold) one;
+END $$;
 
 CREATE FUNCTION pgcron.set_lane(lane text, slots integer DEFAULT 1, rate integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE sql

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pgcron_ha.db.connecting import connect
 from tests.db import control
 from tests.db.control import Connection
 
@@ -121,3 +122,36 @@ async def test_what_is_older_than_the_window_ends(connection: Connection) -> Non
         "SELECT DISTINCT reason FROM pgcron.occurrence WHERE decision = 'skipped'"
     )
     assert told == "it was late, and older than the catch-up window"
+
+
+async def test_a_late_fire_that_cannot_be_skipped_ends_dead_and_the_others_are_skipped(
+    connection: Connection,
+) -> None:
+    runs = await outage(connection, "none")
+    fire = await connection.fetchval("SELECT scheduled_for FROM pgcron.run WHERE id = $1", runs[3])
+    await connection.execute(
+        "ALTER TABLE pgcron.occurrence ADD CONSTRAINT poison"
+        f" CHECK (decision <> 'skipped' OR fire_at <> '{fire}') NOT VALID"
+    )
+
+    assert await end_late_fires(connection) == 4
+
+    assert await waiting(connection) == runs[:2]
+    ended = await connection.fetch("SELECT id, state FROM pgcron.runs WHERE state = 'dead'")
+    assert [row["id"] for row in ended] == [runs[3]]
+
+
+async def test_a_late_fire_that_somebody_locks_keeps_nobody_waiting(
+    database: str, connection: Connection
+) -> None:
+    runs = await outage(connection, "none")
+    other = await connect(database)
+    try:
+        async with other.transaction():
+            await other.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", runs[3])
+
+            assert await end_late_fires(connection) == 3
+    finally:
+        await other.close()
+
+    assert await waiting(connection) == [*runs[:2], runs[3]]

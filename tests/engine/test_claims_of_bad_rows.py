@@ -275,3 +275,27 @@ async def test_a_breaker_that_breaks_its_rules_stands_still(
     assert await control.call(connection, "look_at_breakers") == []
     shown = await control.call(connection, "broken_settings")
     assert [(row["kind"], row["name"]) for row in shown] == [("breaker", "py:work")]
+
+
+@pytest.mark.parametrize("fallback", [None, "other"])
+async def test_a_run_that_cannot_be_parked_or_sent_elsewhere_keeps_no_other_of_its_breaker(
+    workshop: Workshop, connection: Connection, fallback: str | None
+) -> None:
+    runs = await control.enqueue(connection, 5)
+    await poison(connection, "run", f"id <> {runs[2]}")
+    await connection.execute("SELECT pgcron.set_breaker('py:work', fallback_queue => $1)", fallback)
+    await connection.execute(
+        "UPDATE pgcron.breaker SET state = 'open', open_until = now() + interval '1 hour',"
+        " opened_at = now(), reason = 'failures'"
+    )
+
+    await control.call(connection, "park_broken", queues=["default"], look=500)
+    await control.call(connection, "divert_runs", at_most=1000)
+
+    rows = await connection.fetch("SELECT id, hold, queue FROM pgcron.run ORDER BY id")
+    assert [row["id"] for row in rows] == runs[:2] + runs[3:]
+    where = ("circuit", "default") if fallback is None else (None, "other")
+    assert {(row["hold"], row["queue"]) for row in rows} == {where}
+    ended = await control.history_row(connection, runs[2])
+    assert ended is not None
+    assert ended["outcome"] == "dead"

@@ -323,6 +323,47 @@ async def test_what_overflowed_goes_where_it_belongs(
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history_overflow") == 0
 
 
+async def test_an_end_that_history_refuses_keeps_no_other_in_the_overflow(
+    janitor: Janitor, connection: Connection
+) -> None:
+    node = await control.join(connection)
+    runs = await control.enqueue(connection, 5)
+    await control.finish(connection, await control.claim(connection, node))
+    await connection.execute(
+        "INSERT INTO pgcron.history_overflow SELECT * FROM pgcron.history; "
+        "DELETE FROM pgcron.history; "
+        f"ALTER TABLE pgcron.history ADD CONSTRAINT poison CHECK (id <> {runs[2]})"
+    )
+
+    await janitor.run_once()
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 4
+    [entry] = janitor.aside.entries()
+    assert entry.what == f"history of run {runs[2]}"
+    assert 'violates check constraint "poison"' in entry.error
+
+
+@pytest.mark.parametrize("held", ["circuit", "unserved"])
+async def test_a_parked_run_that_cannot_be_let_go_ends_dead_and_the_others_are_let_go(
+    janitor: Janitor, connection: Connection, held: str
+) -> None:
+    await control.join(connection)
+    runs = await control.enqueue(connection, 5)
+    await connection.execute("UPDATE pgcron.run SET hold = $1", held)
+    await connection.execute(
+        f"ALTER TABLE pgcron.run ADD CONSTRAINT poison CHECK (id <> {runs[2]}) NOT VALID"
+    )
+
+    await janitor.run_once()
+
+    freed = await connection.fetch("SELECT id FROM pgcron.run WHERE hold IS NULL ORDER BY id")
+    assert [row["id"] for row in freed] == runs[:2] + runs[3:]
+    ended = await control.history_row(connection, runs[2])
+    assert ended is not None
+    assert ended["outcome"] == "dead"
+    assert 'violates check constraint "poison"' in ended["error"]
+
+
 async def test_a_run_past_its_start_deadline_expires(
     janitor: Janitor, connection: Connection
 ) -> None:

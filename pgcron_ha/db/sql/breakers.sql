@@ -16,8 +16,7 @@ SELECT * FROM pgcron.claim_probe(:incarnation, :queues, :handlers);
 -- name: park_broken
 -- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they clog nobody: of each path, and of each queue's lanes
 -- and requirements, the first `look`, whoever's they are.
-UPDATE pgcron.run r SET hold = 'circuit'
-WHERE r.id = ANY(ARRAY(
+SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
     SELECT head.id
@@ -40,8 +39,7 @@ WHERE r.id = ANY(ARRAY(
       WHERE c.state = 'ready' AND c.hold IS NULL AND c.lane IS NULL AND c.requires IS NOT NULL AND c.queue = path.queue
       ORDER BY c.requires, c.priority, c.due_at, c.id LIMIT :look) placed
     WHERE placed.due_at <= now() AND pgcron.is_broken(placed.handler, path.queue)))
-  FOR UPDATE SKIP LOCKED))
-RETURNING r.id;
+  FOR UPDATE SKIP LOCKED), 'circuit');
 
 -- name: divert_runs
 SELECT pgcron.divert_runs(:at_most) AS run_id;
@@ -54,14 +52,12 @@ WITH RECURSIVE held(handler, queue) AS (
   UNION ALL
   SELECT next.* FROM held h CROSS JOIN LATERAL (
     SELECT r.handler, r.queue FROM pgcron.run r WHERE r.hold NOT IN ('overlap', 'previous') AND (r.handler, r.queue) > (h.handler, h.queue) ORDER BY r.handler, r.queue LIMIT 1) next)
-UPDATE pgcron.run r SET hold = NULL
-WHERE r.id = ANY(ARRAY(
+SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT free.id
   FROM (SELECT h.handler, h.queue FROM held h WHERE NOT pgcron.is_broken(h.handler, h.queue)) mended
   CROSS JOIN LATERAL (
     SELECT p.id FROM pgcron.run p WHERE p.hold = 'circuit' AND p.handler = mended.handler AND p.queue = mended.queue LIMIT :at_most FOR UPDATE SKIP LOCKED) free
-  LIMIT :at_most))
-RETURNING r.id;
+  LIMIT :at_most), NULL);
 
 -- name: forget_diversions
 -- As old as history may get.

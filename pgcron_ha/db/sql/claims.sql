@@ -125,8 +125,7 @@ ORDER BY priority, queue;
 -- name: park_unserved
 -- Due runs whose handler no live node offers for their queue leave the claim index, so that they clog nobody. Rows that
 -- somebody has locked are left for the next look.
-UPDATE pgcron.run r SET hold = 'unserved'
-WHERE r.id = ANY(ARRAY(
+SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
     SELECT head.id
@@ -134,13 +133,11 @@ WHERE r.id = ANY(ARRAY(
     CROSS JOIN LATERAL pgcron.path_heads(path.queue, path.priority, :look::int) head
     WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
                       WHERE o.handler = head.handler AND n.state = 'alive' AND path.queue = ANY(n.queues))))
-  FOR UPDATE SKIP LOCKED))
-RETURNING r.id;
+  FOR UPDATE SKIP LOCKED), 'unserved');
 
 -- name: park_unplaced
 -- The same of runs that require labels: by requirement, so that none stands behind another.
-UPDATE pgcron.run r SET hold = 'unserved'
-WHERE r.id = ANY(ARRAY(
+SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.hold IS NULL AND p.id = ANY(ARRAY(
     SELECT head.id
@@ -152,17 +149,14 @@ WHERE r.id = ANY(ARRAY(
         AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id LIMIT :look) head
     WHERE place.due_at <= now() AND NOT pgcron.is_served(head.handler, asked.queue, place.requires)
     LIMIT :look))
-  FOR UPDATE SKIP LOCKED))
-RETURNING r.id;
+  FOR UPDATE SKIP LOCKED), 'unserved');
 
 -- name: unpark_served
 -- The other way round, level-triggered: a run that somebody may take does not stay parked.
-UPDATE pgcron.run r SET hold = NULL
-WHERE r.id = ANY(ARRAY(
+SELECT set_hold AS id FROM pgcron.set_hold(ARRAY(
   SELECT h.id FROM pgcron.run h
   WHERE h.hold = 'unserved' AND h.id = ANY(ARRAY(SELECT pgcron.served_again(:at_most)))
-  FOR UPDATE OF h SKIP LOCKED))
-RETURNING r.id;
+  FOR UPDATE OF h SKIP LOCKED), NULL);
 
 -- name: refused_runs
 -- Due runs of these queues that no node can claim, with the server's reason: asked for after a claim that was refused. Changes nothing.

@@ -76,10 +76,14 @@ DELETE FROM pgcron.schedule_version v WHERE v.schedule_id = ANY(ARRAY(
   SELECT d.schedule_id FROM pgcron.schedule_version d JOIN pgcron.retention kept ON kept.relation = 'occurrence'
   WHERE d.operation = 'delete' AND d.at < now() - kept.keep ORDER BY d.at LIMIT :at_most)) RETURNING 1 AS gone;
 
+-- name: overflowed
+-- Of runs that ended when history had no partition for them; not those that were refused just now.
+SELECT o.id FROM pgcron.history_overflow o WHERE o.id <> ALL(:aside::bigint[]) ORDER BY o.id LIMIT :at_most;
+
 -- name: drain_overflow
 -- What found no partition goes where it belongs, once there is one.
-WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(ARRAY(SELECT e.id FROM pgcron.history_overflow e ORDER BY e.id LIMIT :at_most)) RETURNING o.*)
-INSERT INTO pgcron.history SELECT * FROM moved RETURNING 1 AS gone;
+WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(:run_ids::bigint[]) RETURNING o.*)
+INSERT INTO pgcron.history SELECT * FROM moved;
 
 -- name: append_lines
 -- Lines of a run that is no longer the caller's are refused. The database's clock decides: a line is not of the future, and not older
