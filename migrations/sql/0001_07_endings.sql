@@ -16,16 +16,26 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION pgcron.notify(text, text) IS 'NOTIFY, but for a server whose queue of notifications is half full: then what is told is found by looking.';
 
--- A NOTIFY takes a database-wide lock at commit, so it is sent only while some node has said that it is idle.
+-- A NOTIFY takes a database-wide lock at commit, so it is sent only while some node has said that it is idle. A statement of its own
+-- asks when it ends; within a transaction that was begun before, the first row asks when that is committed: nodes that were busy may
+-- be idle by then.
 CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  IF TG_LEVEL = 'ROW' THEN
+    IF current_setting('pgcron.asked', true) = 'yes' THEN RETURN NULL; END IF;
+    PERFORM set_config('pgcron.asked', 'yes', true);
+  ELSIF statement_timestamp() > transaction_timestamp() THEN
+    RETURN NULL;
+  END IF;
   IF EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
     PERFORM pgcron.notify(pgcron.channel(), TG_TABLE_NAME);
   END IF;
   RETURN NULL;
 END $$;
 CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
+CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+WHEN (statement_timestamp() > transaction_timestamp()) EXECUTE FUNCTION pgcron.wake_idle_nodes();
 REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed

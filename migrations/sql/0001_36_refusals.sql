@@ -129,21 +129,27 @@ END $$;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- As end_waiting_runs, but a run that can't be ended that way ends dead, and keeps no other; one that
--- somebody has locked stays. Returns how many ended.
-CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text) RETURNS int
+-- somebody has locked stays. Returns the runs that ended.
+CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text)
+RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
+DECLARE
+  ended bigint[];
 BEGIN
   run_ids := ARRAY(SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) ORDER BY r.id
                    FOR UPDATE SKIP LOCKED);
   BEGIN
-    RETURN (SELECT count(*) FROM pgcron.end_waiting_runs(run_ids, outcome, reason));
+    ended := ARRAY(SELECT pgcron.end_waiting_runs(run_ids, outcome, reason));
+    RETURN QUERY SELECT unnest(ended);
+    RETURN;
   EXCEPTION WHEN others THEN
     -- Locks, limits and lost servers are no fault of a row.
     IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
     IF cardinality(run_ids) = 1 THEN
-      RETURN pgcron.end_refused_run(run_ids[1], NULL, SQLERRM)::int;
+      RETURN QUERY SELECT run_ids[1] WHERE pgcron.end_refused_run(run_ids[1], NULL, SQLERRM);
+      RETURN;
     END IF;
   END;
-  RETURN (SELECT sum(pgcron.end_each_waiting_run(ARRAY[one.id], outcome, reason))
-            FROM unnest(run_ids) one(id));
+  RETURN QUERY SELECT pgcron.end_each_waiting_run(ARRAY[waiting.id], outcome, reason)
+                 FROM unnest(run_ids) waiting(id);
 END $$;

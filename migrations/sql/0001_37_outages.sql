@@ -41,7 +41,8 @@ BEGIN
              SELECT FROM pgcron.occurrence_override o
               WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for)) placed) judged
      WHERE judged.reason IS NOT NULL GROUP BY judged.reason LOOP
-    ended := ended + pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);
+    SELECT ended + count(*) INTO ended
+      FROM pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);
   END LOOP;
   RETURN ended;
 END $$;

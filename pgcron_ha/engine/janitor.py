@@ -39,6 +39,9 @@ ACCOUNTS_EVERY: Final = 3600.0
 AGAIN_SECONDS: Final = 15.0
 """The longest pause after a duty failed; the others have their turn meanwhile."""
 
+SOONEST_SECONDS: Final = 1.0
+"""Between passes when runs expire one after the other."""
+
 DUTY_SECONDS: Final = 2.0
 """How long one duty goes on in one pass while there is more to do."""
 
@@ -66,6 +69,7 @@ class Janitor(Service):
         self._sweep_of_history = Sweep(link, schema)
         self._next: dict[str, float] = {}
         self._has_more = False
+        self._expires_in: float | None = None
         self._known_broken: set[str] = set()
         # Duties and settings by name, rows of history by their run.
         self.aside: SetAside[str | int] = SetAside(self.name, longest=AGAIN_SECONDS)
@@ -74,7 +78,7 @@ class Janitor(Service):
         """The duties that are due. One that fails is set aside for a while, and keeps no other from
         its turn.
         """
-        self._has_more = False
+        self._has_more, self._expires_in = False, None
         await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
         await self._in_turn("parked runs", 0, self._unpark)
         await self._in_turn("expiry", 0, self._expire)
@@ -92,7 +96,11 @@ class Janitor(Service):
         await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
         await self._in_turn("retention", RETENTION_EVERY, self._retain)
         rest = await self._sweep_of_history.run_once()
-        return 0 if self._has_more else rest  # the rest of them waits for it
+        if self._has_more:
+            return 0  # the rest of them waits for it
+        if self._expires_in is None:
+            return rest
+        return min(self._expires_in, self.interval if rest is None else rest)
 
     async def _unpark(self) -> None:
         unparked = await self._link.rows("unpark_served", at_most=BATCH)
@@ -141,6 +149,10 @@ class Janitor(Service):
             return len(ended)
 
         await self._repeat(expire_some)
+        # Expired runs stand in front of others that are due: they go when their time has come.
+        seconds = await self._link.value("next_expiry")
+        if seconds is not None:
+            self._expires_in = max(seconds, SOONEST_SECONDS)
 
     async def _expire_in_parts(self) -> int:
         rows = await self._link.rows("expired_runs", at_most=BATCH)

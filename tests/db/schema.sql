@@ -2131,24 +2131,29 @@ END;
 
 COMMENT ON FUNCTION pgcron.end_channel() IS 'The NOTIFY channel on which the ids of awaited runs come when they are over. Notifications are hints; nothing depends on them.';
 
-CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text) RETURNS integer
+CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text) RETURNS SETOF bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
+DECLARE
+  ended bigint[];
 BEGIN
   run_ids := ARRAY(SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) ORDER BY r.id
                    FOR UPDATE SKIP LOCKED);
   BEGIN
-    RETURN (SELECT count(*) FROM pgcron.end_waiting_runs(run_ids, outcome, reason));
+    ended := ARRAY(SELECT pgcron.end_waiting_runs(run_ids, outcome, reason));
+    RETURN QUERY SELECT unnest(ended);
+    RETURN;
   EXCEPTION WHEN others THEN
     -- Locks, limits and lost servers are no fault of a row.
     IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
     IF cardinality(run_ids) = 1 THEN
-      RETURN pgcron.end_refused_run(run_ids[1], NULL, SQLERRM)::int;
+      RETURN QUERY SELECT run_ids[1] WHERE pgcron.end_refused_run(run_ids[1], NULL, SQLERRM);
+      RETURN;
     END IF;
   END;
-  RETURN (SELECT sum(pgcron.end_each_waiting_run(ARRAY[one.id], outcome, reason))
-            FROM unnest(run_ids) one(id));
+  RETURN QUERY SELECT pgcron.end_each_waiting_run(ARRAY[waiting.id], outcome, reason)
+                 FROM unnest(run_ids) waiting(id);
 END $$;
 
 CREATE FUNCTION pgcron.end_late_fires(grace interval, most integer) RETURNS integer
@@ -2188,7 +2193,8 @@ BEGIN
              SELECT FROM pgcron.occurrence_override o
               WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for)) placed) judged
      WHERE judged.reason IS NOT NULL GROUP BY judged.reason LOOP
-    ended := ended + pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);
+    SELECT ended + count(*) INTO ended
+      FROM pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);
   END LOOP;
   RETURN ended;
 END $$;
@@ -6775,6 +6781,12 @@ CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
+  IF TG_LEVEL = 'ROW' THEN
+    IF current_setting('pgcron.asked', true) = 'yes' THEN RETURN NULL; END IF;
+    PERFORM set_config('pgcron.asked', 'yes', true);
+  ELSIF statement_timestamp() > transaction_timestamp() THEN
+    RETURN NULL;
+  END IF;
   IF EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
     PERFORM pgcron.notify(pgcron.channel(), TG_TABLE_NAME);
   END IF;
@@ -8257,6 +8269,8 @@ CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FO
 CREATE TRIGGER tell_who_waits AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.awaited) EXECUTE FUNCTION pgcron.tell_who_waits();
 
 CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.assertion DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pgcron.judge_assertions();
+
+CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((statement_timestamp() > transaction_timestamp())) EXECUTE FUNCTION pgcron.wake_idle_nodes();
 
 CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
 
+from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.health import notification_queue
 from pgcron_ha.db.schema import migrate
 from tests.db.control import Connection, call, join
@@ -73,3 +75,30 @@ async def test_a_full_queue_of_notifications_stops_nothing_and_is_named(full: Co
     found = await notification_queue(full)
     assert found["usage"] > 0.9
     assert "some listener" in found["open"][0]
+
+
+@pytest.mark.parametrize("is_idle_at_commit", [True, False])
+async def test_a_transaction_wakes_who_is_idle_when_it_is_committed(
+    database: str, connection: Connection, is_idle_at_commit: bool
+) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    listener = await connect(database)
+    await listener.add_listener(
+        await connection.fetchval("SELECT pgcron.channel()"),
+        lambda *told: heard.put_nowait(told[-1]),
+    )
+    await join(connection, name="a")
+    await connection.execute("UPDATE pgcron.node SET is_idle = $1", not is_idle_at_commit)
+    other = await connect(database)
+    async with other.transaction():
+        await other.fetchval("SELECT count(*) FROM pgcron.run")
+        for _ in range(3):
+            await other.execute("SELECT pgcron.enqueue('py:work')")
+        await connection.execute("UPDATE pgcron.node SET is_idle = $1", is_idle_at_commit)
+    await connection.execute("SELECT pg_notify(pgcron.channel(), 'the end')")
+
+    expected = ["run"] if is_idle_at_commit else []
+    async with asyncio.timeout(10):
+        assert [await heard.get() for _ in [*expected, "the end"]] == [*expected, "the end"]
+    for each in (listener, other):
+        await each.close(timeout=5)

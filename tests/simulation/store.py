@@ -135,7 +135,10 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements, ZoneStatements)
     def note_given_back(self, *, partition: str) -> list[Row]:
         return [Row(is_smaller=False)]
 
-    def drain_overflow(self, *, at_most: int) -> list[Row]:
+    def overflowed(self, *, aside: list[int], at_most: int) -> list[Row]:
+        return []
+
+    def drain_overflow(self, *, run_ids: list[int]) -> list[Row]:
         return []
 
     def forget_missed(self) -> list[Row]:
@@ -172,6 +175,16 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements, ZoneStatements)
     def expire_runs(self, *, at_most: int, reason: str) -> list[Row]:
         late = [row["id"] for row in self.expired_runs(at_most=at_most)]
         return self.end_waiting_runs(run_ids=late, outcome="expired", reason=reason)
+
+    def next_expiry(self) -> list[Row]:
+        soon = self.now() + timedelta(minutes=1)
+        waiting = [
+            run.expire_at
+            for run in self.runs.values()
+            if run.state == "ready" and run.attempt == 0 and run.expire_at is not None
+        ]
+        first = min((each for each in waiting if each < soon), default=None)
+        return [Row(seconds=None if first is None else (first - self.now()).total_seconds())]
 
     def is_chosen_by_lot(self) -> list[Row]:
         return [Row(is_chosen=True)]

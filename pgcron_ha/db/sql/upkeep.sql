@@ -43,6 +43,10 @@ SELECT pgcron.end_waiting_runs(ARRAY(
 -- The same runs, when one of them keeps the others from being ended together.
 SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0 ORDER BY r.expire_at LIMIT :at_most;
 
+-- name: next_expiry
+-- Seconds until the next run expires; NULL when none does soon.
+SELECT extract(epoch FROM min(r.expire_at) - now())::float8 AS seconds FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at < now() + interval '1 minute' AND r.attempt = 0;
+
 -- name: give_up_runs
 -- ready -> dead
 -- Runs that wait for another attempt and whose time in all is over.
