@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import ClassVar, Final
 
@@ -69,7 +70,7 @@ class Janitor(Service):
         self._sweep_of_history = Sweep(link, schema)
         self._next: dict[str, float] = {}
         self._has_more = False
-        self._expires_in: float | None = None
+        self._expires_in = inf
         self._known_broken: set[str] = set()
         # Duties and settings by name, rows of history by their run.
         self.aside: SetAside[str | int] = SetAside(self.name, longest=AGAIN_SECONDS)
@@ -78,7 +79,7 @@ class Janitor(Service):
         """The duties that are due. One that fails is set aside for a while, and keeps no other from
         its turn.
         """
-        self._has_more, self._expires_in = False, None
+        self._has_more, self._expires_in = False, inf
         await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
         await self._in_turn("parked runs", 0, self._unpark)
         await self._in_turn("expiry", 0, self._expire)
@@ -98,9 +99,9 @@ class Janitor(Service):
         rest = await self._sweep_of_history.run_once()
         if self._has_more:
             return 0  # the rest of them waits for it
-        if self._expires_in is None:
+        if self._expires_in >= self.interval:
             return rest
-        return min(self._expires_in, self.interval if rest is None else rest)
+        return min(self._expires_in, inf if rest is None else rest)
 
     async def _unpark(self) -> None:
         unparked = await self._link.rows("unpark_served", at_most=BATCH)
