@@ -41,7 +41,7 @@ LANGUAGE sql VOLATILE AS $$
 CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND position('*' IN lane) = 0;
+  SELECT length(lane) BETWEEN 1 AND 200 AND btrim(lane) <> '' AND lane !~ '[*\x01-\x1f\x7f-\x9f]';
 END;
 
 -- Where a run waits: in its own lane, or, if it takes more than one slot of a node and has none, in the one of its weight, which has no limit.
@@ -58,7 +58,7 @@ LANGUAGE sql VOLATILE AS $$
 CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
-    'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
+    'A lane has 1 to 200 characters that can be shown, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
 
 CREATE FUNCTION pgcron.rate_is_fine(rate int, per interval) RETURNS boolean
 LANGUAGE sql IMMUTABLE

@@ -3,8 +3,8 @@
 CREATE TABLE pgcron.schedule (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   uuid uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE,
-  name text NOT NULL UNIQUE CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK ((length(name) BETWEEN 1 AND 200 AND btrim(name) <> '')
-    OR pgcron.refuse('PC001', 'the schedule''s name is empty or too long', 'A name has 1 to 200 characters.', 'Give it a short name, for example ''nightly''.')),
+  name text NOT NULL UNIQUE CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK ((length(name) BETWEEN 1 AND 200 AND btrim(name) <> '' AND name !~ '[\x01-\x1f\x7f-\x9f]')
+    OR pgcron.refuse('PC001', 'the schedule''s name is empty, too long or has a control character', 'A name has 1 to 200 characters that can be shown.', 'Give it a short name, for example ''nightly''.')),
   spec text NOT NULL CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
   timezone text NOT NULL DEFAULT 'UTC',
   dst text NOT NULL DEFAULT 'vixie' CONSTRAINT a_dst_policy_is_known CHECK (dst IN ('vixie', 'robfig', 'skip') OR pgcron.refuse('PC001',

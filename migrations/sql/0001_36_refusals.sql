@@ -153,3 +153,25 @@ BEGIN
   RETURN QUERY SELECT pgcron.end_each_waiting_run(ARRAY[waiting.id], outcome, reason)
                  FROM unnest(run_ids) waiting(id);
 END $$;
+
+-- Why nodes do not claim due runs of this queue and key, though they may: settings that break their
+-- rules, or what the last beats of living nodes say of their claims. NULL: nothing is known.
+CREATE FUNCTION pgcron.claim_trouble(queue text, lane text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT found.words FROM (
+    SELECT 1 AS place, format('%s %L waits until it is mended: %s', b.kind, b.name, b.error) AS words
+      FROM pgcron.broken_settings() b
+     WHERE (b.kind = 'queue' AND b.name = claim_trouble.queue)
+        OR (b.kind = 'key' AND (b.name = claim_trouble.lane OR
+              (b.name LIKE '%*' AND starts_with(claim_trouble.lane, rtrim(b.name, '*')))))
+    UNION ALL
+    SELECT 2, format('node %s claims nothing: %s', n.name, failing.error)
+      FROM pgcron.node n
+     CROSS JOIN jsonb_to_recordset(n.health -> 'failing') failing(service text, error text)
+     WHERE n.state = 'alive' AND n.lease_until > now() AND failing.service = 'dispatcher'
+    UNION ALL
+    SELECT 3, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
+      FROM pgcron.node n
+     CROSS JOIN jsonb_to_recordset(n.health -> 'without') aside(service text, what text, error text)
+     WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher') found
+   ORDER BY found.place, found.words LIMIT 1 $$;

@@ -124,7 +124,7 @@ def lane_name(name: object) -> str | None:
     if not isinstance(name, str) or "*" in name:
         raise InvalidInput(
             f"lane '{str(name)[:200]}' is not the name of a lane",
-            'A lane has 1 to 200 characters, is not blank and has no "*".',
+            'A lane has 1 to 200 characters that can be shown, is not blank and has no "*".',
             "Write for example 'customer-7'.",
         )
     return text("the lane", name, MOST_NAME_CHARACTERS)

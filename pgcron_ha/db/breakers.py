@@ -33,24 +33,29 @@ async def breaker_of_run(
 async def told_of_run(
     connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
 ) -> dict[str, str]:
-    """In words: the breaker that it ``waits_for``, and from what one ``diverted`` it."""
+    """In words: what it ``waits_for`` when it is due, as `why_run_waits` says it, and from what
+    breaker it was ``diverted``.
+    """
     now = datetime.now(UTC)
-    return {
+    told = {
         "waits_for" if row["state"] else "diverted": circuit_words(row, now)
         if row["state"]
         else diversion_words(row)
         for row in await breaker_of_run(connection, run_id, schema=schema)
     }
+    if "waits_for" not in told:
+        reason = await why_parked(connection, run_id, schema=schema)
+        told |= {"waits_for": reason} if reason else {}
+    return told
 
 
 async def why_run_waits(
     connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
 ) -> str | None:
-    """Why nobody takes this run, which is due: its handler's breaker, or that nobody offers it;
-    None when somebody may.
+    """Why nobody takes this run, which is due: its handler's breaker, that nobody offers it, or
+    that claims fail; None when somebody may.
     """
-    told = await told_of_run(connection, run_id, schema=schema)
-    return told.get("waits_for") or await why_parked(connection, run_id, schema=schema)
+    return (await told_of_run(connection, run_id, schema=schema)).get("waits_for")
 
 
 def circuit_words(row: Mapping[str, Any], now: datetime) -> str:

@@ -252,9 +252,11 @@ async def parked(
 async def why_parked(
     connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
 ) -> str | None:
-    """Why no live node can take this run, which is due; None when one can."""
+    """Why no live node takes this run, which is due: it can't, or its claims fail; None when one
+    may.
+    """
     found = await fetch_rows(connection, "read_parked", schema, run_id=run_id)
-    return _nobody_offers(found[0]) if found else None
+    return (found[0]["trouble"] or _nobody_offers(found[0])) if found else None
 
 
 async def database_time(

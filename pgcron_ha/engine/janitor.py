@@ -141,19 +141,18 @@ class Janitor(Service):
 
         async def expire_some() -> int:
             try:
-                ended = await self._link.rows("expire_runs", at_most=BATCH, reason=_EXPIRED)
+                *ended, soon = await self._link.rows("expire_runs", at_most=BATCH, reason=_EXPIRED)
             except DatabaseUnavailable:
                 raise
             except PgcronError:
                 return await self._expire_in_parts()
             COUNTERS.occurrences["expired"] += len(ended)
+            # Expired runs stand in front of others that are due: they go when their time has come.
+            if soon["seconds"] is not None:
+                self._expires_in = max(soon["seconds"], SOONEST_SECONDS)
             return len(ended)
 
         await self._repeat(expire_some)
-        # Expired runs stand in front of others that are due: they go when their time has come.
-        seconds = await self._link.value("next_expiry")
-        if seconds is not None:
-            self._expires_in = max(seconds, SOONEST_SECONDS)
 
     async def _expire_in_parts(self) -> int:
         rows = await self._link.rows("expired_runs", at_most=BATCH)

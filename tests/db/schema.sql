@@ -264,7 +264,7 @@ END;
 CREATE FUNCTION pgcron.lane_is_fine(lane text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     BEGIN ATOMIC
- SELECT (((length(lane) >= 1) AND (length(lane) <= 200)) AND (btrim(lane) <> ''::text) AND (POSITION(('*'::text) IN (lane)) = 0));
+ SELECT (((length(lane) >= 1) AND (length(lane) <= 200)) AND (btrim(lane) <> ''::text) AND (lane !~ '[*\x01-\x1f\x7f-\x9f]'::text));
 END;
 
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
@@ -295,7 +295,7 @@ CREATE FUNCTION pgcron.refuse_lane(lane text) RETURNS boolean
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT pgcron.refuse('PC001', format('lane %L is not the name of a lane', left(lane, 200)),
-    'A lane has 1 to 200 characters, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
+    'A lane has 1 to 200 characters that can be shown, is not blank and has no "*".', 'Write for example ''customer-7''; pgcron.set_lane says how many of its runs execute at once.') $$;
 
 CREATE FUNCTION pgcron.refuse_overlap(overlap text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -493,7 +493,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (((max_runs IS NULL) OR ((max_runs >= 1) AND (max_runs <= 1000000000)) OR pgcron.refuse('PC001'::text, format('max_runs %s is out of range'::text, max_runs), 'A schedule ends after 1 to 1000000000 runs.'::text, 'Leave it out for a schedule that goes on.'::text))),
     CONSTRAINT a_schedule_gives_up_in_reason CHECK (((give_up_after IS NULL) OR pgcron.time_limits_fit(give_up_after, NULL::interval))),
     CONSTRAINT a_schedule_is_managed_by_a_door CHECK (((managed_by = ANY (ARRAY['sql'::text, 'code'::text, 'file'::text, 'cli'::text, 'ui'::text])) OR pgcron.refuse('PC001'::text, format('managed_by %L is not known'::text, "left"(managed_by, 100)), 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and a new schedule belongs to the door that makes it.'::text))),
-    CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty or too long'::text, 'A name has 1 to 200 characters.'::text, 'Give it a short name, for example ''nightly''.'::text))),
+    CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text) AND (name !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty, too long or has a control character'::text, 'A name has 1 to 200 characters that can be shown.'::text, 'Give it a short name, for example ''nightly''.'::text))),
     CONSTRAINT a_schedule_names_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler))),
     CONSTRAINT a_schedule_names_a_lane CHECK (((lane IS NULL) OR pgcron.lane_is_fine(lane) OR pgcron.refuse_lane(lane))),
     CONSTRAINT a_schedule_names_a_queue CHECK ((((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
@@ -1519,6 +1519,28 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[]) IS 'Claims one held run of a breaker whose time is over, as its one probe; no row when there is none to claim.';
+
+CREATE FUNCTION pgcron.claim_trouble(queue text, lane text) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  SELECT found.words FROM (
+    SELECT 1 AS place, format('%s %L waits until it is mended: %s', b.kind, b.name, b.error) AS words
+      FROM pgcron.broken_settings() b
+     WHERE (b.kind = 'queue' AND b.name = claim_trouble.queue)
+        OR (b.kind = 'key' AND (b.name = claim_trouble.lane OR
+              (b.name LIKE '%*' AND starts_with(claim_trouble.lane, rtrim(b.name, '*')))))
+    UNION ALL
+    SELECT 2, format('node %s claims nothing: %s', n.name, failing.error)
+      FROM pgcron.node n
+     CROSS JOIN jsonb_to_recordset(n.health -> 'failing') failing(service text, error text)
+     WHERE n.state = 'alive' AND n.lease_until > now() AND failing.service = 'dispatcher'
+    UNION ALL
+    SELECT 3, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
+      FROM pgcron.node n
+     CROSS JOIN jsonb_to_recordset(n.health -> 'without') aside(service text, what text, error text)
+     WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher') found
+   ORDER BY found.place, found.words LIMIT 1 $$;
 
 CREATE FUNCTION pgcron.close_breaker(name text) RETURNS void
     LANGUAGE plpgsql

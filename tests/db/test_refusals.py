@@ -78,6 +78,10 @@ SCHEDULE = [
     ("name = ''", "PC001"),
     ("name = '   '", "PC001"),
     ("name = repeat('n', 201)", "PC001"),
+    ("name = E'a\\nb'", "PC001"),
+    ("name = E'\\x1b]0;title'", "PC001"),
+    ("name = U&'\\009b31m'", "PC001"),
+    ("lane = E'a\\x1b[2J'", "PC001"),
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pgcron_ha.db.breakers import why_run_waits
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.engine.janitor import Janitor
 from pgcron_ha.telemetry.events import Event, RunRefused
@@ -180,10 +181,8 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
     await connection.execute(broken)
     await connection.execute("SELECT pgcron.set_lane('fine', 2, 5, '1 minute')")
     is_queue = "pgcron.queue" in broken
-    if is_queue:
-        await control.enqueue(connection, 2, queue="other")
-    else:
-        await control.enqueue(connection, 2, lane="bad-1")
+    waiting = {"queue": "other"} if is_queue else {"lane": "bad-1"}
+    [held_up, _] = await control.enqueue(connection, 2, **waiting)
     fine = await control.enqueue(connection, 2, lane="fine")
     plain = await control.enqueue(connection, 2)
 
@@ -192,6 +191,8 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
     assert sorted(workshop.executor.executing) == sorted(fine + plain)
     shown = await control.call(connection, "broken_settings")
     expected = ("queue", "other") if is_queue else ("key", "bad*")
+    why = await why_run_waits(connection, held_up)
+    assert why == f"{expected[0]} '{expected[1]}' waits until it is mended: {shown[0]['error']}"
     assert [(row["kind"], row["name"]) for row in shown] == [expected]
     janitor = Janitor(workshop.link, "pgcron")
     await janitor.run_once()
@@ -203,6 +204,7 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
         await connection.execute("DELETE FROM pgcron.queue")
     else:
         await connection.execute("SELECT pgcron.set_lane('bad*', 2)")
+    assert await why_run_waits(connection, held_up) is None
     workshop.dispatcher._limited.wake()
     await workshop.step()
     assert len(workshop.executor.executing) == 6

@@ -174,17 +174,16 @@ class Store(NodeStatements, LimitStatements, ScheduleStatements, ZoneStatements)
 
     def expire_runs(self, *, at_most: int, reason: str) -> list[Row]:
         late = [row["id"] for row in self.expired_runs(at_most=at_most)]
-        return self.end_waiting_runs(run_ids=late, outcome="expired", reason=reason)
-
-    def next_expiry(self) -> list[Row]:
         soon = self.now() + timedelta(minutes=1)
+        ended = self.end_waiting_runs(run_ids=late, outcome="expired", reason=reason)
         waiting = [
             run.expire_at
             for run in self.runs.values()
             if run.state == "ready" and run.attempt == 0 and run.expire_at is not None
         ]
-        first = min((each for each in waiting if each < soon), default=None)
-        return [Row(seconds=None if first is None else (first - self.now()).total_seconds())]
+        first = min((each for each in waiting if self.now() < each < soon), default=None)
+        seconds = None if first is None else (first - self.now()).total_seconds()
+        return [*ended, Row(run_id=None, seconds=seconds)]
 
     def is_chosen_by_lot(self) -> list[Row]:
         return [Row(is_chosen=True)]

@@ -35,17 +35,17 @@ ORDER BY 1, 2 LIMIT 1000;
 -- ready -> upstream_failed
 -- blocked -> cancelled
 -- Runs whose start deadline has passed, those that wait for their first attempt. Rows that somebody has locked are left for the next look.
-SELECT pgcron.end_waiting_runs(ARRAY(
+-- The last row has no run, but the seconds until the next run expires; NULL when none does soon.
+SELECT ended.run_id, NULL::float8 AS seconds FROM pgcron.end_waiting_runs(ARRAY(
   SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0 ORDER BY r.expire_at LIMIT :at_most FOR UPDATE SKIP LOCKED),
-  'expired', :reason) AS run_id;
+  'expired', :reason) ended(run_id)
+UNION ALL
+SELECT NULL, extract(epoch FROM min(r.expire_at) - now())::float8 FROM pgcron.run r
+WHERE r.state = 'ready' AND r.expire_at > now() AND r.expire_at < now() + interval '1 minute' AND r.attempt = 0;
 
 -- name: expired_runs
 -- The same runs, when one of them keeps the others from being ended together.
 SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0 ORDER BY r.expire_at LIMIT :at_most;
-
--- name: next_expiry
--- Seconds until the next run expires; NULL when none does soon.
-SELECT extract(epoch FROM min(r.expire_at) - now())::float8 AS seconds FROM pgcron.run r WHERE r.state = 'ready' AND r.expire_at < now() + interval '1 minute' AND r.attempt = 0;
 
 -- name: give_up_runs
 -- ready -> dead
