@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from tests.house.checkout import ROOT, files, name
 
@@ -58,8 +57,22 @@ BOUNDED = re.compile(r"(\bas\s+materialized|\barray)\s*$", re.IGNORECASE)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def parametrize_files(*suffixes: str, under: tuple[str, ...]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("path", files(*suffixes, under=under), ids=name)
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(text_of(path))))
+
+
+def broken_in(
+    find: Callable[[Path], Iterable[object]], *suffixes: str, under: tuple[str, ...]
+) -> dict[str, list[object]]:
+    """What `find` finds in files with one of these suffixes, by file: those that break the rule."""
+    paths = files(*suffixes, under=under)
+    assert paths
+    return {name(path): found for path in paths if (found := list(find(path)))}
 
 
 def test_the_top_level_is_what_was_agreed() -> None:
@@ -68,62 +81,70 @@ def test_the_top_level_is_what_was_agreed() -> None:
     assert found - LEFT_BEHIND - TOP_LEVEL == set()
 
 
-@parametrize_files(".py", ".sql", ".mako", under=EVERYTHING)
-def test_a_file_is_short_enough_to_be_read_at_once(path: Path) -> None:
-    is_test = name(path).startswith("tests/")
-    # The reviewed dump of the schema is written by pg_dump.
-    if name(path) == "tests/db/schema.sql":
-        return
-    lines = path.read_text().count("\n")
+def test_files_are_short_enough_to_be_read_at_once() -> None:
+    def too_many_lines(path: Path) -> Iterator[int]:
+        is_test = name(path).startswith("tests/")
+        lines = text_of(path).count("\n")
+        # The reviewed dump of the schema is written by pg_dump.
+        if name(path) != "tests/db/schema.sql" and lines > (
+            MAX_LINES_OF_A_TEST_FILE if is_test else MAX_LINES_OF_A_FILE
+        ):
+            yield lines
 
-    assert lines <= (MAX_LINES_OF_A_TEST_FILE if is_test else MAX_LINES_OF_A_FILE)
-
-
-@parametrize_files(".py", under=EVERYTHING)
-def test_functions_are_short_and_names_are_words(path: Path) -> None:
-    nodes = list(ast.walk(ast.parse(path.read_text())))
-    functions = [node for node in nodes if isinstance(node, Function)]
-    classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
-
-    assert path.stem.lower() not in NAMELESS_MODULES
-    assert path.parent.name.lower() not in NAMELESS_MODULES
-    assert [c for c in classes if NAMELESS_CLASSES.search(c)] == []
-    assert [
-        f"{f.name}: {_length(f)}" for f in functions if _length(f) > MAX_LINES_OF_A_FUNCTION
-    ] == []
-    assert ABBREVIATIONS & set(_names(nodes)) == set()
+    assert broken_in(too_many_lines, ".py", ".sql", ".mako", under=EVERYTHING) == {}
 
 
-@parametrize_files(".py", ".sql", ".toml", ".md", ".yml", ".mako", under=EVERYTHING)
-def test_nothing_is_left_for_later(path: Path) -> None:
-    text = path.read_text()
+def test_functions_are_short_and_names_are_words() -> None:
+    def faults(path: Path) -> Iterator[str]:
+        nodes = nodes_of(path)
+        yield from {path.stem.lower(), path.parent.name.lower()} & NAMELESS_MODULES
+        yield from ABBREVIATIONS & set(_names(nodes))
+        for node in nodes:
+            if isinstance(node, ast.ClassDef) and NAMELESS_CLASSES.search(node.name):
+                yield node.name
+            if isinstance(node, Function) and _length(node) > MAX_LINES_OF_A_FUNCTION:
+                yield f"{node.name}: {_length(node)} lines"
 
-    assert [word.pattern for word in UNFINISHED if word.search(text)] == []
+    assert broken_in(faults, ".py", under=EVERYTHING) == {}
 
 
-@parametrize_files(".py", under=("tests",))
-def test_no_test_sleeps_to_wait(path: Path) -> None:
+def test_nothing_is_left_for_later() -> None:
+    def unfinished(path: Path) -> Iterator[str]:
+        return (word.pattern for word in UNFINISHED if word.search(text_of(path)))
+
+    suffixes = (".py", ".sql", ".toml", ".md", ".yml", ".mako")
+    assert broken_in(unfinished, *suffixes, under=EVERYTHING) == {}
+
+
+def test_no_test_sleeps_to_wait() -> None:
     """Waiting is `until` of tests/waiting.py; what runs do meanwhile stands in other files."""
-    if not (path.name.startswith("test_") or path.name == "conftest.py"):
-        return
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
 
-    assert [call.lineno for call in calls if _called(call) == "sleep" and not _is_yield(call)] == []
+    def sleeps(path: Path) -> Iterator[int]:
+        if path.name.startswith("test_") or path.name == "conftest.py":
+            for node in nodes_of(path):
+                if isinstance(node, ast.Call) and _called(node) == "sleep" and not _is_yield(node):
+                    yield node.lineno
+
+    assert broken_in(sleeps, ".py", under=("tests",)) == {}
 
 
-@parametrize_files(".py", under=("tests",))
-def test_no_test_is_skipped_or_mocked(path: Path) -> None:
+def test_no_test_is_skipped_or_mocked() -> None:
     # This sentence is about test files; the plugin that finds skips speaks of them.
-    text = path.read_text()
     words = ("pytest." + "skip", "mark." + "skip", "mark." + "xfail", "unittest." + "mock")
 
-    assert [word for word in words if word in text] == []
+    def skips(path: Path) -> Iterator[str]:
+        return (word for word in words if word in text_of(path))
+
+    assert broken_in(skips, ".py", under=("tests",)) == {}
 
 
-@parametrize_files(".sql", under=("pgcron_ha/db/sql", "migrations/sql"))
-def test_a_limit_that_locks_can_not_be_exceeded(path: Path) -> None:
+def test_a_limit_that_locks_can_not_be_exceeded() -> None:
     """A plain subquery may be run again for each row; a materialized one and an array run once."""
-    assert list(_unbounded_locks(path.read_text())) == []
+
+    def unbounded(path: Path) -> Iterator[str]:
+        return _unbounded_locks(text_of(path))
+
+    assert broken_in(unbounded, ".sql", under=("pgcron_ha/db/sql", "migrations/sql")) == {}
 
 
 def test_the_rule_about_limits_sees_what_it_should() -> None:

@@ -104,16 +104,23 @@ def _release_at_once(
 
 
 MUTANTS: Final = (
-    Mutant("the token is not asked for", Store, "holds", _any_token, seen_at=85),
-    Mutant("death without looking at the beat", Store, "may_declare_dead", _any_beat, seen_at=137),
+    Mutant("the token is not asked for", Store, "holds", _any_token, shows_soon=False),
     Mutant(
-        "no compare-and-set of the cursor", Store, "is_undecided", _any_generation, shows_soon=False
+        "death without looking at the beat", Store, "may_declare_dead", _any_beat, shows_soon=False
     ),
-    Mutant("a lane is not looked at", Store, "may_take_lane", _any_lane),
+    Mutant(
+        "no compare-and-set of the cursor",
+        Store,
+        "is_undecided",
+        _any_generation,
+        shows_soon=False,
+        seen_at=28,
+    ),
+    Mutant("a lane is not looked at", Store, "may_take_lane", _any_lane, seen_at=14),
     Mutant("a retry without end", retries, "_verdict", _always_retry),
-    Mutant("a node does not fence itself", node.Node, "_on_phase", _no_phase),
-    Mutant("no comparison with the beat", node, "reconcile", _no_reconciliation),
-    Mutant("unknown claims are released at once", node, "reconcile", _release_at_once),
+    Mutant("a node does not fence itself", node.Node, "_on_phase", _no_phase, seen_at=33),
+    Mutant("no comparison with the beat", node, "reconcile", _no_reconciliation, seen_at=4),
+    Mutant("unknown claims are released at once", node, "reconcile", _release_at_once, seen_at=37),
     Mutant(
         "the server's clock alone is believed",
         reconcile.PeerWatch,

@@ -19,7 +19,7 @@ SEEDS, PART = 200, 50
 
 # Those that show soon; ``python -m tests.simulation --mutants`` hunts the others, too.
 QUICK = [mutant for mutant in MUTANTS if mutant.shows_soon]
-MOST_SEEDS = 2000
+MOST_SEEDS = 200
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, PART))
