@@ -168,7 +168,10 @@ class World:
                 self.end(row, "lost", ended + 2)
                 return ended + 2
             self.tables["attempts"].append(
-                {"run_id": row["id"], "attempt": row["attempt"], "ended_at": WALL + ended}
+                {
+                    **{"run_id": row["id"], "attempt": row["attempt"], "outcome": "lease_lost"},
+                    **{"started_at": WALL + at, "ended_at": WALL + ended},
+                }
             )
             at = ended + self.chance.uniform(0.01, 2.0)
 
