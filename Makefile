@@ -3,7 +3,7 @@
 # PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix examples check format bench chaos fuzz-specs model lock clean
+.PHONY: help demo test test-long test-matrix examples check format bench chaos fuzz-specs model lock clean
 
 ARGS ?=
 ONLY ?=
@@ -24,6 +24,10 @@ test: ## all tests, against real PostgreSQL servers, processes and a browser; fa
 	@.ci/browser
 	@.ci/model-checker
 	@$(BIN)/python -m pytest -p tests.house.no_skips -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 $(ARGS)
+
+test-long: ## the tests that `make test` leaves out, as they take long: benchmarks with tiny sizes, long demos
+	@.ci/environment dev
+	@$(BIN)/python -m pytest -p tests.house.no_skips -m long $(ARGS)
 
 test-matrix: ## the protocol's tests on PostgreSQL 14 to 18, through pgbouncer, with hostile defaults, under ICU; ONLY=14,hostile chooses, hostile-whole runs all that has a database
 	@.ci/environment dev

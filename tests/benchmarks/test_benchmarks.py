@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import Result, percentile, table
 
 _ROOT = Path(__file__).resolve().parents[2]
-_OF_RUNS = "fire_times,idle,pickup,enqueue,enqueue_bulk,drain,delivery,hourly,first_run"
+_QUICK = "fire_times"
+_OF_RUNS = "idle,pickup,enqueue,enqueue_bulk,drain,delivery,hourly,first_run"
 _OF_SCHEDULES = "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip"
 _OF_POLICIES = "each_minute,edit,outage,crash"
 _OF_FEATURES = "features,limits"
@@ -25,30 +28,22 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_benchmarks_of_runs_print_their_figures_and_keep_them(tmp_path: Path) -> None:
-    _try(_OF_RUNS, tmp_path)
+def test_benchmarks_print_their_figures_and_keep_them(tmp_path: Path) -> None:
+    _try(_QUICK, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("group", [_OF_RUNS, _OF_SCHEDULES, _OF_POLICIES, _OF_FEATURES, _OF_PAGES])
+def test_all_other_benchmarks_print_theirs(group: str, tmp_path: Path) -> None:
+    _try(group, tmp_path)
 
 
 def test_every_benchmark_is_tried_here() -> None:
-    tried = ",".join((_OF_RUNS, _OF_SCHEDULES, _OF_POLICIES, _OF_FEATURES, _OF_PAGES)).split(",")
+    tried = ",".join(
+        (_QUICK, _OF_RUNS, _OF_SCHEDULES, _OF_POLICIES, _OF_FEATURES, _OF_PAGES)
+    ).split(",")
 
     assert sorted(tried) == sorted(BENCHMARKS)
-
-
-def test_the_benchmarks_of_schedules_and_ends_print_theirs(tmp_path: Path) -> None:
-    _try(_OF_SCHEDULES, tmp_path)
-
-
-def test_the_benchmarks_of_many_fires_edits_and_outages_print_theirs(tmp_path: Path) -> None:
-    _try(_OF_POLICIES, tmp_path)
-
-
-def test_the_benchmark_of_features_prints_its_figures(tmp_path: Path) -> None:
-    _try(_OF_FEATURES, tmp_path)
-
-
-def test_the_benchmark_of_pages_prints_its_figures(tmp_path: Path) -> None:
-    _try(_OF_PAGES, tmp_path)
 
 
 def _try(group: str, tmp_path: Path) -> None:

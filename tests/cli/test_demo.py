@@ -93,6 +93,7 @@ def test_a_demo_with_a_time_ends_by_itself_and_accounts_for_every_occurrence(
     assert (folder / "pgcron-ha.toml").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.long
 def test_what_the_examples_are_for_is_explained(start: Start, cli: Cli) -> None:
     demo = start("--for", 12, "--nodes", 1)
     dsn = demo.wait_for_output(r"^database +(\S+)$")[1]
@@ -235,6 +236,7 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(start: Start, fold
     assert (folder / "logs" / "precious").read_text() == "1"
 
 
+@pytest.mark.long
 def test_the_next_demo_begins_anew_unless_it_is_told_to_keep(start: Start, folder: Path) -> None:
     assert start("--for", 1, "--nodes", 1).end() == 0
     (folder / "dumps" / "old.dump").write_text("")
@@ -267,6 +269,7 @@ def test_in_a_given_database_the_demo_has_a_schema_of_its_own_and_leaves_no_sche
     assert left == (0, 0, True)
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_comes_back_and_the_demo_goes_on(
     start: Start, folder: Path
 ) -> None:
@@ -282,6 +285,7 @@ def test_a_server_that_is_killed_comes_back_and_the_demo_goes_on(
     require_balance(demo.output)
 
 
+@pytest.mark.long
 def test_on_a_terminal_the_table_is_drawn_in_place_until_a_signal_comes(folder: Path) -> None:
     ours, theirs = pty.openpty()
     drawn = b""
