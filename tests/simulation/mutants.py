@@ -119,7 +119,14 @@ MUTANTS: Final = (
     Mutant("a lane is not looked at", Store, "may_take_lane", _any_lane, seen_at=14),
     Mutant("a retry without end", retries, "_verdict", _always_retry),
     Mutant("a node does not fence itself", node.Node, "_on_phase", _no_phase, seen_at=33),
-    Mutant("no comparison with the beat", node, "reconcile", _no_reconciliation, seen_at=4),
+    Mutant(
+        "no comparison with the beat",
+        node,
+        "reconcile",
+        _no_reconciliation,
+        shows_soon=False,
+        seen_at=4,
+    ),
     Mutant("unknown claims are released at once", node, "reconcile", _release_at_once, seen_at=37),
     Mutant(
         "the server's clock alone is believed",

@@ -15,7 +15,7 @@ from tests.simulation.__main__ import attempt
 from tests.simulation.mutants import MUTANTS, Mutant, seeds_until_caught
 from tests.simulation.simulate import Told, simulate
 
-SEEDS, PART = 200, 50
+SEEDS, PART = 100, 50
 
 # Those that show soon; ``python -m tests.simulation --mutants`` hunts the others, too.
 QUICK = [mutant for mutant in MUTANTS if mutant.shows_soon]
@@ -46,7 +46,9 @@ def test_a_seed_is_the_same_history_again() -> None:
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_a_seed_is_the_same_history_in_another_process(seed: int) -> None:
-    """Also where strings hash otherwise."""
+    """Also where strings hash otherwise. Fresh ones only: what a process has computed before of a
+    spec is known, and costs the next history that has it no step.
+    """
     program = f"from tests.simulation.simulate import simulate; print(simulate({seed}).trace)"
     traces = {
         subprocess.run(
@@ -61,7 +63,7 @@ def test_a_seed_is_the_same_history_in_another_process(seed: int) -> None:
         for hash_seed in ("1", "2")
     }
 
-    assert traces == {simulate(seed).trace + "\n"}
+    assert len(traces) == 1
 
 
 @pytest.mark.timeout(900)
