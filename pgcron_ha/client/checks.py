@@ -18,10 +18,9 @@ from pgcron_ha.client.json_values import json_value
 from pgcron_ha.config import QUEUE_NAME, parse_duration
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
+from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
 
 MOST_ARGS_BYTES: Final = 256 * 1024
-MOST_ARGS_LEVELS: Final = 100
-"""Of objects and lists in each other: parsers of JSON end at some hundreds."""
 MOST_KEY_CHARACTERS: Final = 500
 MOST_NAME_CHARACTERS: Final = 200
 LONGEST_TIMEOUT: Final = timedelta(days=30)
@@ -39,8 +38,6 @@ _QUEUE: Final = re.compile(QUEUE_NAME)
 # As PostgreSQL writes jsonb, so that both count the same bytes.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
 _DURATION_HINT: Final = "Write for example 10m, in Python also timedelta(minutes=10)."
-_STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
-_BRACKETS: Final = re.compile(r"[\[\]{}]")
 _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 
 
@@ -93,10 +90,10 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
             f"args may have {MOST_ARGS_BYTES} bytes (256 KiB) as JSON text.",
             "Store the payload in a table or file of yours and pass its key.",
         )
-    if (levels := _levels(text)) > MOST_ARGS_LEVELS:
+    if (levels := levels_of(text)) > MOST_LEVELS:
         raise TooLarge(
             f"args is nested {levels} levels deep",
-            f"Objects and lists of args may stand in each other {MOST_ARGS_LEVELS} levels deep.",
+            f"Objects and lists of args may stand in each other {MOST_LEVELS} levels deep.",
             "Write it flatter, or pass the nested value as one text.",
         )
     if r"\u0000" in text and _has_nul(json.loads(text)):
@@ -257,18 +254,6 @@ def whole_number(what: str, value: object, least: int, most: int, rule: str) -> 
             f"{what} {value!s:.100} is out of range", rule, "Leave it out for the default."
         )
     return value
-
-
-def _levels(text: str) -> int:
-    """How deep JSON text is nested: at most, when that is no more than what is allowed."""
-    most = text.count("[") + text.count("{")
-    if most <= MOST_ARGS_LEVELS:
-        return most
-    level = most = 0
-    for bracket in _BRACKETS.findall(_STRINGS.sub("", text)):
-        level += 1 if bracket in "[{" else -1
-        most = max(most, level)
-    return most
 
 
 def _parsed(args: str) -> Any:

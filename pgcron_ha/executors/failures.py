@@ -24,6 +24,7 @@ from pgcron_ha.executors.context import (
 from pgcron_ha.executors.fingerprints import fingerprint_of_error
 from pgcron_ha.executors.masking import mask, mask_document, room
 from pgcron_ha.executors.outcome import MAX_RESULT_BYTES, Failed, Interrupted, Outcome, Succeeded
+from pgcron_ha.model.nesting import MOST_LEVELS, levels_of
 
 MAX_MESSAGE_CHARACTERS = 4 * 1024
 """An error's message is read in lists; what is longer belongs into the log."""
@@ -58,6 +59,10 @@ def outcome_of_result(result: Any) -> Outcome:
     if size > MAX_RESULT_BYTES:
         bound = f"a result may have {MAX_RESULT_BYTES} bytes"
         message = f"the handler returned {size} bytes of JSON; {bound}"
+        return Failed("TooLarge", message, retry=False)
+    if (levels := levels_of(text)) > MOST_LEVELS:
+        bound = f"a result may be nested {MOST_LEVELS} levels deep"
+        message = f"the handler returned JSON nested {levels} levels deep; {bound}"
         return Failed("TooLarge", message, retry=False)
     if _ESCAPED_NUL.search(text):
         return _bad_result("the handler returned text with a NUL character")

@@ -213,13 +213,16 @@ async def _wait_until_shown(stage: Stage, poison: Poison, name: str) -> None:
     """Until the overview names it, or the run has ended with the reason."""
     began = boottime()
     seconds: float | None = None
+    problem: str | None = None
     while boottime() - began < SHOWN_SECONDS:
-        with contextlib.suppress(Exception):  # another fault keeps it from being read
+        try:
             if await _is_shown(stage, poison, name):
                 seconds = boottime() - began
                 break
+        except Exception as error:  # another fault keeps it from being read
+            problem = f"{type(error).__name__}: {error}"
         await asyncio.sleep(0.5)
-    record.write("poison shown", what=poison.what, name=name, seconds=seconds)
+    record.write("poison shown", what=poison.what, name=name, seconds=seconds, problem=problem)
 
 
 async def _is_shown(stage: Stage, poison: Poison, name: str) -> bool:
@@ -231,7 +234,9 @@ async def _is_shown(stage: Stage, poison: Poison, name: str) -> bool:
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
     ):
-        return name in html.unescape((await client.get("/")).text)
+        page = await client.get("/?attention=all")
+        page.raise_for_status()
+        return name in html.unescape(page.text)
 
 
 async def _runs_are_over(stage: Stage, name: str) -> bool:

@@ -204,6 +204,20 @@ async def test_a_result_over_its_bound_is_too_large_and_one_at_the_bound_is_not(
     assert (outcome.error_class, outcome.retry) == ("TooLarge", False)
 
 
+@pytest.mark.parametrize(("levels", "is_kept"), [(100, True), (101, False), (100_000, False)])
+async def test_a_result_is_nested_a_hundred_levels_deep_at_most(levels: int, is_kept: bool) -> None:
+    def gives() -> Any:
+        result: list[Any] = []
+        for _ in range(levels - 1):
+            result = [result]
+        return result
+
+    outcome = await outcome_of(gives)
+    assert isinstance(outcome, Succeeded if is_kept else Failed)
+    if isinstance(outcome, Failed):
+        assert not outcome.retry
+
+
 async def test_retry_and_discard_say_what_comes_next() -> None:
     async def later() -> None:
         raise Retry(timedelta(seconds=30))

@@ -43,6 +43,32 @@ async def test_more_causes_than_fit_are_a_link_away(
     assert " more</" not in everything.text
 
 
+async def test_many_causes_of_one_kind_hide_no_other(
+    site: Site, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    names = [f"s-{number}" for number in range(CAUSES)]
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler) SELECT n, '0 3 * * *', 'py:a'"
+        " FROM unnest($1::text[]) n",
+        names,
+    )
+    await connection.execute(
+        """UPDATE pgcron.cursor SET status = 'invalid', error = jsonb_build_object('message',
+           'bad ' || schedule_id)"""
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.queue (name, paused_at, paused_by) VALUES ('quiet', now(), 'ana')"
+    )
+    await connection.close()
+
+    page = await site.get("/")
+    needs = re.search(r'<section id="attention".*?</section>', page.text, re.DOTALL)
+
+    assert needs is not None
+    assert needs[0].count(ROW) == SHOWN
+    assert "quiet" in needs[0]
+
+
 async def test_an_unknown_number_of_causes_is_refused_with_the_known_one(site: Site) -> None:
     page = await site.get("/?attention=al")
 

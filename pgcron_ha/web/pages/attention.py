@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +43,16 @@ def causes(
         *_paused_queues(visit, facts),
     ]
     return sorted(found, key=lambda cause: _GRAVITY.get(cause.tone, 9))
+
+
+def shortlist(found: Sequence[Attention], most: int) -> list[Attention]:
+    """At most so many, in their order. Each kind has its turn: many of one hide no other."""
+    seen: Counter[str] = Counter()
+    turns = []
+    for position, cause in enumerate(found):
+        turns.append((seen[cause.word], position))
+        seen[cause.word] += 1
+    return [found[position] for position in sorted(at for _, at in sorted(turns)[:most])]
 
 
 def _cluster(visit: Visit, facts: Facts) -> Iterator[Attention]:

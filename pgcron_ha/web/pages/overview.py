@@ -19,7 +19,7 @@ from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import NodeLine, OverviewView, QueueLine
 from pgcron_ha.web.health import Health, judge
-from pgcron_ha.web.pages.attention import causes
+from pgcron_ha.web.pages.attention import causes, shortlist
 from pgcron_ha.web.pages.tiles import tiles
 from pgcron_ha.web.plots import Timeline, distance, timeline
 from pgcron_ha.web.visit import Visit
@@ -137,7 +137,7 @@ def _view(visit: Visit, facts: Facts, now: datetime, window: str, is_all: bool) 
     judged = [(row, judge(row, now)) for row in facts.schedules]
     nodes = tuple(_node_line(visit, row) for row in facts.nodes)
     attention = causes(visit, facts, judged, nodes)
-    shown = attention[: _ALL_ATTENTION_ROWS if is_all else _ATTENTION_ROWS]
+    shown = shortlist(attention, _ALL_ATTENTION_ROWS if is_all else _ATTENTION_ROWS)
     all_href = visit.link("overview", {"window": window, "attention": ALL}) + "#attention"
     recent = facts.recent
     ended = recent.get("ended_in_a_minute") or 0
