@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Final
 
 import pytest
 
@@ -21,6 +22,10 @@ from tests.unit.cron_oracle import (
 
 FIRST_YEAR, LAST_YEAR = 1990, 2040
 CHUNKS = 12
+# A third of the zones in `make test`, all with `make test-long`.
+PARTS: Final = [
+    pytest.param(chunk, marks=[pytest.mark.long] if chunk % 3 else []) for chunk in range(CHUNKS)
+]
 MARGIN = timedelta(hours=3)
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
 # Every n-th change is also walked second by second.
@@ -47,7 +52,7 @@ def expressions_at(change: ClockChange) -> Iterator[str]:
     yield f"0-59/10 {min(first.hour, last.hour)}-{max(first.hour, last.hour)} * * mon-sun"
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", PARTS)
 def test_fires_at_every_change_of_every_zone_are_those_of_the_rules(chunk: int) -> None:
     compared = 0
     for change in changes_of(chunk):
@@ -68,7 +73,7 @@ def test_fires_at_every_change_of_every_zone_are_those_of_the_rules(chunk: int) 
     assert compared > 10_000
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", PARTS)
 def test_jobs_with_seconds_follow_the_same_rules(chunk: int) -> None:
     for change in changes_of(chunk)[:: BY_THE_SECOND // CHUNKS * 2]:
         margin = timedelta(minutes=5)
@@ -92,7 +97,7 @@ def test_jobs_with_seconds_follow_the_same_rules(chunk: int) -> None:
                 assert actual == expected, (text, change, policy)
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", PARTS)
 def test_the_answer_depends_on_nothing_but_the_instant(chunk: int) -> None:
     """One next fire from any start up to it; looking back finds what looking forward found."""
     for change in changes_of(chunk)[::5]:
@@ -119,7 +124,7 @@ def test_the_answer_depends_on_nothing_but_the_instant(chunk: int) -> None:
                     assert found == fire, (text, change, policy)
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", PARTS)
 def test_a_fixed_daily_job_fires_once_on_every_date_it_exists(chunk: int) -> None:
     """Vixie: once a date, also where its wall time is skipped by up to three hours or repeated."""
     for change in changes_of(chunk):
