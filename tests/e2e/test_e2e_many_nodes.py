@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
+
 from pgcron_ha.model.spec import parse_spec
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
@@ -18,6 +20,7 @@ SPECS = ["*/7 * * * * *", "* * * * *", "*/20 * * * * *", "every 11s", "30 * * * 
 OFTEN = ["* * * * * *", "every 1s from 2026-01-01T00:00Z", "*/2 * * * * *\n1-59/2 * * * * *"]
 
 
+@pytest.mark.long
 async def test_ten_nodes_decide_each_fire_of_five_hundred_schedules_once(
     cluster: Cluster, connection: Connection
 ) -> None:

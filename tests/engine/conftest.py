@@ -16,9 +16,18 @@ from pgcron_ha.telemetry.log import LOGGER
 from tests.db.control import Connect, Connection
 from tests.db.gate import Gate
 from tests.engine.proxy import Proxy
+from tests.engine.workshop import Workshop
 from tests.servers import ThrowAwayServer
 
 MakeLink = Callable[..., Link]
+
+
+@pytest.fixture(autouse=True)
+async def nothing_lives_on() -> AsyncIterator[None]:
+    """Ends the sessions that a failing test has left."""
+    yield
+    for workshop in list(Workshop.living):
+        await workshop.leave(None)
 
 
 @pytest.fixture

@@ -314,7 +314,12 @@ async def test_a_node_without_a_folder_buries_nobody(
     await first.join()
     await second.join()
 
-    assert [e.predecessors for e in events if isinstance(e, NodeJoined)] == [0, 0]
+    def predecessors() -> list[int]:
+        return [e.predecessors for e in events if isinstance(e, NodeJoined)]
+
+    # Said by the thread of the session, which holds its lease before.
+    await until("both have joined", lambda: len(predecessors()) == 2)
+    assert predecessors() == [0, 0]
     assert await connection.fetchval("SELECT count(*) FROM pgcron.node") == 2
     await first.leave()
     await second.leave()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.dispatcher import Dispatcher
@@ -19,7 +19,11 @@ HANDLERS = ("py:work",)
 
 
 class Workshop:
-    """Begin it with `join`, end it with `leave`."""
+    """Begin it with `join`, end it with `leave`. What a test that failed leaves behind is ended
+    after it: a thread that lives on would use what the next tests do.
+    """
+
+    living: ClassVar[list[Workshop]] = []
 
     def __init__(
         self,
@@ -57,11 +61,14 @@ class Workshop:
 
     async def join(self) -> None:
         """Start the session and wait for its lease."""
+        self.living.append(self)
         self.session.start()
         await until("the node has joined", lambda: self.tick() and self.session.may_claim())
 
     async def leave(self, reason: str | None = "the test is over") -> None:
         """Stop the session; returns when its thread has ended."""
+        if self in self.living:
+            self.living.remove(self)
         self.session.stop(reason)
         await asyncio.to_thread(self.session.join, 10)
         await self.link.close()

@@ -221,6 +221,7 @@ def test_a_schema_that_the_tests_have_not_made_is_never_touched(
         assert connection.execute("SELECT count(*) FROM pgcron.run").fetchone() == (1,)
 
 
+@pytest.mark.long
 def test_what_a_session_left_that_was_killed_is_made_anew(
     suite: Suite, empty_database: str
 ) -> None:

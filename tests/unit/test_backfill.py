@@ -75,6 +75,7 @@ def test_a_range_that_can_t_be_is_refused(since: datetime, until: datetime) -> N
     assert refused.value.hint
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["every 1s", "* * * * * *\nnot 2026-01-05", "every 2s\nevery 3s"])
 def test_more_than_a_million_instants_are_refused_with_the_count(text: str) -> None:
     with pytest.raises(TooLarge, match=f"more than {MOST_INSTANTS} instants"):

@@ -72,6 +72,7 @@ async def old_cluster(server: ThrowAwayServer, template: str) -> AsyncIterator[s
     server.drop_database(name)
 
 
+@pytest.mark.long
 async def test_no_page_of_a_long_history_reads_more_than_its_bounds(
     server: ThrowAwayServer, old_cluster: str, serve: Serve
 ) -> None:
