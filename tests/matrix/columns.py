@@ -75,6 +75,8 @@ NOT_POOLED: Final = (
     "test_a_link_whose_prepared_statements_are_gone_does_without",
     "test_no_more_connections_than_allowed_are_used",
     "test_nothing_of_a_session_reaches_the_next_run",
+    # Which session of the server a statement has there is the pooler's secret.
+    "test_whom_a_statement_waited_for_is_named_and_whether_for_a_table",
 )
 
 # What a database with a long life may have come to; it stands for every session of the server.
