@@ -16,9 +16,9 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION pgcron.notify(text, text) IS 'NOTIFY, but for a server whose queue of notifications is half full: then what is told is found by looking.';
 
--- A NOTIFY takes a database-wide lock at commit, so it is sent only while some node has said that it is idle. A statement of its own
--- asks when it ends; within a transaction that was begun before, the first row asks when that is committed: nodes that were busy may
--- be idle by then.
+-- A NOTIFY takes a database-wide lock at commit, so it is sent only while a node is idle. Outside of
+-- a transaction block the statement trigger checks that. Inside a block the deferred row trigger
+-- checks it once, at commit: nodes that were busy at the INSERT may be idle by then.
 CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -34,7 +34,8 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
-CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
 WHEN (statement_timestamp() > transaction_timestamp()) EXECUTE FUNCTION pgcron.wake_idle_nodes();
 REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
 
@@ -280,8 +281,7 @@ BEGIN
     SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = end_refused_run.run;
     PERFORM pgcron.end_run(ending, 'dead', class, reason, left(md5(class || ' ' || ending.handler), 16), node_name);
   EXCEPTION WHEN others THEN
-    -- Locks, limits and lost servers are no fault of the row.
-    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     WITH ended AS (
       DELETE FROM pgcron.run r WHERE r.id = end_refused_run.run
       RETURNING r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.queue, r.priority, r.handler, r.delivery, r.attempt, r.due_at, r.created_at, r.created_by, r.claimed_at, r.started_at,

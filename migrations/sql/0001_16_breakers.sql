@@ -164,9 +164,11 @@ BEGIN
       UPDATE pgcron.run r SET hold = NULL, handler = coalesce(broken.fallback_handler, r.handler), queue = coalesce(broken.fallback_queue, r.queue) WHERE r.id = ANY(held);
     EXCEPTION WHEN others THEN
       -- The runs at fault end; the others are sent there in the next call.
-      IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
-      PERFORM pgcron.end_refused_run(refused.run_id, NULL, refused.error) FROM pgcron.refused_runs(NULL, held) refused;
+      IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+      PERFORM pgcron.end_refused_run(refused.run_id, NULL, refused.error)
+         FROM pgcron.refused_runs(gen_random_uuid(), held) refused;
       IF NOT FOUND THEN RAISE; END IF;
+      held := '{}';
     END;
     RETURN QUERY SELECT unnest(held);
   END LOOP;

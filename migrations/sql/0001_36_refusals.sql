@@ -101,8 +101,15 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     FROM pgcron.breaker b
    WHERE NOT pgcron.breaker_is_fine(b) $$;
 
--- What waiting runs wait for, NULL for nothing, is written; returns those where it was. One that the
--- database refuses to write ends dead, with the reason, and keeps no other.
+-- Whether an error with this SQLSTATE may come from the row that was written. Deadlocks and lost
+-- transactions (40), limits (53), locks (55), interventions (57) and failures of the system (58) do
+-- not: the same row may be written later.
+CREATE FUNCTION pgcron.is_fault_of_row(state text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT left(state, 2) NOT IN ('40', '53', '55', '57', '58') $$;
+
+-- Sets `hold` on waiting runs (NULL lets them go) and returns their ids. A run that the database
+-- refuses to write ends dead, with the reason; the others are written.
 CREATE FUNCTION pgcron.set_hold(run_ids bigint[], hold text) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -116,8 +123,7 @@ BEGIN
     RETURN QUERY SELECT unnest(written);
     RETURN;
   EXCEPTION WHEN others THEN
-    -- Locks, limits and lost servers are no fault of a row.
-    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     IF cardinality(run_ids) = 1 THEN
       PERFORM pgcron.end_refused_run(run_ids[1], NULL, SQLERRM);
       RETURN;
@@ -128,8 +134,8 @@ BEGIN
 END $$;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
--- As end_waiting_runs, but a run that can't be ended that way ends dead, and keeps no other; one that
--- somebody has locked stays. Returns the runs that ended.
+-- As end_waiting_runs, but skips runs that somebody has locked, and a run that the database refuses
+-- to end that way ends dead; the others are ended. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text)
 RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
@@ -143,8 +149,7 @@ BEGIN
     RETURN QUERY SELECT unnest(ended);
     RETURN;
   EXCEPTION WHEN others THEN
-    -- Locks, limits and lost servers are no fault of a row.
-    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     IF cardinality(run_ids) = 1 THEN
       RETURN QUERY SELECT run_ids[1] WHERE pgcron.end_refused_run(run_ids[1], NULL, SQLERRM);
       RETURN;
@@ -159,7 +164,8 @@ END $$;
 CREATE FUNCTION pgcron.claim_trouble(queue text, lane text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT found.words FROM (
-    SELECT 1 AS place, format('%s %L waits until it is mended: %s', b.kind, b.name, b.error) AS words
+    SELECT 1 AS place,
+           format('%s %L waits until it is mended: %s', b.kind, b.name, b.error) AS words
       FROM pgcron.broken_settings() b
      WHERE (b.kind = 'queue' AND b.name = claim_trouble.queue)
         OR (b.kind = 'key' AND (b.name = claim_trouble.lane OR
@@ -173,5 +179,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT 3, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
       FROM pgcron.node n
      CROSS JOIN jsonb_to_recordset(n.health -> 'without') aside(service text, what text, error text)
-     WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher') found
+     WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher'
+       AND (NOT starts_with(aside.what, 'limits of queue ')
+            OR aside.what = 'limits of queue ' || quote_literal(claim_trouble.queue))) found
    ORDER BY found.place, found.words LIMIT 1 $$;

@@ -1525,7 +1525,8 @@ CREATE FUNCTION pgcron.claim_trouble(queue text, lane text) RETURNS text
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT found.words FROM (
-    SELECT 1 AS place, format('%s %L waits until it is mended: %s', b.kind, b.name, b.error) AS words
+    SELECT 1 AS place,
+           format('%s %L waits until it is mended: %s', b.kind, b.name, b.error) AS words
       FROM pgcron.broken_settings() b
      WHERE (b.kind = 'queue' AND b.name = claim_trouble.queue)
         OR (b.kind = 'key' AND (b.name = claim_trouble.lane OR
@@ -1539,7 +1540,9 @@ CREATE FUNCTION pgcron.claim_trouble(queue text, lane text) RETURNS text
     SELECT 3, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
       FROM pgcron.node n
      CROSS JOIN jsonb_to_recordset(n.health -> 'without') aside(service text, what text, error text)
-     WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher') found
+     WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher'
+       AND (NOT starts_with(aside.what, 'limits of queue ')
+            OR aside.what = 'limits of queue ' || quote_literal(claim_trouble.queue))) found
    ORDER BY found.place, found.words LIMIT 1 $$;
 
 CREATE FUNCTION pgcron.close_breaker(name text) RETURNS void
@@ -1939,9 +1942,11 @@ BEGIN
       UPDATE pgcron.run r SET hold = NULL, handler = coalesce(broken.fallback_handler, r.handler), queue = coalesce(broken.fallback_queue, r.queue) WHERE r.id = ANY(held);
     EXCEPTION WHEN others THEN
       -- The runs at fault end; the others are sent there in the next call.
-      IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
-      PERFORM pgcron.end_refused_run(refused.run_id, NULL, refused.error) FROM pgcron.refused_runs(NULL, held) refused;
+      IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+      PERFORM pgcron.end_refused_run(refused.run_id, NULL, refused.error)
+         FROM pgcron.refused_runs(gen_random_uuid(), held) refused;
       IF NOT FOUND THEN RAISE; END IF;
+      held := '{}';
     END;
     RETURN QUERY SELECT unnest(held);
   END LOOP;
@@ -2167,8 +2172,7 @@ BEGIN
     RETURN QUERY SELECT unnest(ended);
     RETURN;
   EXCEPTION WHEN others THEN
-    -- Locks, limits and lost servers are no fault of a row.
-    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     IF cardinality(run_ids) = 1 THEN
       RETURN QUERY SELECT run_ids[1] WHERE pgcron.end_refused_run(run_ids[1], NULL, SQLERRM);
       RETURN;
@@ -2268,8 +2272,7 @@ BEGIN
     SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = end_refused_run.run;
     PERFORM pgcron.end_run(ending, 'dead', class, reason, left(md5(class || ' ' || ending.handler), 16), node_name);
   EXCEPTION WHEN others THEN
-    -- Locks, limits and lost servers are no fault of the row.
-    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     WITH ended AS (
       DELETE FROM pgcron.run r WHERE r.id = end_refused_run.run
       RETURNING r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.queue, r.priority, r.handler, r.delivery, r.attempt, r.due_at, r.created_at, r.created_by, r.claimed_at, r.started_at,
@@ -3000,6 +3003,12 @@ CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamp with tim
     AS $$
   SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window) AND fire_at > pgcron.timing_since(of)
      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
+
+CREATE FUNCTION pgcron.is_fault_of_row(state text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  SELECT left(state, 2) NOT IN ('40', '53', '55', '57', '58') $$;
 
 CREATE FUNCTION pgcron.is_same_calendar(content text, other text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -6041,8 +6050,7 @@ BEGIN
     RETURN QUERY SELECT unnest(written);
     RETURN;
   EXCEPTION WHEN others THEN
-    -- Locks, limits and lost servers are no fault of a row.
-    IF left(SQLSTATE, 2) IN ('40', '53', '55', '57', '58') THEN RAISE; END IF;
+    IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     IF cardinality(run_ids) = 1 THEN
       PERFORM pgcron.end_refused_run(run_ids[1], NULL, SQLERRM);
       RETURN;

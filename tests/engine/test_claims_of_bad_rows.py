@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -279,11 +280,15 @@ async def test_a_breaker_that_breaks_its_rules_stands_still(
     assert [(row["kind"], row["name"]) for row in shown] == [("breaker", "py:work")]
 
 
-@pytest.mark.parametrize("fallback", [None, "other"])
+@pytest.mark.parametrize(
+    ("fallback", "is_parked"), [(None, False), ("other", False), ("other", True)]
+)
 async def test_a_run_that_cannot_be_parked_or_sent_elsewhere_keeps_no_other_of_its_breaker(
-    workshop: Workshop, connection: Connection, fallback: str | None
+    workshop: Workshop, connection: Connection, fallback: str | None, is_parked: bool
 ) -> None:
     runs = await control.enqueue(connection, 5)
+    if is_parked:
+        await connection.execute("UPDATE pgcron.run SET hold = 'circuit'")
     await poison(connection, "run", f"id <> {runs[2]}")
     await connection.execute("SELECT pgcron.set_breaker('py:work', fallback_queue => $1)", fallback)
     await connection.execute(
@@ -292,7 +297,10 @@ async def test_a_run_that_cannot_be_parked_or_sent_elsewhere_keeps_no_other_of_i
     )
 
     await control.call(connection, "park_broken", queues=["default"], look=500)
-    await control.call(connection, "divert_runs", at_most=1000)
+    first = await control.call(connection, "divert_runs", at_most=1000)
+    if is_parked:  # the run at fault has ended; the next call sends the others
+        assert first == []
+        await control.call(connection, "divert_runs", at_most=1000)
 
     rows = await connection.fetch("SELECT id, hold, queue FROM pgcron.run ORDER BY id")
     assert [row["id"] for row in rows] == runs[:2] + runs[3:]
@@ -301,3 +309,19 @@ async def test_a_run_that_cannot_be_parked_or_sent_elsewhere_keeps_no_other_of_i
     ended = await control.history_row(connection, runs[2])
     assert ended is not None
     assert ended["outcome"] == "dead"
+
+
+async def test_what_holds_up_one_queue_is_not_said_of_another(
+    workshop: Workshop, connection: Connection
+) -> None:
+    runs = [(await control.enqueue(connection, 1, queue=q))[0] for q in ("default", "other")]
+    aside = {"service": "dispatcher", "what": "limits of queue 'other'", "error": "locked"}
+    await connection.execute(
+        "UPDATE pgcron.node SET health = jsonb_build_object('failing', '[]'::jsonb, 'without',"
+        " jsonb_build_array($1::jsonb))",
+        json.dumps(aside),
+    )
+
+    said = [await why_run_waits(connection, run) for run in runs]
+
+    assert said == [None, "node n1 goes on without limits of queue 'other': locked"]
