@@ -71,6 +71,8 @@ class Janitor(Service):
         self._next: dict[str, float] = {}
         self._has_more = False
         self._expires_in = inf
+        self._round_at = -inf
+        """When the other duties are due again while runs expire (`time.monotonic`)."""
         self._known_broken: set[str] = set()
         # Duties and settings by name, rows of history by their run.
         self.aside: SetAside[str | int] = SetAside(self.name, longest=AGAIN_SECONDS)
@@ -80,9 +82,23 @@ class Janitor(Service):
         its turn.
         """
         self._has_more, self._expires_in = False, inf
+        await self._in_turn("expiry", 0, self._expire)
+        until_round = self._round_at - monotonic()
+        rest = until_round if until_round > 0 else await self._all_other_duties()
+        if self._has_more:
+            return 0  # the rest of them waits for it
+        if self._expires_in >= self.interval:
+            return rest
+        # Woken for what expires: the other duties wait for the end of the interval.
+        left = self.interval if rest is None else rest
+        self._round_at = monotonic() + left
+        return min(self._expires_in, left)
+
+    async def _all_other_duties(self) -> float | None:
+        """Seconds to the next round; None for the interval."""
+        self._round_at = -inf
         await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
         await self._in_turn("parked runs", 0, self._unpark)
-        await self._in_turn("expiry", 0, self._expire)
         await self._in_turn("retries", 0, self._give_up)
         await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
         await self._in_turn("settings", 0, self._name_broken_settings)
@@ -96,12 +112,7 @@ class Janitor(Service):
         await self._in_turn("accounts", ACCOUNTS_EVERY, self._account)
         await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
         await self._in_turn("retention", RETENTION_EVERY, self._retain)
-        rest = await self._sweep_of_history.run_once()
-        if self._has_more:
-            return 0  # the rest of them waits for it
-        if self._expires_in >= self.interval:
-            return rest
-        return min(self._expires_in, inf if rest is None else rest)
+        return await self._sweep_of_history.run_once()
 
     async def _unpark(self) -> None:
         unparked = await self._link.rows("unpark_served", at_most=BATCH)

@@ -396,6 +396,27 @@ async def test_what_expires_soon_does_not_wait_for_the_next_round_of_upkeep(
     assert (rest is not None and janitors.SOONEST_SECONDS <= rest <= 8) == is_soon
 
 
+async def test_a_pass_for_what_expires_leaves_the_other_duties_to_their_time(
+    janitor: Janitor, link: Link, connection: Connection
+) -> None:
+    await control.enqueue(connection, 1)
+    await connection.execute("UPDATE pgcron.run SET expire_at = now() + interval '8 seconds'")
+    while await janitor.run_once() == 0:
+        pass
+    await connection.execute(
+        "INSERT INTO pgcron.queue (name) VALUES ('q');"
+        "ALTER TABLE pgcron.queue DROP CONSTRAINT a_queue_runs_1_to_100000_at_once;"
+        "UPDATE pgcron.queue SET max_running = 0"
+    )
+
+    await janitor.run_once()
+    assert janitor.aside.entries() == []
+
+    fresh = Janitor(link, "pgcron")
+    await fresh.run_once()
+    assert [each.what for each in fresh.aside.entries()] == ["queue 'q'"]
+
+
 async def test_a_parked_run_is_let_go_when_somebody_offers_its_handler(
     janitor: Janitor, connection: Connection
 ) -> None:
