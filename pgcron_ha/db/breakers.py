@@ -37,16 +37,16 @@ async def told_of_run(
     breaker it was ``diverted``.
     """
     now = datetime.now(UTC)
-    told = {
+    words = {
         "waits_for" if row["state"] else "diverted": circuit_words(row, now)
         if row["state"]
         else diversion_words(row)
         for row in await breaker_of_run(connection, run_id, schema=schema)
     }
-    if "waits_for" not in told:
+    if "waits_for" not in words:
         reason = await why_parked(connection, run_id, schema=schema)
-        told |= {"waits_for": reason} if reason else {}
-    return told
+        words |= {"waits_for": reason} if reason else {}
+    return words
 
 
 async def why_run_waits(

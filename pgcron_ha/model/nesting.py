@@ -1,4 +1,4 @@
-"""How deep JSON is nested: what readers in every language, and PostgreSQL, can take."""
+"""The nesting depth of JSON documents, bounded so that any parser can read them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from typing import Final
 
 MOST_LEVELS: Final = 100
-"""Objects and lists may stand in each other so many levels deep, in args and in results."""
+"""The nesting depth of args and of results at most."""
 
 _STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKETS: Final = re.compile(r"[\[\]{}]")
 
 
 def levels_of(text: str) -> int:
-    """How deep JSON text is nested: at most, when that is no more than `MOST_LEVELS`."""
+    """The nesting depth of JSON text; an upper bound of it while that is within `MOST_LEVELS`."""
     most = text.count("[") + text.count("{")
     if most <= MOST_LEVELS:
         return most

@@ -218,7 +218,7 @@ def test_what_only_python_sees_is_accepted_by_sql(judge: psycopg.Connection) -> 
 @given(specs=_specs)
 @settings(
     derandomize=True,
-    max_examples=20,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,

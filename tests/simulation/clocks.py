@@ -13,27 +13,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, tzinfo
 from types import ModuleType, SimpleNamespace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import UUID
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine import last_resort
 from pgcron_ha.engine import node as node_module
-from pgcron_ha.engine.computing import compute
 from pgcron_ha.engine.home import Home
 from pgcron_ha.engine.session import Session
 from pgcron_ha.executors.operating_system import boottime
 from tests.simulation.tables import FIRST_INSTANT
 from tests.simulation.world import Process, ProcessExit, World
 
-Answer = TypeVar("Answer")
-
 _PACKAGES: Final = ("pgcron_ha.engine.", "pgcron_ha.executors.context")
-
-
-async def _at_once(function: Callable[[], Answer]) -> Answer:
-    """A thread would take real time, and so change the history from one machine to the next."""
-    return function()
 
 
 class Replacements:
@@ -70,7 +62,6 @@ class Replacements:
             (Link, self._make_link),
             (Session, self._session),
             (Home, self._home),
-            (compute, _at_once),
         ]
 
     def of_node(self) -> dict[str, object]:

@@ -328,7 +328,7 @@ def expected_fires(
     zone=_ZONES,
     data=st.data(),
 )
-@settings(max_examples=20, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+@settings(max_examples=40, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
 def test_years_of_days_by_brute_force(
     rules: list[str],
     nots: list[str],

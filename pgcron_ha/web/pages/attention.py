@@ -46,7 +46,7 @@ def causes(
 
 
 def shortlist(found: Sequence[Attention], most: int) -> list[Attention]:
-    """At most so many, in their order. Each kind has its turn: many of one hide no other."""
+    """At most `most` causes, in their order; some of each kind, so that none hides the others."""
     seen: Counter[str] = Counter()
     turns = []
     for position, cause in enumerate(found):
