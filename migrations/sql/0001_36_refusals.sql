@@ -159,24 +159,27 @@ BEGIN
                  FROM unnest(run_ids) waiting(id);
 END $$;
 
--- Why nodes do not claim due runs of this queue and key, though they may: settings that break their
--- rules, or what the last beats of living nodes say of their claims. NULL: nothing is known.
-CREATE FUNCTION pgcron.claim_trouble(queue text, lane text) RETURNS text
+-- What is wrong with the limits of this queue or key, whose runs therefore wait; NULL: nothing.
+CREATE FUNCTION pgcron.limit_trouble(queue text, lane text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('%s %L waits until it is mended: %s', b.kind, b.name, b.error)
+    FROM pgcron.broken_settings() b
+   WHERE (b.kind = 'queue' AND b.name = limit_trouble.queue)
+      OR (b.kind = 'key' AND (b.name = limit_trouble.lane OR
+            (b.name LIKE '%*' AND starts_with(limit_trouble.lane, rtrim(b.name, '*')))))
+   ORDER BY b.kind DESC, b.name LIMIT 1 $$;
+
+-- Why living nodes do not claim due runs of this queue, as their last beats say; NULL: nothing is
+-- known.
+CREATE FUNCTION pgcron.claim_trouble(queue text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT found.words FROM (
-    SELECT 1 AS place,
-           format('%s %L waits until it is mended: %s', b.kind, b.name, b.error) AS words
-      FROM pgcron.broken_settings() b
-     WHERE (b.kind = 'queue' AND b.name = claim_trouble.queue)
-        OR (b.kind = 'key' AND (b.name = claim_trouble.lane OR
-              (b.name LIKE '%*' AND starts_with(claim_trouble.lane, rtrim(b.name, '*')))))
-    UNION ALL
-    SELECT 2, format('node %s claims nothing: %s', n.name, failing.error)
+    SELECT 1 AS place, format('node %s claims nothing: %s', n.name, failing.error) AS words
       FROM pgcron.node n
      CROSS JOIN jsonb_to_recordset(n.health -> 'failing') failing(service text, error text)
      WHERE n.state = 'alive' AND n.lease_until > now() AND failing.service = 'dispatcher'
     UNION ALL
-    SELECT 3, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
+    SELECT 2, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
       FROM pgcron.node n
      CROSS JOIN jsonb_to_recordset(n.health -> 'without') aside(service text, what text, error text)
      WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher'

@@ -122,7 +122,12 @@ def _obstacle(run: dict[str, Any], waits: dict[str, Any], word: str, now: dateti
         return "the fire before it is not over"
     if word == "blocked":
         return "what it depends on is not over"
-    return _limit(run, waits, now) or waits.get("trouble") or "it waits for a free slot"
+    return (
+        waits.get("limit_trouble")
+        or _limit(run, waits, now)
+        or waits.get("claim_trouble")
+        or "it waits for a free slot"
+    )
 
 
 def needs(row: dict[str, Any]) -> str:

@@ -1520,24 +1520,17 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.claim_probe(incarnation uuid, queues text[], handlers text[]) IS 'Claims one held run of a breaker whose time is over, as its one probe; no row when there is none to claim.';
 
-CREATE FUNCTION pgcron.claim_trouble(queue text, lane text) RETURNS text
+CREATE FUNCTION pgcron.claim_trouble(queue text) RETURNS text
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
   SELECT found.words FROM (
-    SELECT 1 AS place,
-           format('%s %L waits until it is mended: %s', b.kind, b.name, b.error) AS words
-      FROM pgcron.broken_settings() b
-     WHERE (b.kind = 'queue' AND b.name = claim_trouble.queue)
-        OR (b.kind = 'key' AND (b.name = claim_trouble.lane OR
-              (b.name LIKE '%*' AND starts_with(claim_trouble.lane, rtrim(b.name, '*')))))
-    UNION ALL
-    SELECT 2, format('node %s claims nothing: %s', n.name, failing.error)
+    SELECT 1 AS place, format('node %s claims nothing: %s', n.name, failing.error) AS words
       FROM pgcron.node n
      CROSS JOIN jsonb_to_recordset(n.health -> 'failing') failing(service text, error text)
      WHERE n.state = 'alive' AND n.lease_until > now() AND failing.service = 'dispatcher'
     UNION ALL
-    SELECT 3, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
+    SELECT 2, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
       FROM pgcron.node n
      CROSS JOIN jsonb_to_recordset(n.health -> 'without') aside(service text, what text, error text)
      WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher'
@@ -3947,6 +3940,17 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION pgcron.let_waiting_go(beyond bigint, most integer, OUT let_go integer, OUT ended_at bigint, OUT refused bigint[], OUT error text) IS 'Runs that wait for a slot of their schedule become claimable where one is free.';
+
+CREATE FUNCTION pgcron.limit_trouble(queue text, lane text) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  SELECT format('%s %L waits until it is mended: %s', b.kind, b.name, b.error)
+    FROM pgcron.broken_settings() b
+   WHERE (b.kind = 'queue' AND b.name = limit_trouble.queue)
+      OR (b.kind = 'key' AND (b.name = limit_trouble.lane OR
+            (b.name LIKE '%*' AND starts_with(limit_trouble.lane, rtrim(b.name, '*')))))
+   ORDER BY b.kind DESC, b.name LIMIT 1 $$;
 
 CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[]) RETURNS TABLE(requires text[], priority smallint, due_at timestamp with time zone)
     LANGUAGE sql STABLE ROWS 10

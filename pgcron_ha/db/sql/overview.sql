@@ -131,10 +131,12 @@ WHERE coalesce(largest.slots < p.weight, true)
 GROUP BY p.handler, p.queue, p.requires, 6 ORDER BY min(p.oldest_due) LIMIT :limit::int;
 
 -- name: read_parked
--- Of one due run, why no live node takes it: it can't, or it can't claim (`trouble`); no row when one may, and when it is not due.
+-- Why no living node takes a due run: none serves it, or `trouble` with its limits or with claims.
+-- No row when a node may take it, and when it is not due.
 SELECT r.handler, r.queue, r.requires, CASE WHEN largest.slots IS NOT NULL THEN r.weight END AS weight, trouble.words AS trouble
 FROM pgcron.run r CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
-CROSS JOIN LATERAL (SELECT CASE WHEN largest.slots >= coalesce(r.weight, 1) AND r.due_at <= now() THEN pgcron.claim_trouble(r.queue, r.lane) END AS words) trouble
+CROSS JOIN LATERAL (SELECT CASE WHEN largest.slots >= coalesce(r.weight, 1) AND r.due_at <= now()
+  THEN coalesce(pgcron.limit_trouble(r.queue, r.lane), pgcron.claim_trouble(r.queue)) END AS words) trouble
 WHERE r.id = :run_id::bigint AND r.state = 'ready' AND (r.hold NOT IN ('overlap', 'previous') OR r.due_at <= now())
   AND (trouble.words IS NOT NULL OR coalesce(largest.slots < coalesce(r.weight, 1), true));
 

@@ -39,7 +39,7 @@ SELECT largest.slots IS NOT NULL AS is_served, CASE WHEN largest.slots < r.weigh
        q.max_running, CASE WHEN q.max_running IS NOT NULL THEN
          q.max_running <= (SELECT count(*) FROM pgcron.run b WHERE b.state = 'running' AND b.owner IS NOT NULL AND b.queue = r.queue) END AS is_queue_full,
        (SELECT w.next_at FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w WHERE q.rate IS NOT NULL AND w.room = 0) AS queue_next_at,
-       pgcron.claim_trouble(r.queue, r.lane) AS trouble
+       pgcron.limit_trouble(r.queue, r.lane) AS limit_trouble, pgcron.claim_trouble(r.queue) AS claim_trouble
 FROM pgcron.run r CROSS JOIN pgcron.cluster c LEFT JOIN pgcron.queue q ON q.name = r.queue
 CROSS JOIN LATERAL (SELECT pgcron.largest_server(r.handler, r.queue, r.requires) AS slots) largest
 LEFT JOIN LATERAL (SELECT s.* FROM pgcron.lane_slots(ARRAY[r.lane]) s WHERE r.lane IS NOT NULL) l ON true WHERE r.id = :run_id::bigint;
