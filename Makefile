@@ -6,6 +6,7 @@
 .PHONY: help demo test test-long test-matrix examples check format bench chaos fuzz-specs model lock clean
 
 ARGS ?=
+IN_PARALLEL = -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4
 ONLY ?=
 PYTHON ?=
 UV ?= uv
@@ -19,15 +20,16 @@ demo: ## two nodes on an embedded PostgreSQL; ARGS="--for 20" ends it after 20 s
 	@.ci/environment runtime
 	@$(BIN)/pgcron-ha demo $(ARGS)
 
-test: ## all tests, against real PostgreSQL servers, processes and a browser; fails if one is skipped
+test: ## the tests, against real PostgreSQL servers, processes and a browser; fails if one is skipped
+	@.ci/environment dev
+	@.ci/browser
+	@$(BIN)/python -m pytest -p tests.house.no_skips --durations 25 $(IN_PARALLEL) $(ARGS)
+
+test-long: ## the tests that `make test` leaves out, as they take long; the models of the protocol, too
 	@.ci/environment dev
 	@.ci/browser
 	@.ci/model-checker
-	@$(BIN)/python -m pytest -p tests.house.no_skips -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 $(ARGS)
-
-test-long: ## the tests that `make test` leaves out, as they take long: benchmarks with tiny sizes, long demos
-	@.ci/environment dev
-	@$(BIN)/python -m pytest -p tests.house.no_skips -m long $(ARGS)
+	@$(BIN)/python -m pytest -p tests.house.no_skips -m long $(IN_PARALLEL) $(ARGS)
 
 test-matrix: ## the protocol's tests on PostgreSQL 14 to 18, through pgbouncer, with hostile defaults, under ICU; ONLY=14,hostile chooses, hostile-whole runs all that has a database
 	@.ci/environment dev

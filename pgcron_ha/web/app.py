@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from time import monotonic, perf_counter
 from typing import Final
 
@@ -50,9 +51,7 @@ def create_app(
     `look` is at its node, if it has one: its metrics are added, and it is ready while the node is.
     It serves one event loop; its lifespan must be run, as any server does.
     """
-    static = StaticFiles()
-    templates = Templates(static)
-    templates.load_all()
+    static, templates = _files()
     metrics = WebMetrics(version, registry)
     reader = Reader(dsn, metrics, schema, follows_zones=look is None)
     services = Services(
@@ -81,6 +80,15 @@ def create_app(
     app.add_middleware(RawPath)
     app.add_middleware(Guard)
     return app
+
+
+@cache
+def _files() -> tuple[StaticFiles, Templates]:
+    """Static files and compiled templates; half a second, once for each process."""
+    static = StaticFiles()
+    templates = Templates(static)
+    templates.load_all()
+    return static, templates
 
 
 class RawPath:

@@ -28,6 +28,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_benchmarks_print_their_figures_and_keep_them(tmp_path: Path) -> None:
     _try(_QUICK, tmp_path)
 
@@ -78,6 +79,7 @@ def test_a_benchmark_that_does_not_exist_is_named() -> None:
     assert "no benchmark is called speed" in finished.stderr
 
 
+@pytest.mark.long
 def test_the_drain_alone_prints_its_rounds() -> None:
     finished = _run("tests.benchmarks.drain", "--runs=500", "--rounds=1", "--json")
 

@@ -124,6 +124,7 @@ def test_what_the_examples_are_for_is_explained(start: Start, cli: Cli) -> None:
     assert demo.end() == 0, demo.output
 
 
+@pytest.mark.long
 def test_a_fire_that_is_lost_is_named_and_ends_the_demo_with_1(start: Start) -> None:
     demo = start("--for", 4, "--nodes", 1)
     dsn = demo.wait_for_output(r"^database +(\S+)$")[1]
@@ -155,6 +156,7 @@ def test_a_database_that_can_not_be_reached_is_one_clear_error(start: Start, fol
     assert "secret" not in demo.output
 
 
+@pytest.mark.long
 def test_a_node_that_is_killed_is_shown_as_dead_and_nothing_is_lost(start: Start) -> None:
     demo = start("--for", 18)
     demo.wait_for_output("^first job executed")
@@ -202,6 +204,7 @@ def test_a_ctrl_c_while_the_demo_starts_is_no_error(start: Start, folder: Path) 
     assert processes_about(folder) == []
 
 
+@pytest.mark.long
 def test_nothing_outlives_a_demo_that_is_killed(start: Start, folder: Path) -> None:
     demo = start()
     demo.wait_for_output("^first job executed")
@@ -212,6 +215,7 @@ def test_nothing_outlives_a_demo_that_is_killed(start: Start, folder: Path) -> N
     wait_for("all is gone", lambda: not processes_about(folder), deadline=30)
 
 
+@pytest.mark.long
 def test_a_second_demo_on_one_folder_is_refused(start: Start, folder: Path) -> None:
     first = start()
     first.wait_for_output("^starting")
@@ -251,6 +255,7 @@ def test_the_next_demo_begins_anew_unless_it_is_told_to_keep(start: Start, folde
     assert not (folder / "dumps" / "old.dump").exists()
 
 
+@pytest.mark.long
 def test_in_a_given_database_the_demo_has_a_schema_of_its_own_and_leaves_no_schedule(
     start: Start, database: str, folder: Path
 ) -> None:
@@ -315,6 +320,7 @@ def _read(descriptor: int) -> bytes:
         return b""
 
 
+@pytest.mark.long
 def test_the_demo_says_where_its_pages_are_and_ends_them_with_it(start: Start) -> None:
     demo = start("--for", 60, "--port", 0)
     address = demo.wait_for_output(r"pages +(http://127\.0\.0\.1:\d+/)")[1]

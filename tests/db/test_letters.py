@@ -33,6 +33,7 @@ async def locale(request: pytest.FixtureRequest, connection: Connection) -> str:
     return name or LOCALES[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.replace("\n", "|"))
 async def test_a_spec_means_the_same_in_each_locale(
     connection: Connection, locale: str, spec: str

@@ -404,6 +404,7 @@ BAD: list[Any] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("given", [*GOOD, *BAD], ids=lambda given: json.dumps(given)[:40])
 async def test_both_doors_judge_a_policy_alike(connection: Connection, given: Any) -> None:
     text = json.dumps(given)

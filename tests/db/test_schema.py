@@ -232,6 +232,7 @@ async def test_a_database_that_is_not_there_is_one_clear_error(server: ThrowAway
     assert refused.value.hint == "Create the database, or name another one in the DSN."
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("zone", "datestyle"),
     [("Europe/Berlin", "German"), ("America/New_York", "ISO"), ("Australia/Lord_Howe", "SQL, DMY")],

@@ -215,6 +215,7 @@ def test_what_only_python_sees_is_accepted_by_sql(judge: psycopg.Connection) -> 
     assert all("never fires" in (refused_by_python(text) or "") for text in ONLY_PYTHON_SEES)
 
 
+@pytest.mark.long
 @given(specs=_specs)
 @settings(
     derandomize=True,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from pgcron_ha.db import backfills
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster
@@ -15,6 +17,7 @@ MINUTES = 240
 PARALLELISM = 12
 
 
+@pytest.mark.long
 async def test_a_backfill_outlives_its_nodes_and_runs_each_instant_once(
     cluster: Cluster, connection: Connection
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
 from tests.waiting import until
@@ -9,6 +11,7 @@ from tests.waiting import until
 HANDLER = "py:wait_for_file"
 
 
+@pytest.mark.long
 async def test_when_the_node_that_probes_is_killed_another_one_probes_and_never_two(
     cluster: Cluster, connection: Connection
 ) -> None:

@@ -35,6 +35,7 @@ def offer(cluster: Cluster, service: Service, public_url: str | None) -> None:
     file.write_text(file.read_text() + web + TABLE.format(url=service.url))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dies", [False, True])
 async def test_what_a_service_told_is_the_end_of_the_run_though_its_node_died(
     cluster: Cluster, connection: Connection, database: str, dies: bool
@@ -62,6 +63,7 @@ async def test_what_a_service_told_is_the_end_of_the_run_though_its_node_died(
     assert len(service.requests) == 1
 
 
+@pytest.mark.long
 async def test_an_attempt_whose_node_died_takes_no_callback_and_the_next_one_does(
     cluster: Cluster, connection: Connection, database: str
 ) -> None:
@@ -97,6 +99,7 @@ async def test_a_node_does_not_start_with_callbacks_and_no_address_for_them(
     assert "web.public_url" in node.output()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["web", "node"])
 async def test_the_address_of_a_process_takes_callbacks_with_their_token_and_shows_no_pages(
     cluster: Cluster, connection: Connection, command: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import asyncpg
+import pytest
 
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue, unaccounted
@@ -14,6 +15,7 @@ from tests.waiting import until
 STORM_SECONDS = 6.0
 
 
+@pytest.mark.long
 async def test_no_run_is_lost_or_runs_twice_at_once_while_connections_are_ended(
     cluster: Cluster, connection: Connection, database: str
 ) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import pytest
+
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
 from tests.waiting import slowness, until
 
 
+@pytest.mark.long
 async def test_a_schedule_pauses_after_failures_and_goes_on_when_its_probe_succeeds(
     cluster: Cluster, connection: Connection
 ) -> None:
@@ -74,6 +77,7 @@ async def test_a_pause_ends_by_itself_and_no_fire_after_its_end_is_lost(
     await end(connection)
 
 
+@pytest.mark.long
 async def test_a_fire_of_next_month_is_moved_to_now_and_another_is_skipped(
     cluster: Cluster, connection: Connection
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from datetime import timedelta
 
+import pytest
+
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue, live_run
 from tests.e2e.nodes import MORE_HANDLERS, Cluster, descendants_of, is_gone, parent_of, send
@@ -136,6 +138,7 @@ async def test_a_run_that_may_start_only_once_is_lost_with_its_node(
     assert letter["outcome"] == "lost"
 
 
+@pytest.mark.long
 async def test_a_run_that_kills_its_nodes_ends_dead_after_its_attempts(
     cluster: Cluster, connection: Connection
 ) -> None:

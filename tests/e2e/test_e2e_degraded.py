@@ -33,6 +33,7 @@ def own_server() -> Iterator[ThrowAwayServer]:
         yield running
 
 
+@pytest.mark.long
 async def test_ends_of_runs_wait_for_a_server_whose_disk_takes_nothing_more(
     own_server: ThrowAwayServer, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from pgcron_ha.client.verifying import prove
 from tests.db import control
@@ -25,6 +26,7 @@ from tests.waiting import until
 HELD = {"at_least_once": "succeeded", "transactional": "succeeded", "at_most_once": "lost"}
 
 
+@pytest.mark.long
 async def test_a_dump_under_load_is_restored_and_goes_on(
     cluster: Cluster,
     server: ThrowAwayServer,

@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import pytest
+
 from pgcron_ha.model.spec import parse_spec
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
@@ -30,6 +32,7 @@ class Reign:
     enabled: bool
 
 
+@pytest.mark.long
 async def test_no_fire_is_lost_or_runs_twice_while_its_schedule_is_edited(
     cluster: Cluster, connection: Connection, database: str
 ) -> None:

@@ -51,6 +51,7 @@ async def test_a_node_goes_on_where_the_standby_was_promoted(
         standby.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("is_synchronous", "fewest", "most"), [(True, 0, 8), (False, 10, 40)])
 async def test_claims_wait_after_a_promotion_only_if_the_old_server_was_not_synchronous(
     primary: ThrowAwayServer, tmp_path: Path, is_synchronous: bool, fewest: float, most: float

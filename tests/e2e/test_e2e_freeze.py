@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import MORE_HANDLERS, Cluster, is_gone
@@ -56,6 +58,7 @@ async def test_a_frozen_node_is_fenced_its_programs_are_gone_and_it_works_again(
     assert (row["outcome"], row["node"]) == ("succeeded", "a")
 
 
+@pytest.mark.long
 async def test_a_node_ends_itself_when_a_handler_goes_on_without_a_lease(
     cluster: Cluster, connection: Connection
 ) -> None:
@@ -90,6 +93,7 @@ async def test_a_freeze_shorter_than_half_a_lease_costs_nothing(
     assert not frozen.events("NodeFenced")
 
 
+@pytest.mark.long
 async def test_a_handler_that_blocks_its_loop_for_two_leases_costs_no_lease(
     cluster: Cluster, connection: Connection
 ) -> None:

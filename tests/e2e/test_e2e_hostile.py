@@ -103,6 +103,7 @@ def still_the_same(node: NodeProcess) -> None:
     assert resident < MOST_NODE_BYTES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_node_survives_what_python_handlers_do(
     cluster: Cluster, connection: Connection, tmp_path: Path, kind: str
@@ -239,6 +240,7 @@ async def test_who_kills_the_supervisors_of_its_node_harms_only_their_runs(
     still_the_same(node)
 
 
+@pytest.mark.long
 async def test_who_does_not_hear_a_cancel_is_killed_where_that_is_possible(
     cluster: Cluster, connection: Connection, tmp_path: Path
 ) -> None:

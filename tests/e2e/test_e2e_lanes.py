@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from tests.e2e.evidence import Evidence, Execution
 from tests.e2e.ledger import Connection, ended
 from tests.e2e.nodes import Cluster
@@ -19,6 +21,7 @@ TTL = 3.0
 _START_SECONDS = 1.0
 
 
+@pytest.mark.long
 async def test_a_lane_runs_no_more_than_its_slots_and_no_fewer_for_longer_than_a_poll(
     cluster: Cluster, connection: Connection
 ) -> None:

@@ -27,6 +27,7 @@ def own_server() -> Iterator[ThrowAwayServer]:
         yield running
 
 
+@pytest.mark.long
 async def test_what_may_finish_goes_on_through_an_outage_and_is_told_after_it(
     own_server: ThrowAwayServer, tmp_path: Path
 ) -> None:

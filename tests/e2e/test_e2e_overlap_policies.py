@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.overlaps import POLICIES, Plan, at_once, play, table
 from tests.chaos.proxy import Proxy
 from tests.e2e.evidence import Execution
@@ -15,6 +17,7 @@ from tests.servers import ThrowAwayServer
 PLAN = Plan(list(POLICIES), 150, copies=2, kill_every=3.0, cut_every=5.0, longest=3.0)
 
 
+@pytest.mark.long
 async def test_no_policy_is_broken_by_kills_and_a_partition(
     server: ThrowAwayServer, cluster: Cluster, connection: Connection
 ) -> None:

@@ -28,6 +28,7 @@ def own_server() -> Iterator[ThrowAwayServer]:
         yield running
 
 
+@pytest.mark.long
 async def test_every_accepted_run_ends_though_the_server_restarts_again_and_again(
     own_server: ThrowAwayServer, tmp_path: Path
 ) -> None:

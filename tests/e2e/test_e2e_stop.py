@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pgcron_ha.executors.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster, descendants_of, is_gone
@@ -76,6 +78,7 @@ async def test_a_second_signal_ends_the_grace(cluster: Cluster, connection: Conn
     assert (row["state"], row["attempt"]) == ("ready", 0)
 
 
+@pytest.mark.long
 async def test_a_handler_that_does_not_stop_never_runs_beside_its_next_attempt(
     cluster: Cluster, connection: Connection
 ) -> None:

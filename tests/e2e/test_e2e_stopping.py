@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pgcron_ha.executors.operating_system import boottime
 from tests.chaos.proxy import Proxy
 from tests.e2e.ledger import Connection, ended, enqueue, live_run
@@ -15,6 +17,7 @@ TTL = 3.0
 EXIT_DEAF = 72
 
 
+@pytest.mark.long
 async def test_a_run_cancelled_across_a_partition_ends_and_its_slot_is_free_when_it_is_gone(
     cluster: Cluster, connection: Connection, server: ThrowAwayServer
 ) -> None:
@@ -77,6 +80,7 @@ async def test_a_killed_program_has_no_grace_and_its_family_goes_with_it(
     assert all(is_gone(pid) for pid in family)
 
 
+@pytest.mark.long
 async def test_a_deaf_handler_ends_its_node_when_the_others_have_ended_and_is_replaced_at_once(
     cluster: Cluster, connection: Connection
 ) -> None:
@@ -111,6 +115,7 @@ async def test_a_deaf_handler_ends_its_node_when_the_others_have_ended_and_is_re
     )
 
 
+@pytest.mark.long
 async def test_a_node_that_keeps_a_deaf_handler_works_on_without_its_slot(
     cluster: Cluster, connection: Connection
 ) -> None:

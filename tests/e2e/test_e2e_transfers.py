@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster
 from tests.e2e.transfers import play
 
 
+@pytest.mark.long
 async def test_each_transfer_is_applied_once_whatever_is_killed(
     cluster: Cluster, connection: Connection
 ) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def place() -> Iterator[Path]:
     for pid_file in path.rglob("postmaster.pid"):
         folder = pid_file.parents[1]
         if found := running(folder):
-            os.kill(found.pid, signal.SIGQUIT)
+            with suppress(ProcessLookupError):  # it ends by itself just now
+                os.kill(found.pid, signal.SIGQUIT)
             wait_until_down(folder)
     shutil.rmtree(path)
 

@@ -106,6 +106,7 @@ async def test_large_results_are_sent_a_few_at_a_time(
     assert await connection.fetchval("SELECT count(result) FROM pgcron.history") == 12
 
 
+@pytest.mark.long
 async def test_completions_that_are_too_slow_together_are_sent_in_parts(
     ending: Ending, connection: Connection
 ) -> None:

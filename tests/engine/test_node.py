@@ -286,6 +286,7 @@ async def test_a_node_outlives_breaks_of_all_its_connections(
     assert set(handlers.calls.values()) == {1}
 
 
+@pytest.mark.long
 async def test_an_idle_node_sends_few_statements(
     settings: Start,
     handlers: Handlers,

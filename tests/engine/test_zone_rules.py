@@ -164,6 +164,7 @@ async def test_clocks_that_were_put_back_unnoticed_run_nothing_twice(
     assert await is_proved(connection)
 
 
+@pytest.mark.long
 async def test_many_schedules_follow_in_batches_that_any_node_goes_on_with(
     connection: Connection, database: str, tmp_path: Path, now: datetime
 ) -> None:

@@ -168,6 +168,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> Any:
     LeavesAThread.over.set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "name"), FAULTS)
 def test_a_fault_is_found(kind: type[Plain], name: str, tmp_path: Path) -> None:
     with pytest.raises((AssertionError, pytest.fail.Exception, ValueError)):

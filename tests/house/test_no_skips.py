@@ -12,6 +12,7 @@ from tests.house.checkout import ROOT
 SKIP = "pytest." + "skip"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", ["0", "1"])
 def test_a_skipped_test_fails_the_session_and_says_why(tmp_path: Path, processes: str) -> None:
     test = f"import pytest\ndef test_absent():\n    {SKIP}('no such server')\n"

@@ -11,6 +11,9 @@ from tests.model.checker import CLEAN, MODELS, CheckerFailed, check
 from tests.model.matrix import LANE_TWICE, SKIPPED_BETWEEN, STUCK, Line, lines
 from tests.model.moves import TABLE, moves, sets_a_state_elsewhere
 
+# They need spin and a C compiler; CI has them, `make test` does not ask for them.
+pytestmark = pytest.mark.long
+
 RUN = (MODELS / "run.pml").read_text()
 LANE = (MODELS / "lane.pml").read_text()
 TEXTS = {path.stem: path.read_text() for path in MODELS.glob("*.pml")}

@@ -188,6 +188,7 @@ def passed(answer: subprocess.CompletedProcess[str], count: int) -> bool:
     return answer.returncode == 0
 
 
+@pytest.mark.long
 def test_handlers_and_schedules_run_without_waiting(suite: Suite, empty_database: str) -> None:
     answer = suite(TESTS)
 

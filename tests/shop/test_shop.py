@@ -93,6 +93,7 @@ def ours(*words: str, dsn: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_one_upgrade_brings_up_both_and_autogenerate_sees_only_the_shop(
     alembic: Alembic, sql: Sql, empty_database: str
 ) -> None:
@@ -111,6 +112,7 @@ def test_one_upgrade_brings_up_both_and_autogenerate_sees_only_the_shop(
     assert dump(empty_database) == REVIEWED.read_text()
 
 
+@pytest.mark.long
 def test_what_our_own_command_made_is_not_made_again(
     alembic: Alembic, sql: Sql, empty_database: str
 ) -> None:
@@ -123,6 +125,7 @@ def test_what_our_own_command_made_is_not_made_again(
     assert sql("SELECT count(*) FROM pgcron.run") == [(1,)]
 
 
+@pytest.mark.long
 def test_the_shop_goes_back_and_forth_over_our_revisions(
     alembic: Alembic, sql: Sql, empty_database: str
 ) -> None:

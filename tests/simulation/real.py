@@ -72,6 +72,9 @@ BEGIN
 END $$;
 """
 
+_WITHOUT_TIMEOUT: Final = (
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'"
+)
 _SHADOWED: Final = "SET search_path = shadow, pg_catalog"
 
 _DURATIONS: Final = {
@@ -181,6 +184,8 @@ class RealStore:
         connection = await connect(dsn)
         for noted in ("note_timeline", "note_synchronous"):
             await connection.execute(self._statements[noted].sql)
+        # A whole test is one transaction here.
+        await connection.execute(_WITHOUT_TIMEOUT)
         await connection.execute(_SHADOW)
         await connection.execute(_SHADOWED)
         return connection

@@ -29,6 +29,7 @@ def real(database: str) -> Iterator[RealStore]:
     store.close()
 
 
+@pytest.mark.long
 def test_after_three_days_without_a_node_each_policy_decides_as_it_says(real: RealStore) -> None:
     schedules = {_put(real, schedule): schedule for schedule in watched(FIRST_INSTANT)}
     assert len(schedules) == 50

@@ -20,6 +20,7 @@ def pairs(database: str) -> Iterator[Pairs]:
     made.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scene", SCENES)
 def test_two_at_once_are_as_one_after_the_other(pairs: Pairs, scene: str) -> None:
     acts = SCENES[scene][1]
@@ -43,6 +44,7 @@ def test_two_at_once_are_as_one_after_the_other(pairs: Pairs, scene: str) -> Non
     assert pairs.held > len(acts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_is_rolled_back_leaves_no_trace(pairs: Pairs, scene: str) -> None:
     acts = SCENES[scene][1]

@@ -17,6 +17,7 @@ QUICK = [mutant for mutant in MUTANTS if mutant.shows_soon]
 MOST_SEEDS = 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, PART))
 def test_no_history_breaks_a_promise(first: int) -> None:
     told = [attempt(seed) for seed in range(first, first + PART)]
@@ -39,6 +40,7 @@ def test_a_seed_is_the_same_history_again() -> None:
     assert first.trace != other.trace
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
 def test_a_guard_that_is_gone_shows(mutant: Mutant) -> None:

@@ -319,6 +319,7 @@ def expected_fires(
     return sorted(fire for fire in fires if FIRST < fire <= LAST)
 
 
+@pytest.mark.long
 @given(
     rules=st.lists(_RULES, min_size=1, max_size=2, unique=True),
     nots=st.lists(_NOTS, max_size=1),

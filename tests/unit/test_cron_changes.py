@@ -52,6 +52,7 @@ def expressions_at(change: ClockChange) -> Iterator[str]:
     yield f"0-59/10 {min(first.hour, last.hour)}-{max(first.hour, last.hour)} * * mon-sun"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", PARTS)
 def test_fires_at_every_change_of_every_zone_are_those_of_the_rules(chunk: int) -> None:
     compared = 0
@@ -73,6 +74,7 @@ def test_fires_at_every_change_of_every_zone_are_those_of_the_rules(chunk: int) 
     assert compared > 10_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", PARTS)
 def test_jobs_with_seconds_follow_the_same_rules(chunk: int) -> None:
     for change in changes_of(chunk)[:: BY_THE_SECOND // CHUNKS * 2]:

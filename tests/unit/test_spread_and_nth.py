@@ -102,6 +102,7 @@ _walls = st.datetimes(datetime(1975, 1, 1), datetime(2045, 1, 1)).map(
 )
 
 
+@pytest.mark.long
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(_expressions, st.integers(2, 40), _walls, st.integers(-400, 400))
 def test_each_nth_wall_time_is_found_as_by_counting(

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import pytest
 
 from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.executors.operating_system import boottime
@@ -51,6 +52,7 @@ async def answers(cluster: Cluster, *commands: str) -> list[subprocess.Completed
     return await asyncio.gather(*asked)
 
 
+@pytest.mark.long
 async def test_either_takes_over_from_the_other_on_the_newest_schema(
     database: str, connection: Connection, later: Path, pgcron: Pgcron, tmp_path: Path
 ) -> None:
@@ -102,6 +104,7 @@ async def test_a_version_works_with_the_schema_of_the_one_before(
         assert troubles(old, new) == []
 
 
+@pytest.mark.long
 async def test_a_migration_forth_and_back_under_load_stops_nobody(
     database: str, connection: Connection, later: Path, pgcron: Pgcron, tmp_path: Path
 ) -> None:

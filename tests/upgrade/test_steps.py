@@ -18,6 +18,7 @@ from tests.upgrade.later import REVISION
 IS_AT = "schema 'pgcron' is at revision {}"
 
 
+@pytest.mark.long
 def test_the_last_step_is_shown_taken_back_and_brought_again(database: str, pgcron: Pgcron) -> None:
     before = dump(database)
     pending = pgcron("migrate", "--check", code=1)

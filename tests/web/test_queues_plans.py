@@ -52,6 +52,7 @@ FILL = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statement", "most", "values"),
     [

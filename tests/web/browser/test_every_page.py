@@ -36,6 +36,7 @@ LACKING = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "colours", "width"), [(True, "light", 1280), (False, "dark", 390)]
 )

@@ -62,6 +62,7 @@ async def test_lists_of_hostile_names_are_only_text(
                 assert (await what_is_injected(tab), address) == ([], address)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", HALVES, ids=["even", "odd"])
 async def test_pages_of_hostile_names_say_them_as_they_are(
     hostile_site: Site, hostile_database: str, windows: Windows, words: tuple[str, ...]

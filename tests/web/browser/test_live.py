@@ -109,6 +109,7 @@ async def test_what_somebody_uses_is_not_replaced(
         assert held == 1
 
 
+@pytest.mark.long
 async def test_a_rate_that_was_chosen_stays_chosen(
     full_site: Site, full_database: str, windows: Windows
 ) -> None:

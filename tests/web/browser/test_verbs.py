@@ -127,6 +127,7 @@ async def test_a_schedule_is_paused_with_a_reason_and_resumed(
     assert [tuple(row) for row in doors] == [(ACTOR, "ui")] * 4
 
 
+@pytest.mark.long
 async def test_a_pause_has_an_end_and_a_run_its_fire_time_and_a_schedule_another_name(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
@@ -149,6 +150,7 @@ async def test_a_pause_has_an_end_and_a_run_its_fire_time_and_a_schedule_another
     )
 
 
+@pytest.mark.long
 async def test_one_fire_is_skipped_moved_changed_and_restored(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
@@ -184,6 +186,7 @@ async def test_one_fire_is_skipped_moved_changed_and_restored(
     assert await changed() == []
 
 
+@pytest.mark.long
 async def test_a_backfill_is_asked_for_paused_resumed_and_stopped(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
@@ -232,6 +235,7 @@ async def test_a_schedule_is_made_from_nothing_and_runs(
     assert await outcome(cluster, run) == "succeeded"
 
 
+@pytest.mark.long
 async def test_a_calendar_is_written_changed_and_deleted(hands: Hands, cluster: Cluster) -> None:
     name = f"days-{uuid.uuid4().hex[:8]}"
     kept = "SELECT content, version, updated_by FROM pgcron.calendar WHERE name = $1"
@@ -268,6 +272,7 @@ async def test_a_running_run_is_stopped_and_runs_again(
     assert await outcome(cluster, again) == "cancelled"
 
 
+@pytest.mark.long
 async def test_a_run_that_does_not_stop_is_killed(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
@@ -284,6 +289,7 @@ async def test_a_run_that_does_not_stop_is_killed(
     assert f"killed by {ACTOR}" in await one(cluster, reason, run)
 
 
+@pytest.mark.long
 async def test_a_node_is_cordoned_with_a_reason_and_uncordoned(
     hands: Hands, cluster: Cluster
 ) -> None:
@@ -302,6 +308,7 @@ async def test_a_node_is_cordoned_with_a_reason_and_uncordoned(
     assert await one(cluster, lifted) == ACTOR
 
 
+@pytest.mark.long
 async def test_an_open_circuit_breaker_is_reset(hands: Hands, cluster: Cluster) -> None:
     async def is_shown() -> bool:
         await hands.open("/")
@@ -319,6 +326,7 @@ async def test_an_open_circuit_breaker_is_reset(hands: Hands, cluster: Cluster) 
     assert tuple((await cluster.execute(breaker))[0]) == ("closed", ACTOR)
 
 
+@pytest.mark.long
 async def test_a_waiting_run_is_cancelled_or_due_now(hands: Hands, cluster: Cluster) -> None:
     later = "SELECT pgcron.enqueue('py:quick', due_at => now() + interval '1 hour')"
     first, second = [await one(cluster, later) for _ in range(2)]
@@ -334,6 +342,7 @@ async def test_a_waiting_run_is_cancelled_or_due_now(hands: Hands, cluster: Clus
     assert await outcome(cluster, second) == "succeeded"
 
 
+@pytest.mark.long
 async def test_dead_letters_are_redriven_from_each_place(hands: Hands, cluster: Cluster) -> None:
     await cluster.execute("DELETE FROM pgcron.dead_letter")
     runs = []
@@ -391,6 +400,7 @@ async def test_all_that_died_of_one_cause_are_redriven_at_once(
     assert [await outcome(cluster, row["requeued_as"]) for row in letters[1:]] == ["succeeded"] * 2
 
 
+@pytest.mark.long
 async def test_a_queue_is_paused_noted_and_resumed(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
@@ -426,6 +436,7 @@ async def test_a_queue_is_paused_noted_and_resumed(
     ]
 
 
+@pytest.mark.long
 async def test_a_schedule_is_edited_and_a_version_restored(
     hands: Hands, cluster: Cluster, name: str
 ) -> None:
