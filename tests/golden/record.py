@@ -1,0 +1,113 @@
+"""What users, scripts and dashboards rely on, as text. The files beside this one hold it.
+
+A file changes only where a change is meant: in a commit of its own, so that its difference can be
+read line by line.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import psycopg
+
+from pgcron_ha.cli.main import FAILED, INTERRUPTED, cli
+from pgcron_ha.config import SETTINGS
+from pgcron_ha.engine.farewell import EXIT_DEAF
+from pgcron_ha.engine.last_resort import EXIT_WITHOUT_LEASE
+from pgcron_ha.executors.callback_answer import PATH
+from pgcron_ha.web.routes import ROUTES
+from tests.db.sql_reference import codes
+from tests.house.checkout import ROOT
+
+FOLDER: Final = Path(__file__).parent
+_WIDTH: Final = 100
+_FUNCTIONS: Final = b"""
+    SELECT p.proname::text, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)
+      FROM pg_proc p
+     WHERE p.pronamespace = 'pgcron'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NOT NULL
+     ORDER BY p.proname COLLATE "C", 2"""
+_COLUMNS: Final = b"""
+    SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)
+      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+     WHERE c.relnamespace = 'pgcron'::regnamespace AND NOT a.attisdropped
+           AND (c.relkind = 'v' OR c.relname IN ('run', 'schedule'))
+     ORDER BY c.relname COLLATE "C", a.attname COLLATE "C" """
+
+
+def contract(dsn: str) -> Iterator[str]:
+    """Documented functions, the columns of views and of the tables that callers write to."""
+    with psycopg.connect(dsn) as connection:
+        for name, arguments, result in connection.execute(_FUNCTIONS):
+            yield f"function {name} -> {result}"
+            yield from (f"    {each}" for each in _split(arguments))
+        for relation, column, kind in connection.execute(_COLUMNS):
+            yield f"column {relation}.{column} {kind}"
+
+
+def _split(arguments: str) -> list[str]:
+    """At the commas between arguments, not at those within a default."""
+    return [each for each in re.split(r", (?=\w+ [a-z])", arguments) if each]
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Each command and group with the words that call it."""
+
+    def walk(words: tuple[str, ...], command: click.Command) -> Any:
+        yield words, command
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None
+                yield from walk((*words, name), inner)
+
+    yield from walk(("pgcron-ha",), cli)
+
+
+def command_help() -> Iterator[str]:
+    """The help text of every command."""
+    for words, command in commands():
+        context = click.Context(command, info_name=" ".join(words), terminal_width=_WIDTH)
+        context.help_option_names = ["-h", "--help"]
+        yield f"$ {' '.join(words)} --help"
+        yield from (line.rstrip() for line in command.get_help(context).splitlines())
+        yield ""
+
+
+def addresses() -> Iterator[str]:
+    """Settings, routes, error codes and exit codes."""
+    yield from (f"setting {each.key} {each.variable}" for each in SETTINGS)
+    yield from (f"route {each.method} {each.path} {each.permission}" for each in ROUTES)
+    yield f"route POST {PATH} (callbacks)"
+    yield from (f"error {code} {kind.__name__}" for code, kind in sorted(codes().items()))
+    yield from (f"exit {code}" for code in (0, FAILED, click.UsageError.exit_code, INTERRUPTED))
+    yield from (f"exit {code} (node)" for code in (EXIT_WITHOUT_LEASE, EXIT_DEAF))
+
+
+def key_paths(value: Any, path: str = "") -> Iterable[str]:
+    """The keys of an object, those of nested ones after a dot; lists are marked by []."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield f"{path}.{key}".removeprefix(".")
+            yield from key_paths(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from key_paths(inner, f"{path}[]")
+
+
+@cache
+def test_names() -> set[str]:
+    """The names of all test functions; without files, which may move."""
+    return {
+        each.name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for each in ast.walk(ast.parse(file.read_text()))
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        and each.name.startswith("test_")
+    }
