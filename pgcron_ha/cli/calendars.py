@@ -7,7 +7,6 @@ from typing import Any, Final, TextIO
 
 import click
 
-from pgcron_ha.cli.calendar_import import import_command
 from pgcron_ha.cli.output import (
     Column,
     echo,
@@ -38,9 +37,6 @@ _NEXT_DAYS: Final = 10
 @click.group("calendars")
 def calendars_group() -> None:
     """Keep holidays and other days that schedules share."""
-
-
-calendars_group.add_command(import_command)
 
 
 @calendars_group.command("list")

@@ -1,4 +1,4 @@
-"""``schedules apply``, ``export`` and ``schema``: schedules, and calendars, as YAML or TOML."""
+"""``schedules apply``, ``export`` and ``schema``: schedules, and calendars, as YAML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pgcron_ha.schedule_files.definitions import (
     read_definitions,
 )
 from pgcron_ha.schedule_files.json_schema import json_schema
-from pgcron_ha.schedule_files.writing import as_toml, as_yaml, definition_of
+from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 
 _MOST_CHARACTERS = 200
 _TOLD = ("spec", "handler", *POLICIES, "managed_by", "source")
@@ -149,13 +149,10 @@ def _print_changes(
     help="Those that the schedules use (and the source owns), all, or none.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(["yaml", "toml"]), default="yaml", show_default=True
-)
-@click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of stdout."
 )
 def export_command(
-    names: tuple[str, ...], source: str | None, calendars: str, form: str, output: Path | None
+    names: tuple[str, ...], source: str | None, calendars: str, output: Path | None
 ) -> None:
     """Print schedules as a file that "apply" takes: all, or those of these names.
 
@@ -186,8 +183,7 @@ def export_command(
             "A schedule is named exactly as it was created.",
             "`pgcron-ha schedules list` lists them.",
         )
-    write = as_yaml if form == "yaml" else as_toml
-    text = write({row["name"]: definition_of(row, default) for row in rows}, contents)
+    text = as_yaml({row["name"]: definition_of(row, default) for row in rows}, contents)
     if output is None:
         echo_file(text)
     else:

@@ -1,4 +1,4 @@
-"""Schedules as files: YAML or TOML that says what is, and what other schedulers' files become.
+"""Schedules as files: YAML that says what is, and what other schedulers' files become.
 
 A file has a table ``schedules``: names, and for each ``spec``, ``handler`` and policies, named as
 the columns of ``pgcron.schedule``::
@@ -24,5 +24,5 @@ it defines, and pruning deletes what it once owned and defines no longer.
 
 `documents` reads files with the lines where things stand, `definitions` (and
 `calendar_definitions`) judges them, `json_schema` is the published form, `writing` the way back;
-`crontab`, `kubernetes` and `pg_cron` import; `calendar_import` reads days from appointments (.ics).
+`crontab`, `kubernetes` and `pg_cron` import.
 """

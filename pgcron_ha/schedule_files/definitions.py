@@ -29,8 +29,6 @@ POLICIES: Final = tuple(
 KEYS: Final = ("spec", "handler", *POLICIES)
 
 _TABLES: Final = (TOP, CALENDARS)
-# The settings of a node stand beside its schedules in many a folder.
-_NOT_SCHEDULES: Final = "pgcron-ha.toml"
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,7 @@ Named = TypeVar("Named", Definition, CalendarDefinition)
 
 
 def files_of(path: Path) -> list[Path]:
-    """The file, or the YAML and TOML files of the folder and those in it, by name. Hidden ones, and
-    the settings of a node, are left out.
-    """
+    """The file, or the YAML files of the folder and those in it, by name, without hidden ones."""
     if not path.is_dir():
         return [path]
     found = [
@@ -70,7 +66,6 @@ def files_of(path: Path) -> list[Path]:
         for file in sorted(path.rglob("*"))
         if file.suffix in SUFFIXES
         and file.is_file()
-        and file.name != _NOT_SCHEDULES
         and not any(part.startswith(".") for part in file.relative_to(path).parts)
     ]
     if not 1 <= len(found) <= MOST_FILES:

@@ -1,13 +1,12 @@
-"""YAML and TOML as plain values that know their lines.
+"""YAML as plain values that know their lines.
 
-YAML as its version 1.2 reads it: ``no``, ``on`` and ``1:30`` are text. A key that stands twice is
-refused, as TOML does; anchors and ``<<`` work.
+As version 1.2 reads it: ``no``, ``on`` and ``1:30`` are text. A key that is given twice is refused;
+anchors and ``<<`` work.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +22,7 @@ MOST_VALUES: Final = 200_000
 MOST_DOCUMENTS: Final = 1000
 MOST_LEVELS: Final = 110
 """Of lists and mappings in each other: args, which may have 100, and what they stand in."""
-SUFFIXES: Final = (".yaml", ".yml", ".toml")
+SUFFIXES: Final = (".yaml", ".yml")
 
 Place = tuple[str, ...]
 """Keys from the top down to a value."""
@@ -37,7 +36,6 @@ _SCALARS: Final = {
     "null": r"~|null|Null|NULL|",
     "merge": r"<<",
 }
-_TOML_LINE: Final = re.compile(r"at line (\d+)")
 
 
 class Yaml12Loader(_BASE):  # type: ignore[misc]
@@ -71,7 +69,7 @@ class Document:
 
 
 def read_file(path: Path) -> list[Document]:
-    """The documents of a file: one, but YAML may have several. Raises InvalidInput, TooLarge."""
+    """The documents of a file, one or several. Raises InvalidInput, TooLarge."""
     name = str(path)
     try:
         with path.open("rb") as file:
@@ -87,22 +85,7 @@ def read_file(path: Path) -> list[Document]:
         raise InvalidInput(
             f"{name} can't be read", f"{error}.", "Name a file in UTF-8 that you may read."
         ) from None
-    if path.suffix == ".toml":
-        return [read_toml(text, name)]
     return read_yaml(text, name)
-
-
-def read_toml(text: str, name: str) -> Document:
-    """Raises InvalidInput with the line."""
-    try:
-        value = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = _TOML_LINE.search(str(error))
-        where = f"{name}, line {line[1]}" if line else name
-        raise InvalidInput(
-            f"{where}: this is not TOML", f"{error}.", "Correct it there, or just before it."
-        ) from None
-    return Document(name, value, dict(_toml_lines(text)))
 
 
 def read_yaml(text: str, name: str) -> list[Document]:
@@ -220,19 +203,3 @@ class _Reader:
     def _refusal(self, node: Any, fact: str, hint: str) -> InvalidInput:
         line = node.start_mark.line + 1
         return InvalidInput(f"{self._name}, line {line}: {fact}", "This is YAML 1.2.", hint)
-
-
-_TOML_TABLE: Final = re.compile(r"\s*\[(?P<keys>[^\[\]]+)\]\s*(#.*)?")
-_TOML_KEY: Final = re.compile(r"""\s*(?P<key>[A-Za-z0-9_-]+|"[^"\\]*"|'[^']*')\s*=""")
-_TOML_PART: Final = re.compile(r"""[A-Za-z0-9_-]+|"[^"\\]*"|'[^']*'""")
-
-
-def _toml_lines(text: str) -> Iterator[tuple[Place, int]]:
-    """Where tables and their keys stand, as most people write them."""
-    table: Place = ()
-    for number, line in enumerate(text.split("\n"), start=1):
-        if match := _TOML_TABLE.fullmatch(line.rstrip("\r")):
-            table = tuple(part.strip("\"'") for part in _TOML_PART.findall(match["keys"]))
-            yield table, number
-        elif match := _TOML_KEY.match(line):
-            yield (*table, match["key"].strip("\"'")), number

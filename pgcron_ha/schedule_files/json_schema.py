@@ -45,7 +45,7 @@ _BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema (draft 2020-12) of a file of YAML or TOML."""
+    """The schema (draft 2020-12) of a file."""
     text = {"type": "string", "minLength": 1, "maxLength": MOST_CHARACTERS}
     definition = {
         "type": "object",

@@ -1,4 +1,4 @@
-"""Schedules as YAML and TOML: what `definitions` reads back to the same."""
+"""Schedules as YAML: what `definitions` reads back to the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-import tomli_w
 import yaml
 
 from pgcron_ha.config import format_duration
@@ -68,32 +67,9 @@ def as_yaml(
     )
 
 
-def as_toml(
-    definitions: Mapping[str, Mapping[str, Any]], calendars: Mapping[str, str] | None = None
-) -> str:
-    """The text of a file; ends with a newline. The lines of a calendar are a list."""
-    schedules = {name: _without_null(said) for name, said in definitions.items()}
-    lines = {name: text.rstrip("\n").split("\n") for name, text in (calendars or {}).items()}
-    return tomli_w.dumps({**({CALENDARS: lines} if lines else {}), TOP: schedules})
-
-
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
         return format_duration(value.total_seconds())
     if name in _JSON:
         return json.loads(value)
     return list(value) if isinstance(value, list | tuple) else value
-
-
-def _without_null(said: Mapping[str, Any]) -> dict[str, Any]:
-    """TOML has no null: args or a retry policy with one are their JSON text."""
-    return {
-        name: json.dumps(value, ensure_ascii=False) if name in _JSON and _has_null(value) else value
-        for name, value in said.items()
-    }
-
-
-def _has_null(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_null, value.values()))
-    return value is None or (isinstance(value, list) and any(map(_has_null, value)))

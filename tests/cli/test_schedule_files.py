@@ -19,9 +19,10 @@ schedules:
     timeout: 30m
 """
 HOURLY = """
-[schedules.hourly]
-spec = ["@hourly", "not * * * * sun"]
-handler = "shell:tidy"
+schedules:
+  hourly:
+    spec: ["@hourly", "not * * * * sun"]
+    handler: shell:tidy
 """
 
 
@@ -35,7 +36,7 @@ def test_files_of_a_folder_are_applied_with_a_diff(
     cli: Cli, execute: Execute, tmp_path: Path
 ) -> None:
     write(tmp_path / "jobs" / "a.yaml", NIGHTLY)
-    write(tmp_path / "jobs" / "b.toml", HOURLY)
+    write(tmp_path / "jobs" / "b.yaml", HOURLY)
     write(tmp_path / "jobs" / "pgcron-ha.toml", "[node]\nslots = 4\n")
 
     tried = cli("schedules", "apply", tmp_path / "jobs", "--dry-run")
@@ -95,9 +96,9 @@ def test_what_is_left_out_is_its_default_again_but_for_a_pause(
 
 def test_only_what_the_source_owns_is_pruned(cli: Cli, execute: Execute, tmp_path: Path) -> None:
     both = write(tmp_path / "a.yaml", f"{NIGHTLY}  other: {{spec: '@daily', handler: 'py:x'}}\n")
-    write(tmp_path / "b.toml", HOURLY)
+    write(tmp_path / "b.yaml", HOURLY)
     cli("schedules", "apply", both, "--source", "team-a")
-    cli("schedules", "apply", tmp_path / "b.toml")
+    cli("schedules", "apply", tmp_path / "b.yaml")
     cli("schedules", "put", "by-hand", "@daily", "py:x")
     both.write_text(NIGHTLY)
 
@@ -144,8 +145,8 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
     folder = tmp_path / "jobs"
     write(folder / "a.yaml", NIGHTLY.replace("timezone", "timezome"))
     write(folder / "b.yaml", "schedules:\n  x: {spec: 61 * * * *, handler: py:x}\n  y: {spec: '1'}")
-    write(folder / "c.yaml", HOURLY)
-    write(folder / "d.toml", "[schedules.x]\nspec = '@daily'\nhandler = 'py:x'\npriority = 12\n")
+    write(folder / "c.yaml", "[schedules.hourly]\nspec = 1\n")
+    write(folder / "d.yaml", "schedules:\n  x: {spec: '@daily', handler: 'py:x', priority: 12}\n")
 
     told = cli("schedules", "apply", folder).err.splitlines()
     assert told[0] == "error: 5 definitions can't be used"
@@ -154,8 +155,8 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
         "b.yaml, line 2: schedule 'x': the minute field does not allow \"61\": for example"
         ' "*/15 * * * *"',
         "b.yaml, line 3: schedule 'y': handler is missing: Write its handler.",
-        "c.yaml, line 3: this is not YAML: Correct it there, or just before it.",
-        "d.toml, line 1: schedule 'x': priority 12 is out of range: Leave it out for the default.",
+        "c.yaml, line 2: this is not YAML: Correct it there, or just before it.",
+        "d.yaml, line 2: schedule 'x': priority 12 is out of range: Leave it out for the default.",
     ]
 
 
@@ -201,12 +202,11 @@ def test_what_is_exported_is_applied_without_a_change(
         " FROM pgcron.schedule s ORDER BY name"
     )
     before = execute(contents)
-    for form in ("yaml", "toml"):
-        file = tmp_path / f"all.{form}"
-        assert cli("schedules", "export", "--format", form, "--output", file).code == 0
-        assert cli("schedules", "apply", file).code == 0
-        assert execute(contents) == before
-        assert cli("schedules", "apply", file).out == "2 unchanged\n"
+    file = tmp_path / "all.yaml"
+    assert cli("schedules", "export", "--output", file).code == 0
+    assert cli("schedules", "apply", file).code == 0
+    assert execute(contents) == before
+    assert cli("schedules", "apply", file).out == "2 unchanged\n"
     assert cli("schedules", "export", "no").out == (
         "schedules:\n"
         "  'no':\n"

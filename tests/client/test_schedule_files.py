@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.client.schedules import CodeSchedule
-from pgcron_ha.errors import InvalidInput, TooLarge
+from pgcron_ha.errors import TooLarge
 from pgcron_ha.schedule_files.definitions import KEYS, POLICIES, judge
-from pgcron_ha.schedule_files.documents import MOST_VALUES, read_toml, read_yaml
+from pgcron_ha.schedule_files.documents import MOST_VALUES, read_yaml
 from pgcron_ha.schedule_files.json_schema import json_schema
-from pgcron_ha.schedule_files.writing import as_toml, as_yaml, definition_of
+from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 DEFAULT: dict[str, Any] = {
@@ -78,20 +78,20 @@ def test_what_is_written_is_read_back_and_has_the_published_form(
 ) -> None:
     said = {name: definition_of({**DEFAULT, **row}, DEFAULT) for name, row in rows.items()}
     (document,) = read_yaml(as_yaml(said), "x.yaml")
-    for value in (document.value, read_toml(as_toml(said), "x.toml").value):
-        assert list(value["schedules"]) == list(said)
-        VALIDATOR.validate(value)
-        for name, row in rows.items():
-            judged = judge(name, value["schedules"][name])
-            for key in KEYS:
-                wanted = row.get(key, DEFAULT.get(key))
-                found = judged.get(key, DEFAULT.get(key))
-                if key in ("args", "retry"):
-                    assert json.loads(found or "{}") == json.loads(wanted or "{}")
-                elif key == "requires":
-                    assert list(found or ()) == list(wanted or ())
-                else:
-                    assert found == wanted
+    value = document.value
+    assert list(value["schedules"]) == list(said)
+    VALIDATOR.validate(value)
+    for name, row in rows.items():
+        judged = judge(name, value["schedules"][name])
+        for key in KEYS:
+            wanted = row.get(key, DEFAULT.get(key))
+            found = judged.get(key, DEFAULT.get(key))
+            if key in ("args", "retry"):
+                assert json.loads(found or "{}") == json.loads(wanted or "{}")
+            elif key == "requires":
+                assert list(found or ()) == list(wanted or ())
+            else:
+                assert found == wanted
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,3 @@ def test_what_anchors_repeat_is_bounded() -> None:
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     with pytest.raises(TooLarge, match=str(MOST_VALUES)):
         read_yaml("\n".join(levels), "x")
-
-
-def test_toml_says_the_line() -> None:
-    with pytest.raises(InvalidInput, match=r"x\.toml, line 2"):
-        read_toml("[a]\nb = = 1\n", "x.toml")
-    document = read_toml('[schedules."a b"]\nspec = 1\n\n[schedules.c]\n"d" = 2\n', "x.toml")
-    assert document.where("schedules", "a b", "spec") == "x.toml, line 2"
-    assert document.where("schedules", "c", "d") == "x.toml, line 5"
