@@ -5,9 +5,12 @@ is something, read by pages and commands.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+Item = TypeVar("Item")
 
 MOST_ENTRIES: Final = 20
 MOST_CHARACTERS: Final = 300
@@ -56,6 +59,11 @@ class Without:
     """Since it was set aside."""
     tries: int
 
+    @property
+    def kind(self) -> tuple[str, str]:
+        """The service, and the word that `what` begins with: run, schedule, breaker …"""
+        return self.service, self.what.partition(" ")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
@@ -81,7 +89,8 @@ def written(health: NodeHealth) -> str | None:
         return None
     failing = [_bounded(asdict(each)) for each in health.failing[:MOST_ENTRIES]]
     room = MOST_ENTRIES - len(failing)
-    without = [_bounded(asdict(each)) for each in health.without[:room]]
+    fair = in_turns(health.without, lambda each: each.kind)
+    without = [_bounded(asdict(each)) for each in fair[:room]]
     more = health.more + len(health.without) - len(without)
     return json.dumps({"failing": failing, "without": without, "more": more})
 
@@ -103,6 +112,16 @@ def read_health(row: Mapping[str, Any]) -> NodeHealth:
     )
 
 
+def in_turns(items: Iterable[Item], kind: Callable[[Item], Hashable]) -> list[Item]:
+    """The first of each kind, then the second of each …: in a short list none hides the others."""
+    seen: Counter[Hashable] = Counter()
+    turns: list[tuple[int, Item]] = []
+    for item in items:
+        turns.append((seen[kind(item)], item))
+        seen[kind(item)] += 1
+    return [item for _, item in sorted(turns, key=lambda turn: turn[0])]
+
+
 def without_words(each: Without) -> str:
     """Why a service goes on without it."""
     times = "once" if each.tries == 1 else f"{each.tries} times"
@@ -118,7 +137,8 @@ def merged(health: Mapping[str, NodeHealth]) -> Sequence[tuple[tuple[str, ...], 
             _join(causes, key, node, failing)
         for without in found.without:
             _join(causes, ("without", without.service, without.what), node, without)
-    return [(tuple(nodes), cause) for nodes, cause in causes.values()]
+    rows = [(tuple(nodes), cause) for nodes, cause in causes.values()]
+    return in_turns(rows, lambda each: getattr(each[1], "kind", each[1].service))
 
 
 def _join(

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final
 
-from pgcron_ha.db.node_health import MOST_ENTRIES, Failing, NodeHealth, Without, written
+from pgcron_ha.db.node_health import (
+    MOST_ENTRIES,
+    Failing,
+    NodeHealth,
+    Without,
+    in_turns,
+    written,
+)
+from pgcron_ha.engine.isolation import Aside
 from pgcron_ha.engine.service import Service
 from pgcron_ha.executors.masking import mask
 
@@ -49,8 +57,12 @@ class ServiceHealth:
         without = [
             Without(service.name, mask(each.what), mask(each.error), now - each.since, each.tries)
             for service in aside
-            for each in service.aside.entries()[:MOST_ENTRIES]
+            for each in in_turns(service.aside.entries(), _kind)[:MOST_ENTRIES]
         ]
         without.sort(key=lambda each: -each.seconds)
         more = sum(len(service.aside) for service in aside) - len(without)
         return NodeHealth(tuple(failing), tuple(without), more)
+
+
+def _kind(each: Aside) -> str:
+    return each.what.partition(" ")[0]

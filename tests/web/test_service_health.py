@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,19 @@ async def test_what_a_service_goes_on_without_is_named_with_its_secrets_masked(
         return "set aside" not in (await site.get("/")).text
 
     await until("the overview forgets it", is_forgotten, deadline=5)
+
+
+async def test_what_many_of_one_kind_have_hides_nothing_else(site: Site, node: Node) -> None:
+    asides: dict[str, SetAside[Any]] = {s.name: s.aside for s in node._services()}
+    for number in range(100):
+        asides["completer"].put(number, f"run {number}", "its row is locked")
+        asides["janitor"].put(("test", number), f"run {number}", "its row is locked")
+    asides["janitor"].put(("test", 200), "breaker 'py:bad'", "its numbers are out of range")
+
+    async def is_named() -> bool:
+        return "out of range" in row_of((await site.get("/")).text, "breaker &#39;py:bad&#39;")
+
+    await until("the overview names the one breaker", is_named, deadline=10)
 
 
 async def test_one_cause_on_several_nodes_is_one_row(site: Site, connection: Connection) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pgcron_ha.db.deaf_runs import deaf_words
+from pgcron_ha.db.node_health import in_turns
 from pgcron_ha.web.contexts import Action, Attention, NodeLine
 from pgcron_ha.web.formats import health_mark, plural, short, state_mark
 from pgcron_ha.web.health import Health
@@ -47,12 +47,8 @@ def causes(
 
 def shortlist(found: Sequence[Attention], most: int) -> list[Attention]:
     """At most `most` causes, in their order; some of each kind, so that none hides the others."""
-    seen: Counter[str] = Counter()
-    turns = []
-    for position, cause in enumerate(found):
-        turns.append((seen[cause.word], position))
-        seen[cause.word] += 1
-    return [found[position] for position in sorted(at for _, at in sorted(turns)[:most])]
+    turns = in_turns(enumerate(found), lambda each: each[1].word)
+    return [cause for _, cause in sorted(turns[:most], key=lambda each: each[0])]
 
 
 def _cluster(visit: Visit, facts: Facts) -> Iterator[Attention]:
