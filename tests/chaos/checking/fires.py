@@ -61,14 +61,16 @@ def check_fires(history: History) -> tuple[list[str], dict[str, int]]:
     for row in history.table("missed"):
         missed[row["schedule_id"]].append(row)
     watermarks = {row["schedule_id"]: row["watermark"] for row in history.table("cursors")}
+    poisoned = {event["schedule"] for event in history.of("poisoned")}
     for schedule, versions in versions_of(history).items():
+        if schedule in poisoned:
+            continue
         end = watermarks.get(schedule, versions[-1].earliest)
         ledger = Ledger(versions, decided[schedule], missed[schedule], end, cancelled[schedule])
         name = f"schedule {schedule}"
         problems += [f"C1: {name}: {problem}" for problem in ledger.problems()]
         counts["owed"] += ledger.owed
         counts["missed"] += ledger.missed_fires
-    poisoned = {event["schedule"] for event in history.of("poisoned")}
     unknown = set(decided) - set(versions_of(history)) - poisoned
     problems += [f"C1: fires of a schedule nobody made: {schedule}" for schedule in unknown]
     return problems, dict(counts)
