@@ -21,11 +21,11 @@ from pgcron_ha.db.overview import Row
 
 def check_services(found: Diagnosis) -> Iterator[Finding]:
     """Services whose passes do not succeed, and what others go on without."""
-    health = {node["name"]: read_health(node) for node in found.nodes}
+    health = [(node["name"], read_health(node)) for node in found.nodes]
     for nodes, cause in merged(health):
         where = f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"
         yield _failing(where, cause) if isinstance(cause, Failing) else _without(where, cause)
-    more = sum(each.more for each in health.values())
+    more = sum(each.more for _, each in health)
     if more:
         yield Finding("set aside", "problem", f"{more} more", "The logs of the nodes name them.")
 

@@ -128,10 +128,14 @@ def without_words(each: Without) -> str:
     return f"the {each.service} goes on without it, tried {times}: {each.error}"
 
 
-def merged(health: Mapping[str, NodeHealth]) -> Sequence[tuple[tuple[str, ...], Failing | Without]]:
-    """What is wrong on nodes (by name), each cause once with the nodes that have it."""
+def merged(
+    health: Iterable[tuple[str, NodeHealth]],
+) -> Sequence[tuple[tuple[str, ...], Failing | Without]]:
+    """What is wrong on nodes (names, and the health of each; a name may have several, of which one
+    lives), each cause once with the nodes that have it.
+    """
     causes: dict[tuple[str, str, str], tuple[list[str], Failing | Without]] = {}
-    for node, found in health.items():
+    for node, found in health:
         for failing in found.failing:
             key = ("failing", failing.service, failing.error)
             _join(causes, key, node, failing)

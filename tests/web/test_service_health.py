@@ -131,6 +131,13 @@ async def test_one_cause_on_several_nodes_is_one_row(site: Site, connection: Con
             f"n{number}",
             written(health),
         )
+    # Each has a predecessor that lost its lease a minute ago.
+    await connection.execute(
+        """INSERT INTO pgcron.node (incarnation, name, host, process_id, version, lease_ttl, state,
+                                    lease_until, ended_at, ended_because, slots, queues)
+           SELECT gen_random_uuid(), n.name, 'h', 1, '0', '15 s', 'dead', now() - interval '60 s',
+                  now() - interval '60 s', 'lease_lost', 4, '{default}' FROM pgcron.node n"""
+    )
 
     page = (await site.get("/")).text
     row = row_of(page, "Dispatcher of nodes n0, n1, n2 and 2 more")

@@ -19,8 +19,8 @@ def troubled_services(
     visit: Visit, nodes: Sequence[NodeLine], now: datetime
 ) -> Iterator[Attention]:
     """One row for each cause, however many nodes have it."""
-    hrefs = {node.name: node.href for node in nodes}
-    for names, cause in merged({node.name: node.health for node in nodes}):
+    hrefs = {node.name: node.href for node in nodes if node.state != "dead"}
+    for names, cause in merged((node.name, node.health) for node in nodes):
         href = hrefs[names[0]] if len(names) == 1 else visit.link("nodes")
         since = now - timedelta(seconds=cause.seconds)
         if isinstance(cause, Failing):
