@@ -110,13 +110,20 @@ def has_room(look: Facts) -> bool:
 
 def _hoarding(history: History) -> dict[str, float]:
     """For how long each node had more careful runs than slots, from the first look to the last
-    one of an unbroken row of them.
+    one of an unbroken row of them. Not while somebody holds a lock on rows or a table: what has
+    ended keeps no slot, though the database can't record it yet.
     """
     longest: dict[str, float] = {}
     since: dict[str, float] = {}
-    for look in history.of("look"):
-        at: float = look["at"]
-        since = {owner: since.get(owner, at) for owner in look["hoarders"]}
+    locks = 0
+    for event in history.of("look", "held"):
+        if event["kind"] == "held":
+            is_lock = event["what"] in ("table lock", "long row lock")
+            locks += is_lock * (1 if event["state"] == "on" else -1)
+            continue
+        at: float = event["at"]
+        owners = [] if locks else event["hoarders"]
+        since = {owner: since.get(owner, at) for owner in owners}
         for owner, begin in since.items():
             longest[owner] = max(longest.get(owner, 0.0), at - begin)
     return longest
