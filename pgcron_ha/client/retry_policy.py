@@ -1,7 +1,7 @@
 """Retry policies as callers write them, judged before the database is asked.
 
 A policy is a mapping (or its JSON text) whose keys are `RetryPolicy`'s; what it leaves out has the
-default. ``migrations/sql/0001_02_retry_policy.sql`` says what each key does and is the judge of
+default. ``migrations/sql/retry_policy.sql`` says what each key does and is the judge of
 what comes by SQL. Here durations are timedelta, seconds, or texts such as ``90s``.
 """
 

@@ -2,7 +2,7 @@
 
 Each names its work by a key; keys of different handlers are different. An idempotency key names one
 request instead, and finds the run it had made even when that has ended. Durations are timedelta or
-seconds. ``migrations/sql/0001_18_unique.sql`` says what becomes of a run, and judges what comes
+seconds. ``migrations/sql/unique.sql`` says what becomes of a run, and judges what comes
 by SQL.
 """
 

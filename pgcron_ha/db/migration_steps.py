@@ -150,7 +150,7 @@ def drop_everything() -> None:
     schema = _schema(op.get_context())
     _refuse("strangers_in_schema", lambda names: strangers_there(schema, names), known_names())
     _refuse("dependents_of_schema", dependents_there)
-    run_script("0001_drop")
+    run_script("drop")
 
 
 def _require_empty() -> None:

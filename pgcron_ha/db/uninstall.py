@@ -56,7 +56,7 @@ async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool
         raise strangers_there(schema, strangers)
     if not by_force:
         await _require_quiet(connection, schema)
-    for name in ("0001_drop", "uninstall"):
+    for name in ("drop", "uninstall"):
         script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
         await connection.execute(in_schema(script, schema))
     return True

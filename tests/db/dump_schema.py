@@ -60,7 +60,9 @@ def _kept(text: str) -> Iterator[str]:
 
 def _is_noise(line: str, title: str) -> bool:
     if "; Type: FUNCTION;" in title:  # whose comments and blank lines are its own
-        return bool(re.match(r"^--$|^-- Name: |^ALTER .* OWNER TO|^\\(un)?restrict ", line))
+        return bool(
+            re.match(r"^--$|^-- Name: |^ALTER .* OWNER TO|^\\(un)?restrict |^SET default_", line)
+        )
     return bool(_NOISE.match(line))
 
 

@@ -154,6 +154,14 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.refuse(code text, message text, detail text, hint text) IS 'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
 
+CREATE FUNCTION pgcron.refuse_words(what text, given text, most integer) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+  RETURN pgcron.refuse('PC001', format('%s has %s characters', what, length(given)), format('It has at most %s: %s …', most, left(given, 40)), 'Say it in a few words, and keep the rest elsewhere.');
+END $$;
+
 CREATE TABLE pgcron.calendar (
     id bigint NOT NULL,
     name text NOT NULL,
@@ -165,7 +173,8 @@ CREATE TABLE pgcron.calendar (
     source text,
     CONSTRAINT a_calendar_is_readable CHECK (pgcron.calendar_is_fine(content)),
     CONSTRAINT a_calendar_name_is_one_word CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text))),
-    CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text)))
+    CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
+    CONSTRAINT calendar_updated_by_is_short CHECK (((updated_by IS NULL) OR (length(updated_by) <= 300) OR pgcron.refuse_words('updated_by'::text, updated_by, 300)))
 );
 
 COMMENT ON TABLE pgcron.calendar IS 'Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
@@ -479,12 +488,14 @@ CREATE TABLE pgcron.schedule (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_catchup_policy_is_known CHECK (((catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L is not known'::text, "left"(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.'::text, 'Leave it out for latest.'::text))),
+    CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (((catchup_window <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is longer than a century'::text, catchup_window), 'It says how old a missed fire may be to be run late: at most 36525 days.'::text, 'Write for example ''30 days''.'::text))),
     CONSTRAINT a_catchup_window_is_positive CHECK (((catchup_window > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is not positive'::text, catchup_window), 'It says how old a missed fire may be to be run late.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text))),
     CONSTRAINT a_dst_policy_is_known CHECK (((dst = ANY (ARRAY['vixie'::text, 'robfig'::text, 'skip'::text])) OR pgcron.refuse('PC001'::text, format('DST policy %L is not known'::text, "left"(dst, 100)), 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text))),
     CONSTRAINT a_fire_is_delayed_in_one_way CHECK (((jitter IS NULL) OR (spread_window IS NULL) OR pgcron.refuse('PC001'::text, format('jitter %s with spread_window %s'::text, jitter, spread_window), 'A fire is delayed by another time each (jitter) or by the same at each (spread_window).'::text, 'Choose one of them.'::text))),
     CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (((queue_drops IS NULL) OR (queue_drops = ANY (ARRAY['newest'::text, 'oldest'::text])) OR pgcron.refuse('PC001'::text, format('queue_drops %L is not known'::text, "left"(queue_drops, 100)), 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text))),
     CONSTRAINT a_jitter_is_at_most_a_day CHECK (((jitter IS NULL) OR ((jitter > '00:00:00'::interval) AND (jitter <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('jitter %s is out of range'::text, jitter), 'Each fire is due so much later at most: more than nothing, up to 1 day.'::text, 'Write for example ''10 minutes''; leave it out for none.'::text))),
     CONSTRAINT a_pause_ends_at_an_instant CHECK (((paused_until IS NULL) OR isfinite(paused_until) OR pgcron.refuse('PC001'::text, format('paused_until %s is no instant'::text, paused_until), 'A pause ends at an instant, or when somebody resumes the schedule.'::text, 'Leave it out to pause until somebody resumes it.'::text))),
+    CONSTRAINT a_pause_ends_within_the_calendar CHECK (((paused_until IS NULL) OR (NOT isfinite(paused_until)) OR (paused_until < to_timestamp(('253370764800'::bigint)::double precision)) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest.'::text, 'Leave it out for a pause without an end.'::text))),
     CONSTRAINT a_probe_comes_after_1_second_to_1_day CHECK (((probe_after IS NULL) OR ((probe_after >= '00:00:01'::interval) AND (probe_after <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('probe_after %s is out of range'::text, probe_after), 'A schedule that failures have paused is probed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out to stay paused until somebody resumes it.'::text))),
     CONSTRAINT a_retry_base_is_positive CHECK ((((retry_base > '00:00:00'::interval) AND (retry_base <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('retry_base %s is out of range'::text, retry_base), 'The first retry waits up to this long; it doubles with each attempt.'::text, 'Write for example ''2 seconds''.'::text))),
     CONSTRAINT a_retry_cap_is_positive CHECK ((((retry_cap > '00:00:00'::interval) AND (retry_cap <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('retry_cap %s is out of range'::text, retry_cap), 'No retry waits longer than this.'::text, 'Write for example ''1 hour''.'::text))),
@@ -506,6 +517,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
     CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
     CONSTRAINT a_spread_window_is_at_most_a_day CHECK (((spread_window IS NULL) OR ((spread_window > '00:00:00'::interval) AND (spread_window <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('spread_window %s is out of range'::text, spread_window), 'All fires are due later by one delay within it: more than nothing, up to 1 day.'::text, 'Write for example ''30 minutes''; leave it out for none.'::text))),
+    CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (((start_deadline IS NULL) OR (start_deadline <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is longer than a century'::text, start_deadline), 'A run that has not started this long after its fire time expires: at most 36525 days.'::text, 'Leave it out to wait for ever.'::text))),
     CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
     CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, catchup_window), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
     CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'queue'::text, 'replace'::text, 'terminate'::text])) OR pgcron.refuse_overlap(overlap))),
@@ -522,6 +534,8 @@ END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 
     CONSTRAINT only_what_pauses_after_failures_is_probed CHECK (((probe_after IS NULL) OR (pause_after_failures IS NOT NULL) OR pgcron.refuse('PC001'::text, format('probe_after %s without pause_after_failures'::text, probe_after), 'What is probed is a schedule that failures have paused.'::text, 'Say after how many: pause_after_failures.'::text))),
     CONSTRAINT schedule_args_are_an_object_of_256_kib CHECK ((((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args))),
     CONSTRAINT schedule_attempts_are_1_to_100 CHECK (((max_attempts IS NULL) OR ((max_attempts >= 1) AND (max_attempts <= 100)) OR pgcron.refuse('PC001'::text, format('max_attempts %s is out of range'::text, max_attempts), 'A run is tried 1 to 100 times.'::text, 'Leave it out for 5 (1 with at_most_once).'::text))),
+    CONSTRAINT schedule_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))),
+    CONSTRAINT schedule_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))),
     CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
     CONSTRAINT what_happens_after_a_pause_is_known CHECK (((after_pause = ANY (ARRAY['drop'::text, 'catchup'::text])) OR pgcron.refuse('PC001'::text, format('after_pause %L is not known'::text, "left"(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text))),
     CONSTRAINT what_replaces_runs_alone CHECK (((overlap <> ALL (ARRAY['replace'::text, 'terminate'::text])) OR (COALESCE(max_running, 1) = 1) OR pgcron.refuse_replacing(overlap, max_running))),
@@ -641,7 +655,8 @@ CREATE TABLE pgcron.run (
     lost_early smallint,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     created_by text DEFAULT SESSION_USER NOT NULL,
-    awaited boolean
+    awaited boolean,
+    CONSTRAINT run_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.refuse_words('created_by'::text, created_by, 300)))
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='20000');
 
@@ -805,6 +820,8 @@ CREATE TABLE pgcron.breaker (
     CONSTRAINT a_fallback_queue_is_simple CHECK (((fallback_queue IS NULL) OR ((fallback_queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(fallback_queue) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(fallback_queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
     CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_fence IS NULL)))),
     CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
+    CONSTRAINT breaker_reset_by_is_short CHECK (((reset_by IS NULL) OR (length(reset_by) <= 300) OR pgcron.refuse_words('reset_by'::text, reset_by, 300))),
+    CONSTRAINT breaker_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))),
     CONSTRAINT failures_count_for_1_second_to_1_day CHECK ((((within >= '00:00:01'::interval) AND (within <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('within %s is out of range'::text, within), 'A failure counts for 1 second to 1 day.'::text, 'Leave it out for ''1 minute''.'::text)))
 );
 
@@ -1352,7 +1369,7 @@ BEGIN
     SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
 
-  IF schedules <> '{}' THEN      -- those among them with another policy than skip, see 0001_22_overlap
+  IF schedules <> '{}' THEN      -- those among them with another policy than skip, see overlap
     others := ARRAY(SELECT s.id FROM unnest(schedules) s(id) WHERE EXISTS (
       SELECT FROM pgcron.run o WHERE o.schedule_id = s.id AND o.state = 'ready' AND o.overlap <> 'skip' AND o.due_at <= now()));
     IF others <> '{}' THEN
@@ -2927,6 +2944,9 @@ END))),
     CONSTRAINT a_backfill_state_is_known CHECK ((state = ANY (ARRAY['open'::text, 'paused'::text, 'stopping'::text, 'stopped'::text, 'done'::text]))),
     CONSTRAINT a_backfill_that_is_over_says_when CHECK (((state = ANY (ARRAY['stopped'::text, 'done'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args))),
+    CONSTRAINT backfill_changed_by_is_short CHECK (((changed_by IS NULL) OR (length(changed_by) <= 300) OR pgcron.refuse_words('changed_by'::text, changed_by, 300))),
+    CONSTRAINT backfill_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.refuse_words('created_by'::text, created_by, 300))),
+    CONSTRAINT backfill_note_is_short CHECK (((note IS NULL) OR (length(note) <= 2000) OR pgcron.refuse_words('note'::text, note, 2000))),
     CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR ((direction = 'forward'::text) AND (parallelism = 1)) OR pgcron.refuse('PC001'::text, format('direction %s and parallelism %s with depends_on_previous'::text, direction, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other, the oldest first.'::text, 'Leave both out, or set depends_on_previous to false first.'::text)))
 )
 WITH (fillfactor='50');
@@ -3193,9 +3213,12 @@ CREATE TABLE pgcron.occurrence_override (
     note text,
     actor text DEFAULT SESSION_USER NOT NULL,
     at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_fire_lies_within_the_calendar CHECK ((((fire_at >= to_timestamp(('-2208988800'::bigint)::double precision)) AND (fire_at < to_timestamp(('253370764800'::bigint)::double precision)) AND ((due_at IS NULL) OR ((due_at >= to_timestamp(('-2208988800'::bigint)::double precision)) AND (due_at < to_timestamp(('253370764800'::bigint)::double precision))))) OR pgcron.refuse('PC001'::text, format('fire %s%s is outside of the calendar'::text, fire_at, (' at '::text || due_at)), 'A fire lies, and is moved, within the years 1900 to 9998.'::text, 'SELECT * FROM pgcron.preview(…) shows those to come.'::text))),
     CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
     CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
     CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
+    CONSTRAINT occurrence_override_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300))),
+    CONSTRAINT occurrence_override_note_is_short CHECK (((note IS NULL) OR (length(note) <= 2000) OR pgcron.refuse_words('note'::text, note, 2000))),
     CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args)))
 );
 
@@ -3824,7 +3847,8 @@ CREATE TABLE pgcron.lane_limit (
     set_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_lane_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A lane has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
     CONSTRAINT a_lane_limit_names_a_lane_or_its_beginning CHECK (((lane = '*'::text) OR pgcron.lane_is_fine(regexp_replace(lane, '\*$'::text, ''::text)) OR pgcron.refuse_lane(lane))),
-    CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per)))
+    CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
+    CONSTRAINT lane_limit_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300)))
 );
 
 COMMENT ON TABLE pgcron.lane_limit IS 'How many runs of a lane execute at once, and how many start in any span of time. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
@@ -5279,14 +5303,6 @@ EXCEPTION WHEN OTHERS THEN
   PERFORM pgcron.refuse(CASE WHEN code LIKE 'PC%' THEN code ELSE 'PC001' END, format('run %s of %s: %s', position, jsonb_array_length(runs), fact),
     coalesce(nullif(rule, ''), 'A key takes what the argument of pgcron.enqueue of that name takes.'),
     coalesce(nullif(remedy, ''), 'Instants are texts such as "2026-12-24T18:00:00Z", durations such as "90 s", numbers stand without quotes.'));
-END $$;
-
-CREATE FUNCTION pgcron.refuse_words(what text, given text, most integer) RETURNS boolean
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-BEGIN
-  RETURN pgcron.refuse('PC001', format('%s has %s characters', what, length(given)), format('It has at most %s: %s …', most, left(given, 40)), 'Say it in a few words, and keep the rest elsewhere.');
 END $$;
 
 CREATE FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[]) RETURNS TABLE(run_id bigint, error text)
@@ -7211,6 +7227,8 @@ CREATE TABLE pgcron.cluster (
     paused_by text,
     paused_note text,
     tzdata text COLLATE pg_catalog."C",
+    CONSTRAINT cluster_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))),
+    CONSTRAINT cluster_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))),
     CONSTRAINT there_is_one_cluster_row CHECK (one)
 );
 
@@ -7229,7 +7247,9 @@ CREATE TABLE pgcron.cordon (
     lifted_by text,
     lifted_at timestamp with time zone,
     CONSTRAINT a_cordon_has_a_reason_of_500_characters CHECK (((reason IS NULL) OR (length(reason) <= 500) OR pgcron.refuse('PC001'::text, format('the reason has %s characters'::text, length(reason)), 'A reason has at most 500 characters.'::text, 'Say it shorter.'::text))),
-    CONSTRAINT a_lifted_cordon_says_by_whom CHECK (((lifted_at IS NULL) = (lifted_by IS NULL)))
+    CONSTRAINT a_lifted_cordon_says_by_whom CHECK (((lifted_at IS NULL) = (lifted_by IS NULL))),
+    CONSTRAINT cordon_lifted_by_is_short CHECK (((lifted_by IS NULL) OR (length(lifted_by) <= 300) OR pgcron.refuse_words('lifted_by'::text, lifted_by, 300))),
+    CONSTRAINT cordon_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300)))
 );
 
 COMMENT ON TABLE pgcron.cordon IS 'Which nodes claim nothing: by a name, for every process of that name until it is lifted, or by the incarnation of one process.';
@@ -7695,7 +7715,10 @@ CREATE TABLE pgcron.queue (
     is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL) AND (rate IS NULL))) STORED NOT NULL,
     CONSTRAINT a_queue_name_is_simple CHECK ((((name ~ '^[A-Za-z0-9_.-]+$'::text) AND (length(name) <= 100)) OR pgcron.refuse('PC001'::text, format('queue %L is not a queue name'::text, "left"(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''default''.'::text))),
     CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (((max_running IS NULL) OR ((max_running >= 1) AND (max_running <= 100000)) OR pgcron.refuse('PC001'::text, format('max_running %s is out of range'::text, max_running), 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text))),
-    CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per)))
+    CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
+    CONSTRAINT queue_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))),
+    CONSTRAINT queue_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))),
+    CONSTRAINT queue_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300)))
 );
 
 COMMENT ON TABLE pgcron.queue IS 'Settings of queues; a queue without a row exists as soon as a run names it.';
@@ -7756,6 +7779,7 @@ CREATE TABLE pgcron.retention (
     CONSTRAINT a_partition_holds_a_day_or_a_month CHECK ((period = ANY (ARRAY['day'::text, 'month'::text]))),
     CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (((ahead >= '1 day'::interval) AND (ahead <= '1 year'::interval))),
     CONSTRAINT retention_is_at_least_a_day CHECK (((keep >= '1 day'::interval) OR pgcron.refuse('PC001'::text, format('retention of %s is too short'::text, keep), 'Partitions are dropped a day after the last of their rows is due, at the earliest.'::text, 'Keep at least ''1 day''.'::text))),
+    CONSTRAINT retention_is_at_most_a_century CHECK (((keep <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('%s for %s is longer than a century'::text, keep, relation), 'Rows are kept for a day to 36525 days.'::text, 'Write for example ''400 days''.'::text))),
     CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text])))
 );
 
@@ -7842,7 +7866,8 @@ CREATE TABLE pgcron.schedule_version (
     content jsonb NOT NULL,
     since timestamp with time zone,
     note text,
-    CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK ((operation = ANY (ARRAY['create'::text, 'edit'::text, 'delete'::text])))
+    CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK ((operation = ANY (ARRAY['create'::text, 'edit'::text, 'delete'::text]))),
+    CONSTRAINT schedule_version_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300)))
 );
 
 COMMENT ON TABLE pgcron.schedule_version IS 'Every version of every schedule as it stood, who wrote it and through which door. No foreign key: it outlives the schedule.';
@@ -7973,35 +7998,14 @@ COMMENT ON COLUMN pgcron.zone_change.postponed IS 'Schedules that somebody was e
 
 COMMENT ON COLUMN pgcron.zone_change.remade IS 'How many schedules had fires ahead decided by the old rules: those were made again.';
 
-ALTER TABLE pgcron.schedule
-    ADD CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (((catchup_window <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up window %s is longer than a century'::text, catchup_window), 'It says how old a missed fire may be to be run late: at most 36525 days.'::text, 'Write for example ''30 days''.'::text))) NOT VALID;
-
-ALTER TABLE pgcron.occurrence_override
-    ADD CONSTRAINT a_fire_lies_within_the_calendar CHECK ((((fire_at >= to_timestamp(('-2208988800'::bigint)::double precision)) AND (fire_at < to_timestamp(('253370764800'::bigint)::double precision)) AND ((due_at IS NULL) OR ((due_at >= to_timestamp(('-2208988800'::bigint)::double precision)) AND (due_at < to_timestamp(('253370764800'::bigint)::double precision))))) OR pgcron.refuse('PC001'::text, format('fire %s%s is outside of the calendar'::text, fire_at, (' at '::text || due_at)), 'A fire lies, and is moved, within the years 1900 to 9998.'::text, 'SELECT * FROM pgcron.preview(…) shows those to come.'::text))) NOT VALID;
-
-ALTER TABLE pgcron.schedule
-    ADD CONSTRAINT a_pause_ends_within_the_calendar CHECK (((paused_until IS NULL) OR (NOT isfinite(paused_until)) OR (paused_until < to_timestamp(('253370764800'::bigint)::double precision)) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest.'::text, 'Leave it out for a pause without an end.'::text))) NOT VALID;
-
 ALTER TABLE pgcron.run
     ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
-
-ALTER TABLE pgcron.schedule
-    ADD CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (((start_deadline IS NULL) OR (start_deadline <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is longer than a century'::text, start_deadline), 'A run that has not started this long after its fire time expires: at most 36525 days.'::text, 'Leave it out to wait for ever.'::text))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
 
 ALTER TABLE ONLY pgcron.assertion
     ADD CONSTRAINT assertion_pkey PRIMARY KEY (transaction, run, token);
-
-ALTER TABLE pgcron.backfill
-    ADD CONSTRAINT backfill_changed_by_is_short CHECK (((changed_by IS NULL) OR (length(changed_by) <= 300) OR pgcron.refuse_words('changed_by'::text, changed_by, 300))) NOT VALID;
-
-ALTER TABLE pgcron.backfill
-    ADD CONSTRAINT backfill_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.refuse_words('created_by'::text, created_by, 300))) NOT VALID;
-
-ALTER TABLE pgcron.backfill
-    ADD CONSTRAINT backfill_note_is_short CHECK (((note IS NULL) OR (length(note) <= 2000) OR pgcron.refuse_words('note'::text, note, 2000))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.backfill
     ADD CONSTRAINT backfill_pkey PRIMARY KEY (id);
@@ -8015,41 +8019,20 @@ ALTER TABLE ONLY pgcron.breaker_handler
 ALTER TABLE ONLY pgcron.breaker
     ADD CONSTRAINT breaker_pkey PRIMARY KEY (name);
 
-ALTER TABLE pgcron.breaker
-    ADD CONSTRAINT breaker_reset_by_is_short CHECK (((reset_by IS NULL) OR (length(reset_by) <= 300) OR pgcron.refuse_words('reset_by'::text, reset_by, 300))) NOT VALID;
-
-ALTER TABLE pgcron.breaker
-    ADD CONSTRAINT breaker_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))) NOT VALID;
-
 ALTER TABLE ONLY pgcron.calendar
     ADD CONSTRAINT calendar_name_key UNIQUE (name);
 
 ALTER TABLE ONLY pgcron.calendar
     ADD CONSTRAINT calendar_pkey PRIMARY KEY (id);
 
-ALTER TABLE pgcron.calendar
-    ADD CONSTRAINT calendar_updated_by_is_short CHECK (((updated_by IS NULL) OR (length(updated_by) <= 300) OR pgcron.refuse_words('updated_by'::text, updated_by, 300))) NOT VALID;
-
 ALTER TABLE ONLY pgcron.callback
     ADD CONSTRAINT callback_pkey PRIMARY KEY (run_id, fence);
-
-ALTER TABLE pgcron.cluster
-    ADD CONSTRAINT cluster_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))) NOT VALID;
-
-ALTER TABLE pgcron.cluster
-    ADD CONSTRAINT cluster_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.cluster
     ADD CONSTRAINT cluster_pkey PRIMARY KEY (one);
 
-ALTER TABLE pgcron.cordon
-    ADD CONSTRAINT cordon_lifted_by_is_short CHECK (((lifted_by IS NULL) OR (length(lifted_by) <= 300) OR pgcron.refuse_words('lifted_by'::text, lifted_by, 300))) NOT VALID;
-
 ALTER TABLE ONLY pgcron.cordon
     ADD CONSTRAINT cordon_pkey PRIMARY KEY (node);
-
-ALTER TABLE pgcron.cordon
-    ADD CONSTRAINT cordon_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.cursor
     ADD CONSTRAINT cursor_pkey PRIMARY KEY (schedule_id);
@@ -8075,9 +8058,6 @@ ALTER TABLE ONLY pgcron.idempotency
 ALTER TABLE ONLY pgcron.lane_limit
     ADD CONSTRAINT lane_limit_pkey PRIMARY KEY (lane);
 
-ALTER TABLE pgcron.lane_limit
-    ADD CONSTRAINT lane_limit_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))) NOT VALID;
-
 ALTER TABLE ONLY pgcron.missed
     ADD CONSTRAINT missed_pkey PRIMARY KEY (schedule_id, first_at);
 
@@ -8086,12 +8066,6 @@ ALTER TABLE ONLY pgcron.node
 
 ALTER TABLE ONLY pgcron.occurrence
     ADD CONSTRAINT occurrence_pkey PRIMARY KEY (schedule_id, fire_at);
-
-ALTER TABLE pgcron.occurrence_override
-    ADD CONSTRAINT occurrence_override_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300))) NOT VALID;
-
-ALTER TABLE pgcron.occurrence_override
-    ADD CONSTRAINT occurrence_override_note_is_short CHECK (((note IS NULL) OR (length(note) <= 2000) OR pgcron.refuse_words('note'::text, note, 2000))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.occurrence_override
     ADD CONSTRAINT occurrence_override_pkey PRIMARY KEY (schedule_id, fire_at);
@@ -8108,17 +8082,8 @@ ALTER TABLE ONLY pgcron.producer_rule
 ALTER TABLE ONLY pgcron.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (run_id);
 
-ALTER TABLE pgcron.queue
-    ADD CONSTRAINT queue_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))) NOT VALID;
-
-ALTER TABLE pgcron.queue
-    ADD CONSTRAINT queue_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))) NOT VALID;
-
 ALTER TABLE ONLY pgcron.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
-
-ALTER TABLE pgcron.queue
-    ADD CONSTRAINT queue_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.rate_window
     ADD CONSTRAINT rate_window_pkey PRIMARY KEY (kind, name);
@@ -8126,29 +8091,17 @@ ALTER TABLE ONLY pgcron.rate_window
 ALTER TABLE ONLY pgcron.reason
     ADD CONSTRAINT reason_pkey PRIMARY KEY (code);
 
-ALTER TABLE pgcron.retention
-    ADD CONSTRAINT retention_is_at_most_a_century CHECK (((keep <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('%s for %s is longer than a century'::text, keep, relation), 'Rows are kept for a day to 36525 days.'::text, 'Write for example ''400 days''.'::text))) NOT VALID;
-
 ALTER TABLE ONLY pgcron.retention
     ADD CONSTRAINT retention_pkey PRIMARY KEY (relation);
 
 ALTER TABLE ONLY pgcron.retention_sweep
     ADD CONSTRAINT retention_sweep_pkey PRIMARY KEY (partition);
 
-ALTER TABLE pgcron.run
-    ADD CONSTRAINT run_created_by_is_short CHECK (((created_by IS NULL) OR (length(created_by) <= 300) OR pgcron.refuse_words('created_by'::text, created_by, 300))) NOT VALID;
-
 ALTER TABLE ONLY pgcron.run
     ADD CONSTRAINT run_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY pgcron.schedule
     ADD CONSTRAINT schedule_name_key UNIQUE (name);
-
-ALTER TABLE pgcron.schedule
-    ADD CONSTRAINT schedule_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))) NOT VALID;
-
-ALTER TABLE pgcron.schedule
-    ADD CONSTRAINT schedule_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.schedule
     ADD CONSTRAINT schedule_pkey PRIMARY KEY (id);
@@ -8158,9 +8111,6 @@ ALTER TABLE ONLY pgcron.schedule_preview
 
 ALTER TABLE ONLY pgcron.schedule
     ADD CONSTRAINT schedule_uuid_key UNIQUE (uuid);
-
-ALTER TABLE pgcron.schedule_version
-    ADD CONSTRAINT schedule_version_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300))) NOT VALID;
 
 ALTER TABLE ONLY pgcron.schedule_version
     ADD CONSTRAINT schedule_version_pkey PRIMARY KEY (schedule_id, version, operation);

@@ -10,7 +10,7 @@ LANGUAGE sql STABLE AS $$
   -- A range of ids is one or all by the same index; an OR would read every row.
   asked AS MATERIALIZED (SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
                         coalesce(check_ledger.since, now() - interval '1 day') AS since,
-                        (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
+                        (SELECT greatest(now() - kept.keep, pgcron.history_thinned_until()) FROM pgcron.retention kept WHERE kept.relation = 'history') AS history_since,
                         (SELECT now() - kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence') AS ledger_since
                    FROM chosen),
   decided AS MATERIALIZED (

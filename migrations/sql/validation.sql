@@ -335,7 +335,7 @@ END $$;
 CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  line text;
+  line text COLLATE "C";
   kind text;
   kinds text[] := '{}';
 BEGIN
@@ -381,3 +381,12 @@ CREATE FUNCTION pgcron.refuse_replacing(overlap text, max_running int) RETURNS b
 LANGUAGE sql IMMUTABLE AS $$
   SELECT pgcron.refuse('PC001', format('overlap %s with max_running %s', overlap, max_running), 'A run that takes the place of the last one runs alone.',
     'Leave max_running out (0 takes it back), or use overlap ''queue''.') $$;
+
+-- Of a run, by pgcron.judge_run.
+CREATE FUNCTION pgcron.refuse_instants(due_at timestamptz, expire_at timestamptz) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  PERFORM pgcron.refuse('PC001', format('due_at %s or expire_at %s is outside of the calendar', due_at, coalesce(expire_at::text, 'NULL')),
+    'A run is due, and expires, in the years 1900 to 9998, or at infinity.', 'Leave due_at out for now.');
+  RETURN NULL;
+END $$;

@@ -18,8 +18,8 @@ END $$;
 -- {"give_up_after": s, "give_up_at": instant, "silence_timeout": s}; NULL without limits. Raises PC001.
 CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout interval, due_at timestamptz) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  SELECT nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after', date_part('epoch', give_up_after), 'give_up_at', due_at + give_up_after,
-                                                     'silence_timeout', date_part('epoch', silence_timeout))), '{}')
+  SELECT nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after', trim_scale(extract(epoch FROM give_up_after)), 'give_up_at', due_at + give_up_after,
+                                                     'silence_timeout', trim_scale(extract(epoch FROM silence_timeout)))), '{}')
    WHERE pgcron.time_limits_fit(give_up_after, silence_timeout) $$;
 
 -- The same limits of another run, which is due now or later.

@@ -44,7 +44,7 @@ BEGIN
   ELSE
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at; NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
-  IF NEW.spec ~* '\min\s' THEN
+  IF NEW.spec COLLATE "C" ~* '\min\s' THEN
     NEW.calendars := pgcron.take_calendars(NEW.spec);
   ELSE
     NEW.calendars := NULL;
@@ -124,6 +124,7 @@ BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
   IF cursor_before IS NULL OR schedule_now IS NULL THEN RETURN; END IF;
+  IF schedule_now.enabled THEN cursor_before := pgcron.with_pending_pause(cursor_before); END IF;
   PERFORM FROM pgcron.run WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0 ORDER BY id FOR UPDATE;
   edit_time := clock_timestamp();
   WITH gone AS (
@@ -280,3 +281,24 @@ CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW
 
 -- A trigger's function, too: whoever may execute it could hang it on a table of their own, and act with its owner's rights.
 REVOKE ALL ON FUNCTION pgcron.judge_schedule(), pgcron.schedule_was_written(), pgcron.schedule_is_deleted(), pgcron.apply_edit(bigint, boolean) FROM PUBLIC;
+
+-- Edits of transactions that can't see new rows (REPEATABLE READ, SERIALIZABLE) wait for a node. A pause that began and ended before one came was a pause
+-- all the same: what it held back is told, and not run as if nobody had said a word.
+
+CREATE FUNCTION pgcron.with_pending_pause(cursor_before pgcron.cursor) RETURNS pgcron.cursor
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  paused jsonb;
+BEGIN
+  IF cursor_before.edit_is_pending AND NOT cursor_before.is_paused THEN
+    SELECT v.content INTO paused FROM pgcron.schedule_version v
+     WHERE v.schedule_id = cursor_before.schedule_id AND v.since IS NULL AND NOT (v.content ->> 'enabled')::boolean ORDER BY v.version DESC LIMIT 1;
+    IF FOUND THEN
+      cursor_before.is_paused := true;
+      cursor_before.pause_note := concat_ws(': ', paused ->> 'paused_by', paused ->> 'paused_note');
+      cursor_before.paused_until := (paused ->> 'paused_until')::timestamptz;
+    END IF;
+  END IF;
+  RETURN cursor_before;
+END $$;
+REVOKE ALL ON FUNCTION pgcron.with_pending_pause(pgcron.cursor) FROM PUBLIC;

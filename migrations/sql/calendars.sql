@@ -48,8 +48,8 @@ END $$;
 CREATE FUNCTION pgcron.calendar_is_fine(content text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  written text;
-  line text;
+  written text COLLATE "C";
+  line text COLLATE "C";
   number int := 0;
   rules int := 0;
   names_days boolean := false;
@@ -101,7 +101,7 @@ CREATE INDEX schedule_with_calendars ON pgcron.schedule (id) WHERE calendars IS 
 
 CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
 LANGUAGE sql IMMUTABLE ROWS 2 AS $$
-  SELECT DISTINCT found[1] FROM regexp_matches(spec, '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
+  SELECT DISTINCT found[1] FROM regexp_matches(spec COLLATE "C", '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
 
 -- What the calendars that a spec names contain, and those that they name; NULL when it names none.
 CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb

@@ -97,6 +97,9 @@ DECLARE
       THEN 'only_fires_claim_an_occurrence'
     -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
     WHEN r.attempt > 0 THEN NULL
+    WHEN (NOT isfinite(r.due_at) OR (r.due_at >= to_timestamp(-2208988800) AND r.due_at < to_timestamp(253370764800))) IS NOT TRUE
+         OR (r.expire_at IS NOT NULL AND isfinite(r.expire_at) AND (r.expire_at < to_timestamp(-2208988800) OR r.expire_at >= to_timestamp(253370764800)))
+      THEN pgcron.refuse_instants(r.due_at, r.expire_at)
     WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive')) IS NOT TRUE THEN 'a_run_has_a_known_origin'
     WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
     WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100)) IS NOT TRUE THEN 'a_run_names_a_queue'

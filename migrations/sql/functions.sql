@@ -315,7 +315,7 @@ CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL, actor te
 LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
-  why text := concat_ws(': ', 'cancelled by ' || coalesce(actor, session_user), left(reason, 500));
+  why text := concat_ws(': ', 'cancelled by ' || left(coalesce(actor, session_user), 300), left(reason, 500));
 BEGIN
   SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
   IF found_state IS NULL THEN

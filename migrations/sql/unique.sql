@@ -93,7 +93,14 @@ COMMENT ON FUNCTION pgcron.run_with_key(text, text) IS 'The run of the handler t
 -- changes what it has asked for and nothing else.
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority int, due_at timestamptz, most interval, latest timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  maker text := (SELECT r.created_by FROM pgcron.run r WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler);
 BEGIN
+  IF maker <> session_user AND NOT has_table_privilege(session_user, 'pgcron.run', 'TRUNCATE')
+     AND EXISTS (SELECT FROM pgcron.producer_rule p WHERE pg_has_role(session_user, p.role, 'MEMBER')) THEN
+    PERFORM pgcron.refuse('PC013', format('run %s with the unique key %L is not of role %s', run, left(replace_run.unique_key, 200), quote_ident(session_user)),
+      'A producer that has rules changes only runs that it has made.', 'Use keys of your own, for example with the service''s name in front; on_conflict ''return'' gives the id.');
+  END IF;
   UPDATE pgcron.run r SET args = replace_run.args, priority = replace_run.priority,
          due_at = CASE WHEN replace_run.due_at IS NOT NULL THEN least(replace_run.due_at, r.created_at + most) ELSE least(r.due_at, latest) END
    WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler AND r.state <> 'running' AND r.attempt = 0;

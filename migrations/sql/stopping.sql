@@ -5,7 +5,7 @@
 CREATE FUNCTION pgcron.kill_run(run bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-  why text := concat_ws(': ', 'killed by ' || coalesce(actor, session_user), left(reason, 500));
+  why text := concat_ws(': ', 'killed by ' || left(coalesce(actor, session_user), 300), left(reason, 500));
 BEGIN
   PERFORM FROM pgcron.run r WHERE r.id = run FOR UPDATE;      -- so that it does not begin in between
   UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), kill_at = coalesce(r.kill_at, now()),

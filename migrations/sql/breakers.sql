@@ -1,4 +1,4 @@
--- What opens a circuit breaker, who probes, and what becomes of the runs that wait for it. Its tables stand in 0001_02_breaker.
+-- What opens a circuit breaker, who probes, and what becomes of the runs that wait for it. Its tables stand in breaker_tables.
 
 -- A breaker opens, or opens again. The caller has locked its row.
 CREATE FUNCTION pgcron.open_breaker(name text, failure text, because text) RETURNS void
@@ -17,28 +17,28 @@ END $$;
 CREATE FUNCTION pgcron.count_failures(handlers text[], run_ids bigint[], fences bigint[], errors text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  found pgcron.breaker;
+  row_found pgcron.breaker;
   failed record;
   latest timestamptz[];
 BEGIN
-  FOR found IN
+  FOR row_found IN
     SELECT b.* FROM pgcron.breaker b
      WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m WHERE m.handler = ANY(handlers)) AND pgcron.breaker_is_fine(b) ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
-           bool_or(f.run_id = found.probe_run AND f.fence = found.probe_fence) AS is_probe INTO failed
+           bool_or(f.run_id = row_found.probe_run AND f.fence = row_found.probe_fence) AS is_probe INTO failed
       FROM unnest(handlers, run_ids, fences, errors) WITH ORDINALITY f(handler, run_id, fence, error, place)
-      JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = found.name;
-    IF found.state = 'half_open' AND failed.is_probe THEN
-      PERFORM pgcron.open_breaker(found.name, failed.error, format('its probe, run %s, failed', found.probe_run));
-    ELSIF found.state = 'closed' THEN
+      JOIN pgcron.breaker_handler m ON m.handler = f.handler AND m.breaker = row_found.name;
+    IF row_found.state = 'half_open' AND failed.is_probe THEN
+      PERFORM pgcron.open_breaker(row_found.name, failed.error, format('its probe, run %s, failed', row_found.probe_run));
+    ELSIF row_found.state = 'closed' THEN
       latest := ARRAY(
-        SELECT one.at FROM unnest(found.failed_at || array_fill(clock_timestamp(), ARRAY[least(failed.attempts, found.failures)])) WITH ORDINALITY one(at, place)
-         WHERE one.at > clock_timestamp() - found.within ORDER BY one.place DESC LIMIT found.failures);
-      IF cardinality(latest) >= found.failures THEN
-        PERFORM pgcron.open_breaker(found.name, failed.error, format('%s %s in %s', found.failures, CASE found.failures WHEN 1 THEN 'failure' ELSE 'failures' END, pgcron.short_interval(found.within)));
+        SELECT one.at FROM unnest(row_found.failed_at || array_fill(clock_timestamp(), ARRAY[least(failed.attempts, row_found.failures)])) WITH ORDINALITY one(at, place)
+         WHERE one.at > clock_timestamp() - row_found.within ORDER BY one.place DESC LIMIT row_found.failures);
+      IF cardinality(latest) >= row_found.failures THEN
+        PERFORM pgcron.open_breaker(row_found.name, failed.error, format('%s %s in %s', row_found.failures, CASE row_found.failures WHEN 1 THEN 'failure' ELSE 'failures' END, pgcron.short_interval(row_found.within)));
       ELSE
         UPDATE pgcron.breaker b SET failed_at = ARRAY(SELECT one.at FROM unnest(latest) one(at) ORDER BY one.at), last_error = left(failed.error, 500)
-         WHERE b.name = found.name;
+         WHERE b.name = row_found.name;
       END IF;
     END IF;
   END LOOP;
@@ -209,25 +209,25 @@ END $$;
 CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
 LANGUAGE plpgsql AS $$
 DECLARE
-  found pgcron.breaker;
+  row_found pgcron.breaker;
 BEGIN
-  SELECT * INTO found FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE;
-  IF found.name IS NULL THEN
+  SELECT * INTO row_found FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE;
+  IF row_found.name IS NULL THEN
     PERFORM pgcron.refuse('PC010', format('breaker %L does not exist', left(require_breaker.name, 200)), 'A breaker is named as the handler it was set for.',
                           '`pgcron-ha breakers list` lists them.');
   END IF;
-  RETURN found;
+  RETURN row_found;
 END $$;
 
 -- Closes a breaker by hand, whatever its state: what waits for it goes. True when it was not closed.
 CREATE FUNCTION pgcron.reset_breaker(name text, by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  found pgcron.breaker := pgcron.require_breaker(reset_breaker.name);
+  row_found pgcron.breaker := pgcron.require_breaker(reset_breaker.name);
 BEGIN
-  PERFORM pgcron.close_breaker(found.name);
-  UPDATE pgcron.breaker b SET reset_by = coalesce(reset_breaker.by, session_user), reset_at = now() WHERE b.name = found.name;
-  RETURN found.state <> 'closed';
+  PERFORM pgcron.close_breaker(row_found.name);
+  UPDATE pgcron.breaker b SET reset_by = coalesce(reset_breaker.by, session_user), reset_at = now() WHERE b.name = row_found.name;
+  RETURN row_found.state <> 'closed';
 END $$;
 COMMENT ON FUNCTION pgcron.reset_breaker(text, text) IS 'Closes a breaker by hand; the runs that wait for it go at once.';
 

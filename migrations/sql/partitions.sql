@@ -18,7 +18,7 @@ INSERT INTO pgcron.retention VALUES
 CREATE FUNCTION pgcron.add_partition(relation text, low timestamptz, high timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  partition text := relation || to_char(low AT TIME ZONE 'UTC', CASE WHEN high > low + interval '2 days' THEN '_YYYYMM' ELSE '_YYYYMMDD' END);
+  partition text := relation || to_char(low AT TIME ZONE 'UTC', CASE WHEN high > low + interval '2 days' AND low = date_trunc('month', low, 'UTC') THEN '_YYYYMM' ELSE '_YYYYMMDD' END);
 BEGIN
   IF low = '-infinity' THEN partition := relation || '_before'; END IF;
   IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relname = partition AND c.relnamespace = 'pgcron'::regnamespace) THEN RETURN false; END IF;
@@ -33,26 +33,34 @@ CREATE FUNCTION pgcron.ensure_partitions() RETURNS int
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
   kept pgcron.retention;
-  low timestamptz;
-  step interval;
+  missing record;
+  ended timestamptz;
+  today timestamptz;
   made int := 0;
 BEGIN
   PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
   FOR kept IN SELECT * FROM pgcron.retention ORDER BY relation LOOP
-    step := ('1 ' || kept.period)::interval;
+    today := date_trunc(kept.period, now(), 'UTC');
     -- What lies before the first partition (late finishers of a stepped clock, old back-fills) has one of its own.
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = format('pgcron.%I', kept.relation)::regclass) THEN
-      made := made + pgcron.add_partition(kept.relation, '-infinity', date_trunc(kept.period, now(), 'UTC'))::int;
+      made := made + pgcron.add_partition(kept.relation, '-infinity', today)::int;
     END IF;
-    low := pgcron.partitions_end(kept.relation);
-    WHILE low < now() + kept.ahead LOOP
-      made := made + pgcron.add_partition(kept.relation, low, date_trunc(kept.period, low + step, 'UTC'))::int;
-      low := date_trunc(kept.period, low + step, 'UTC');
-    END LOOP;
+    ended := pgcron.partitions_end(kept.relation);
+    IF ended < today - 7 * ('1 ' || kept.period)::interval THEN
+      made := made + pgcron.add_partition(kept.relation, ended, today)::int;
+    END IF;
+  END LOOP;
+  FOR missing IN
+    SELECT k.relation, greatest(g.start, k.ended) AS low, g.start + k.step AS high
+      FROM (SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead, pgcron.partitions_end(r.relation) AS ended FROM pgcron.retention r) k
+     CROSS JOIN LATERAL generate_series(date_trunc(k.period, k.ended, 'UTC'), now() + k.ahead, k.step) g(start)
+     WHERE greatest(g.start, k.ended) < now() + k.ahead ORDER BY 2, 1 LOOP
+    EXIT WHEN made >= 50;
+    made := made + pgcron.add_partition(missing.relation, missing.low, missing.high)::int;
   END LOOP;
   RETURN made;
 END $$;
-COMMENT ON FUNCTION pgcron.ensure_partitions() IS 'Makes the partitions that are missing up to each table''s `ahead`; returns how many. Safe to call from many sessions.';
+COMMENT ON FUNCTION pgcron.ensure_partitions() IS 'Makes partitions that are missing up to each table''s `ahead`, at most 50 or so; returns how many. Safe to call from many sessions.';
 
 -- Where the last partition of a table ends.
 CREATE FUNCTION pgcron.partitions_end(relation text) RETURNS timestamptz

@@ -253,7 +253,7 @@ BEGIN
     SELECT l.lane FROM (SELECT DISTINCT p.lane FROM unnest(pair_lanes) p(lane)) l
      WHERE pg_try_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('lane ' || l.lane)));
 
-  IF schedules <> '{}' THEN      -- those among them with another policy than skip, see 0001_22_overlap
+  IF schedules <> '{}' THEN      -- those among them with another policy than skip, see overlap
     others := ARRAY(SELECT s.id FROM unnest(schedules) s(id) WHERE EXISTS (
       SELECT FROM pgcron.run o WHERE o.schedule_id = s.id AND o.state = 'ready' AND o.overlap <> 'skip' AND o.due_at <= now()));
     IF others <> '{}' THEN
