@@ -1,81 +1,12 @@
 -- Calendars: days that several schedules share. A spec names them (`not in holidays`, `only in business-days, move next`); each schedule carries what
 -- they contained when it was last written, so that a spec, its versions and its backfills can be read by themselves.
 
--- Whether the calendar exists is not known here: the trigger of the schedule asks. Names are measured by themselves: an expression with {0,99} costs
--- milliseconds each time it is prepared.
-CREATE FUNCTION pgcron.calendar_use_is_fine(line text) RETURNS boolean
+CREATE FUNCTION pgcron.refuse_calendar(content text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT coalesce(length((regexp_match(regexp_replace(line, '\s+', ' ', 'g'), '^(?:not|only) in ([a-z0-9][a-z0-9_.-]*)(?: ?, ?(?:skip|move (?:next|previous)))?$', 'i'))[1]) <= 100, false) OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
-    'It is written `not in NAME` or `only in NAME`; then, if its fires shall move, `, move next` or `, move previous`.', 'Write for example ''not in holidays'' or ''only in business-days, move next''.') $$;
-
-CREATE FUNCTION pgcron.calendar_yearly_is_fine(written text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  days CONSTANT int[] := '{31,29,31,30,31,30,31,31,30,31,30,31}';
-  part text[] := regexp_match(written, '^(\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?$');
-  first_day int;
-  last_day int;
-BEGIN
-  IF part IS NOT NULL THEN
-    RETURN coalesce(part[2]::int BETWEEN 1 AND days[part[1]::int], false) AND (part[3] IS NULL OR coalesce(part[4]::int BETWEEN 1 AND days[part[3]::int], false));
-  END IF;
-  part := regexp_match(written, '^(\d\d)-(?:mon|tue|wed|thu|fri|sat|sun)#[1-5l]$');
-  IF part IS NOT NULL THEN RETURN part[1]::int BETWEEN 1 AND 12; END IF;
-  part := regexp_match(written, '^easter([+-]\d{1,3})?(\.\.easter([+-]\d{1,3})?)?$');
-  IF part IS NULL THEN RETURN false; END IF;
-  first_day := coalesce(part[1]::int, 0);
-  last_day := CASE WHEN part[2] IS NULL THEN first_day ELSE coalesce(part[3]::int, 0) END;
-  RETURN first_day >= -80 AND first_day <= last_day AND last_day <= 250;
-END $$;
-
-CREATE FUNCTION pgcron.calendar_line_is_fine(line text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  rule text := regexp_replace(line, '^not ', '', 'i');
-  word text := lower(rule);
-  part text[];
-BEGIN
-  IF word ~ '^calendar ' THEN RETURN rule ~ '^\S+ [A-Za-z0-9][A-Za-z0-9_.-]*$' AND length(rule) <= 109; END IF;
-  IF word ~ '^yearly \S+$' THEN RETURN pgcron.calendar_yearly_is_fine(substr(word, 8)); END IF;
-  part := regexp_match(word, '^(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?$');
-  IF part IS NOT NULL THEN
-    RETURN CASE WHEN pgcron.date_is_fine(part[1]) AND (part[2] IS NULL OR pgcron.date_is_fine(part[2]))
-                THEN coalesce(part[2]::date - part[1]::date, 0) BETWEEN 0 AND 3660 ELSE false END;
-  END IF;
-  RETURN word ~ '^(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))?(,(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))?)*$';
-END $$;
-
-CREATE FUNCTION pgcron.calendar_is_fine(content text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  written text COLLATE "C";
-  line text COLLATE "C";
-  number int := 0;
-  rules int := 0;
-  names_days boolean := false;
-  example CONSTANT text := 'Write for example ''2026-12-24..2027-01-01 # closed'', ''yearly 12-25'' or ''sat,sun''.';
-BEGIN
-  IF octet_length(content) > 65536 OR content ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]' THEN
-    RETURN pgcron.refuse('PC005', format('the calendar has %s bytes, or a control character', octet_length(content)),
-      'A calendar is text of up to 65536 bytes, with a rule in each line.', 'Split a longer one, and name the parts with `calendar` lines.');
-  END IF;
-  FOREACH written IN ARRAY string_to_array(content, E'\n') LOOP
-    number := number + 1;
-    line := btrim(regexp_replace(regexp_replace(btrim(written, E' \t\r'), '(^|[ \t])#.*$', ''), '\s+', ' ', 'g'));
-    CONTINUE WHEN line = '';
-    rules := rules + 1;
-    names_days := names_days OR line !~* '^not ';
-    IF length(btrim(written, E' \t\r')) > 512 OR rules > 5000 OR NOT pgcron.calendar_line_is_fine(line) THEN
-      RETURN pgcron.refuse('PC005', format('line %s of the calendar does not name days: %L', number, left(line, 100)),
-        'A line is dates, yearly dates, days of the week, or `calendar` and a name; or `not` and these; up to 512 characters, 5000 lines.', example);
-    END IF;
-  END LOOP;
-  IF rules > 0 AND NOT names_days THEN
-    RETURN pgcron.refuse('PC005', 'the calendar has no line that names days', '`not` lines only take away.', example);
-  END IF;
-  RETURN true;
-END $$;
-COMMENT ON FUNCTION pgcron.calendar_is_fine(text) IS 'Judges the grammar of a calendar; raises PC005 with message, detail and hint.';
+  SELECT pgcron.refuse('PC005',
+    format('the calendar has %s bytes, or a control character', octet_length(content)),
+    'A calendar is text of up to 65536 bytes, with a rule in each line.',
+    'Split a longer one, and name the parts with `calendar` lines.') $$;
 
 -- The calendars that it names, each once. Line by line: an expression over the whole of a long text costs tens of milliseconds.
 CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS text[]
@@ -88,7 +19,8 @@ CREATE TABLE pgcron.calendar (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   name text NOT NULL UNIQUE CONSTRAINT a_calendar_name_is_one_word CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$' OR pgcron.refuse('PC005',
     format('%L is not a name of a calendar', left(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.', 'Write for example ''holidays''.')),
-  content text NOT NULL CONSTRAINT a_calendar_is_readable CHECK (pgcron.calendar_is_fine(content)),
+  content text NOT NULL CONSTRAINT a_calendar_is_readable CHECK (
+    (octet_length(content) <= 65536 AND content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]') OR pgcron.refuse_calendar(content)),
   version int NOT NULL DEFAULT 1,
   updated_at timestamptz NOT NULL DEFAULT now(),
   updated_by text NOT NULL,

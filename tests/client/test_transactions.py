@@ -150,8 +150,8 @@ async def test_a_spec_that_only_the_database_refuses_is_told_in_its_words(
     from pgcron_ha.db import doors
 
     with pytest.raises(InvalidSpec) as refusal:
-        await doors.put_schedule(connection, "bad", "61 * * * *", "py:x")
-    assert "61" in refusal.value.message
+        await doors.put_schedule(connection, "bad", "", "py:x")
+    assert "the spec is empty" in refusal.value.message
     assert refusal.value.detail
     assert refusal.value.hint
     assert await connection.fetchval("SELECT count(*) FROM pgcron.schedule") == 0

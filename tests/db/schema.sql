@@ -101,41 +101,6 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text, result jsonb, error text, retry_after double precision, done double precision, total double precision, note text, lines text[]) IS 'Takes what a called service says of a run: status succeeded, failed, discarded, retry, or NULL while it goes on. Answers taken, again, other, gone or unknown.';
 
-CREATE FUNCTION pgcron.calendar_is_fine(content text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  written text COLLATE "C";
-  line text COLLATE "C";
-  number int := 0;
-  rules int := 0;
-  names_days boolean := false;
-  example CONSTANT text := 'Write for example ''2026-12-24..2027-01-01 # closed'', ''yearly 12-25'' or ''sat,sun''.';
-BEGIN
-  IF octet_length(content) > 65536 OR content ~ E'[\\x01-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]' THEN
-    RETURN pgcron.refuse('PC005', format('the calendar has %s bytes, or a control character', octet_length(content)),
-      'A calendar is text of up to 65536 bytes, with a rule in each line.', 'Split a longer one, and name the parts with `calendar` lines.');
-  END IF;
-  FOREACH written IN ARRAY string_to_array(content, E'\n') LOOP
-    number := number + 1;
-    line := btrim(regexp_replace(regexp_replace(btrim(written, E' \t\r'), E'(^|[ \\t])#.*$', ''), E'\\s+', ' ', 'g'));
-    CONTINUE WHEN line = '';
-    rules := rules + 1;
-    names_days := names_days OR line !~* '^not ';
-    IF length(btrim(written, E' \t\r')) > 512 OR rules > 5000 OR NOT pgcron.calendar_line_is_fine(line) THEN
-      RETURN pgcron.refuse('PC005', format('line %s of the calendar does not name days: %L', number, left(line, 100)),
-        'A line is dates, yearly dates, days of the week, or `calendar` and a name; or `not` and these; up to 512 characters, 5000 lines.', example);
-    END IF;
-  END LOOP;
-  IF rules > 0 AND NOT names_days THEN
-    RETURN pgcron.refuse('PC005', 'the calendar has no line that names days', '`not` lines only take away.', example);
-  END IF;
-  RETURN true;
-END $_$;
-
-COMMENT ON FUNCTION pgcron.calendar_is_fine(content text) IS 'Judges the grammar of a calendar; raises PC005 with message, detail and hint.';
-
 CREATE FUNCTION pgcron.parts_of_calendar(content text) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -154,6 +119,15 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.refuse(code text, message text, detail text, hint text) IS 'Raises an error with SQLSTATE, message, detail and hint; boolean so that a CHECK can call it.';
 
+CREATE FUNCTION pgcron.refuse_calendar(content text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  SELECT pgcron.refuse('PC005',
+    format('the calendar has %s bytes, or a control character', octet_length(content)),
+    'A calendar is text of up to 65536 bytes, with a rule in each line.',
+    'Split a longer one, and name the parts with `calendar` lines.') $$;
+
 CREATE FUNCTION pgcron.refuse_words(what text, given text, most integer) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -171,7 +145,7 @@ CREATE TABLE pgcron.calendar (
     updated_by text NOT NULL,
     parts text[] GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED NOT NULL,
     source text,
-    CONSTRAINT a_calendar_is_readable CHECK (pgcron.calendar_is_fine(content)),
+    CONSTRAINT a_calendar_is_readable CHECK ((((octet_length(content) <= 65536) AND (content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'::text)) OR pgcron.refuse_calendar(content))),
     CONSTRAINT a_calendar_name_is_one_word CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text))),
     CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
     CONSTRAINT calendar_updated_by_is_short CHECK (((updated_by IS NULL) OR (length(updated_by) <= 300) OR pgcron.refuse_words('updated_by'::text, updated_by, 300)))
@@ -328,6 +302,15 @@ CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
     'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and "@", too.',
     'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live nodes.') $$;
 
+CREATE FUNCTION pgcron.refuse_spec(spec text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+  SELECT pgcron.refuse('PC002',
+    format('the spec is empty, or has %s characters, or one that is not ASCII', length(spec)),
+    'A spec has 1 to 4096 ASCII characters, one line for each rule, exclusion or bound.',
+    'Write for example ''0 3 * * *''.') $$;
+
 CREATE FUNCTION pgcron.refuse_weight(weight integer) RETURNS boolean
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -382,48 +365,6 @@ BEGIN
 END $_$;
 
 COMMENT ON FUNCTION pgcron.retry_policy_is_fine(policy jsonb) IS 'True for a retry policy; raises PC001 or PC004 with message, detail and hint otherwise.';
-
-CREATE FUNCTION pgcron.spec_is_fine(spec text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  line text COLLATE "C";
-  kind text;
-  kinds text[] := '{}';
-BEGIN
-  IF length(spec) > 4096 OR spec !~ E'^[\\x09\\x0a\\x0d\\x20-\\x7e]*$' THEN
-    RETURN pgcron.refuse('PC002', format('the spec has %s characters or a character that is not ASCII', length(spec)),
-      'A spec has up to 4096 ASCII characters, one line for each rule, exclusion or bound.', 'Write for example ''0 3 * * *''.');
-  END IF;
-  FOREACH line IN ARRAY string_to_array(spec, E'\n') LOOP
-    line := btrim(line, E' \t\r');
-    CONTINUE WHEN line = '';
-    kind := coalesce((regexp_match(lower(line), E'^(every|at|rrule|not|only|from|until)(?:\\s|$)'))[1], 'cron');
-    IF kind = 'every' AND line ~* E'^every\\s+\\S+\\s+of(\\s|$)' THEN kind := 'nth'; END IF;
-    IF kind = 'only' OR line ~* E'^not\\s+in(\\s|$)' THEN kind := CASE WHEN line ~* E'move\\s+next\\s*$' THEN 'next' WHEN line ~* E'move\\s+previous\\s*$' THEN 'previous' ELSE 'calendar' END; END IF;
-    kinds := kinds || kind;
-    IF length(line) > 256 OR cardinality(kinds) > 32 THEN
-      RETURN pgcron.refuse('PC002', format('line %s of the spec is too long, or there are too many lines', cardinality(kinds)),
-        'A spec has up to 32 lines of up to 256 characters.', 'Split it into several schedules.');
-    END IF;
-    PERFORM CASE kind WHEN 'calendar' THEN pgcron.calendar_use_is_fine(line) WHEN 'next' THEN pgcron.calendar_use_is_fine(line) WHEN 'previous' THEN pgcron.calendar_use_is_fine(line)
-                      WHEN 'nth' THEN pgcron.nth_line_is_fine(line) WHEN 'every' THEN pgcron.every_line_is_fine(line) WHEN 'rrule' THEN pgcron.rrule_line_is_fine(line)
-                      WHEN 'not' THEN pgcron.not_line_is_fine(line) WHEN 'cron' THEN pgcron.spread_or_cron_line_is_fine(line)
-                      ELSE pgcron.moment_line_is_fine(line) END;
-  END LOOP;
-  IF NOT kinds && '{every,nth,at,rrule,cron}' THEN
-    RETURN pgcron.refuse('PC002', 'the spec has no line that fires', 'A spec has at least one line; `not`, `from` and `until` only take away.', 'Write for example ''0 3 * * *''.');
-  ELSIF cardinality(array_positions(kinds, 'from')) > 1 OR cardinality(array_positions(kinds, 'until')) > 1 THEN
-    RETURN pgcron.refuse('PC002', 'the spec begins or ends several times', 'It has at most one `from` line and one `until` line.', 'Write several schedules for several times.');
-  END IF;
-  IF kinds @> '{next,previous}' THEN
-    RETURN pgcron.refuse('PC002', 'the spec moves to the next and to the previous day', 'All its lines that move do so in one direction.', 'Write `move next` in all of them, or `move previous`.');
-  END IF;
-  RETURN true;
-END $_$;
-
-COMMENT ON FUNCTION pgcron.spec_is_fine(spec text) IS 'Judges the grammar of a schedule''s spec; raises PC002 with message, detail and hint. The nodes judge the rest.';
 
 CREATE FUNCTION pgcron.time_limits_fit(give_up_after interval, silence_timeout interval) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -515,7 +456,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_schedule_timeout_is_positive CHECK ((((timeout > '00:00:00'::interval) AND (timeout <= '30 days'::interval)) OR pgcron.refuse('PC001'::text, format('timeout %s is out of range'::text, timeout), 'A timeout is longer than nothing and at most 30 days.'::text, 'Write for example ''10 minutes''.'::text))),
     CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK ((((weight >= 1) AND (weight <= 1000)) OR pgcron.refuse_weight(weight))),
     CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
-    CONSTRAINT a_spec_is_readable CHECK (pgcron.spec_is_fine(spec)),
+    CONSTRAINT a_spec_is_readable CHECK ((((length(spec) <= 4096) AND (spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$'::text) AND (spec ~ '[!-~]'::text)) OR pgcron.refuse_spec(spec))),
     CONSTRAINT a_spread_window_is_at_most_a_day CHECK (((spread_window IS NULL) OR ((spread_window > '00:00:00'::interval) AND (spread_window <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('spread_window %s is out of range'::text, spread_window), 'All fires are due later by one delay within it: more than nothing, up to 1 day.'::text, 'Write for example ''30 minutes''; leave it out for none.'::text))),
     CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (((start_deadline IS NULL) OR (start_deadline <= '36525 days'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is longer than a century'::text, start_deadline), 'A run that has not started this long after its fire time expires: at most 36525 days.'::text, 'Leave it out to wait for ever.'::text))),
     CONSTRAINT a_start_deadline_is_positive CHECK (((start_deadline IS NULL) OR (start_deadline > '00:00:00'::interval) OR pgcron.refuse('PC001'::text, format('start deadline %s is not positive'::text, start_deadline), 'A run that has not started this long after its fire time expires.'::text, 'Leave it out to wait for ever.'::text))),
@@ -936,54 +877,6 @@ CREATE FUNCTION pgcron.broken_settings() RETURNS TABLE(kind text, name text, err
   SELECT 'breaker', b.name, 'its numbers are out of range'
     FROM pgcron.breaker b
    WHERE NOT pgcron.breaker_is_fine(b) $$;
-
-CREATE FUNCTION pgcron.calendar_line_is_fine(line text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  rule text := regexp_replace(line, '^not ', '', 'i');
-  word text := lower(rule);
-  part text[];
-BEGIN
-  IF word ~ '^calendar ' THEN RETURN rule ~ E'^\\S+ [A-Za-z0-9][A-Za-z0-9_.-]*$' AND length(rule) <= 109; END IF;
-  IF word ~ E'^yearly \\S+$' THEN RETURN pgcron.calendar_yearly_is_fine(substr(word, 8)); END IF;
-  part := regexp_match(word, E'^(\\d{4}-\\d\\d-\\d\\d)(?:\\.\\.(\\d{4}-\\d\\d-\\d\\d))?$');
-  IF part IS NOT NULL THEN
-    RETURN CASE WHEN pgcron.date_is_fine(part[1]) AND (part[2] IS NULL OR pgcron.date_is_fine(part[2]))
-                THEN coalesce(part[2]::date - part[1]::date, 0) BETWEEN 0 AND 3660 ELSE false END;
-  END IF;
-  RETURN word ~ '^(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))?(,(mon|tue|wed|thu|fri|sat|sun)(-(mon|tue|wed|thu|fri|sat|sun))?)*$';
-END $_$;
-
-CREATE FUNCTION pgcron.calendar_use_is_fine(line text) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-  SELECT coalesce(length((regexp_match(regexp_replace(line, E'\\s+', ' ', 'g'), '^(?:not|only) in ([a-z0-9][a-z0-9_.-]*)(?: ?, ?(?:skip|move (?:next|previous)))?$', 'i'))[1]) <= 100, false) OR pgcron.refuse('PC002', format('%L does not name a calendar', left(line, 256)),
-    'It is written `not in NAME` or `only in NAME`; then, if its fires shall move, `, move next` or `, move previous`.', 'Write for example ''not in holidays'' or ''only in business-days, move next''.') $_$;
-
-CREATE FUNCTION pgcron.calendar_yearly_is_fine(written text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  days CONSTANT int[] := '{31,29,31,30,31,30,31,31,30,31,30,31}';
-  part text[] := regexp_match(written, E'^(\\d\\d)-(\\d\\d)(?:\\.\\.(\\d\\d)-(\\d\\d))?$');
-  first_day int;
-  last_day int;
-BEGIN
-  IF part IS NOT NULL THEN
-    RETURN coalesce(part[2]::int BETWEEN 1 AND days[part[1]::int], false) AND (part[3] IS NULL OR coalesce(part[4]::int BETWEEN 1 AND days[part[3]::int], false));
-  END IF;
-  part := regexp_match(written, E'^(\\d\\d)-(?:mon|tue|wed|thu|fri|sat|sun)#[1-5l]$');
-  IF part IS NOT NULL THEN RETURN part[1]::int BETWEEN 1 AND 12; END IF;
-  part := regexp_match(written, E'^easter([+-]\\d{1,3})?(\\.\\.easter([+-]\\d{1,3})?)?$');
-  IF part IS NULL THEN RETURN false; END IF;
-  first_day := coalesce(part[1]::int, 0);
-  last_day := CASE WHEN part[2] IS NULL THEN first_day ELSE coalesce(part[3]::int, 0) END;
-  RETURN first_day >= -80 AND first_day <= last_day AND last_day <= 250;
-END $_$;
 
 CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE ROWS 2
@@ -1644,131 +1537,6 @@ CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at times
       SELECT least(s.slice, EXCLUDED.slices[1]) AS slice, least(sum(s.starts), 2147483647)::int AS starts
         FROM unnest(w.slices || EXCLUDED.slices, w.starts || EXCLUDED.starts) s(slice, starts)
        WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
-
-CREATE FUNCTION pgcron.cron_field_error(field text, kind text, low integer, high integer) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  item text;
-  written text := pgcron.cron_numbers(field, kind);
-BEGIN
-  IF kind IN ('day', 'weekday') AND written = '?' THEN RETURN NULL; END IF;
-  IF cardinality(string_to_array(written, ',')) > 64 THEN RETURN 'more than 64 items'; END IF;
-  FOREACH item IN ARRAY string_to_array(written, ',') LOOP
-    CONTINUE WHEN pgcron.cron_item(item, low, high) IS NOT NULL;
-    CONTINUE WHEN kind = 'day' AND (item IN ('l', 'lw') OR item ~ E'^l-(0?[1-9]|[12]\\d|30)$' OR item ~ E'^0?([1-9]|[12]\\d|3[01])w$');
-    CONTINUE WHEN kind = 'weekday' AND (item ~ '^[0-7](#[1-5]|l)$' OR item ~ '^l[0-7]$');
-    RETURN format('%s', quote_literal(item));
-  END LOOP;
-  RETURN NULL;
-END $_$;
-
-CREATE FUNCTION pgcron.cron_item(item text, low integer, high integer) RETURNS integer[]
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  part text[];
-  first_value int;
-  last_value int;
-BEGIN
-  part := regexp_match(item, E'^(\\*|\\d{1,2})(?:-(\\d{1,2}))?(?:/(\\d{1,4}))?$');
-  IF part IS NULL OR (part[1] = '*' AND part[2] IS NOT NULL) THEN RETURN NULL; END IF;
-  first_value := CASE WHEN part[1] = '*' THEN low ELSE part[1]::int END;
-  last_value := CASE WHEN part[2] IS NOT NULL THEN part[2]::int
-                     WHEN part[1] = '*' OR part[3] IS NOT NULL THEN high ELSE first_value END;
-  IF high = 7 AND part[2] IS NOT NULL AND last_value = 0 THEN last_value := 7; END IF;
-  IF first_value < low OR last_value > high OR first_value > last_value OR coalesce(part[3]::int, 1) < 1 THEN RETURN NULL; END IF;
-  RETURN ARRAY[first_value, last_value, coalesce(part[3]::int, 1)];
-END $_$;
-
-CREATE FUNCTION pgcron.cron_line_is_fine(line text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-DECLARE
-  field text[] := regexp_split_to_array(btrim(line, E' \t'), E'[ \\t]+');
-  kind text[] := ARRAY['minute', 'hour', 'day', 'month', 'weekday'];
-  low int[] := ARRAY[0, 0, 1, 1, 0];
-  high int[] := ARRAY[59, 23, 31, 12, 7];
-  problem text;
-BEGIN
-  IF lower(btrim(line, E' \t')) IN ('@yearly', '@annually', '@monthly', '@weekly', '@daily', '@midnight', '@hourly') THEN RETURN true; END IF;
-  IF cardinality(field) = 6 THEN
-    kind := 'second'::text || kind; low := 0 || low; high := 59 || high;
-  ELSIF cardinality(field) <> 5 THEN
-    RETURN pgcron.refuse('PC002', format('cron expression %L has %s fields', left(line, 256), cardinality(field)),
-      'A cron expression has five fields (minute hour day month weekday), or six with seconds first, or is a macro such as @daily.',
-      'Write for example ''0 3 * * *''; `pgcron-ha next ''0 3 * * *''` shows when it fires.');
-  END IF;
-  FOR position IN 1 .. cardinality(field) LOOP
-    problem := pgcron.cron_field_error(field[position], kind[position], low[position], high[position]);
-    IF problem IS NOT NULL THEN
-      RETURN pgcron.refuse('PC002', format('%s is not valid in the %s field of %L', problem, kind[position], left(line, 256)),
-        format('The %s field takes numbers from %s to %s, ranges a-b, steps /n, lists with commas%s.', kind[position], low[position], high[position],
-               CASE kind[position] WHEN 'day' THEN ', L, LW, L-n and nW' WHEN 'month' THEN ' and names such as jan'
-                                   WHEN 'weekday' THEN ', names such as mon, mon#2 and 5L' ELSE '' END),
-        'Try the expression with `pgcron-ha next`, which also shows the instants.');
-    END IF;
-  END LOOP;
-  IF pgcron.cron_never_fires(field[cardinality(field) - 2], field[cardinality(field) - 1], field[cardinality(field)]) THEN
-    RETURN pgcron.refuse('PC002', format('%L never fires', left(line, 256)), 'No month of the month field has such a day.',
-                         'Choose a day that exists, or L for the last day of the month.');
-  END IF;
-  RETURN true;
-END $$;
-
-CREATE FUNCTION pgcron.cron_never_fires(day_field text, month_field text, weekday_field text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-DECLARE
-  item text;
-  bounds int[];
-  earliest int := 99;
-  longest int := 0;
-BEGIN
-  IF weekday_field !~ E'^(\\*|\\?)' OR day_field ~* '[lw?]' THEN RETURN false; END IF;
-  FOREACH item IN ARRAY string_to_array(day_field, ',') LOOP
-    bounds := pgcron.cron_item(item, 1, 31);
-    earliest := least(earliest, bounds[1]);
-  END LOOP;
-  FOREACH item IN ARRAY string_to_array(pgcron.cron_numbers(month_field, 'month'), ',') LOOP
-    bounds := pgcron.cron_item(item, 1, 12);
-    SELECT greatest(longest, max(CASE WHEN month = 2 THEN 29 WHEN month IN (4, 6, 9, 11) THEN 30 ELSE 31 END))
-      INTO longest FROM generate_series(bounds[1], bounds[2], bounds[3]) month;
-  END LOOP;
-  RETURN earliest > longest;
-END $$;
-
-CREATE FUNCTION pgcron.cron_numbers(field text, kind text) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-DECLARE
-  names text[] := CASE kind WHEN 'month' THEN string_to_array('jan feb mar apr may jun jul aug sep oct nov dec', ' ')
-                            WHEN 'weekday' THEN string_to_array('sun mon tue wed thu fri sat', ' ') ELSE '{}' END;
-  result text := lower(field);
-BEGIN
-  FOR position IN 1 .. cardinality(names) LOOP
-    result := regexp_replace(result, '(?<![a-z0-9])' || names[position] || '(?![a-km-z0-9])',
-                             (position - CASE kind WHEN 'weekday' THEN 1 ELSE 0 END)::text, 'g');
-  END LOOP;
-  RETURN result;
-END $$;
-
-CREATE FUNCTION pgcron.date_is_fine(written text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  part text[] := regexp_match(written, E'^(\\d{4})-(\\d\\d)-(\\d\\d)$');
-BEGIN
-  RETURN part IS NOT NULL AND make_date(part[1]::int, part[2]::int, part[3]::int) BETWEEN '1900-01-01' AND '9998-12-30';
-EXCEPTION WHEN datetime_field_overflow THEN
-  RETURN false;
-END $_$;
 
 CREATE FUNCTION pgcron.decide_dependents(ahead interval DEFAULT '00:00:05'::interval, most integer DEFAULT 1000) RETURNS integer
     LANGUAGE plpgsql
@@ -2628,22 +2396,6 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.ensure_partitions() IS 'Makes partitions that are missing up to each table''s `ahead`, at most 50 or so; returns how many. Safe to call from many sessions.';
 
-CREATE FUNCTION pgcron.every_line_is_fine(line text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  word text[] := regexp_split_to_array(line, E'\\s+');
-  part text[] := regexp_match(lower(word[2]), E'^(?:(\\d{1,9})d)?(?:(\\d{1,9})h)?(?:(\\d{1,9})m)?(?:(\\d{1,9})s)?$');
-  seconds bigint := coalesce(part[1]::bigint, 0) * 86400 + coalesce(part[2]::bigint, 0) * 3600 + coalesce(part[3]::bigint, 0) * 60 + coalesce(part[4]::bigint, 0);
-BEGIN
-  IF part IS NOT NULL AND seconds BETWEEN 1 AND 36525 * 86400::bigint
-     AND (cardinality(word) = 2 OR (cardinality(word) = 4 AND lower(word[3]) = 'from' AND pgcron.instant_is_fine(upper(word[4])))) THEN RETURN true; END IF;
-  RETURN pgcron.refuse('PC002', format('%L is not an interval', left(line, 256)),
-    'An interval is written `every DURATION [from INSTANT]`; the duration is 1s to 36525d: numbers with d, h, m and s in this order; the instant is ISO 8601 with its offset.',
-    'Write for example ''every 90m'' or ''every 1h30m from 2026-01-01T00:10Z''.');
-END $_$;
-
 CREATE FUNCTION pgcron.expect_version(name text, expected integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2978,20 +2730,6 @@ BEGIN
   END IF;
   RETURN held;
 END $$;
-
-CREATE FUNCTION pgcron.instant_is_fine(written text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  part text[] := regexp_match(written, E'^(\\d{4})-(\\d\\d)-(\\d\\d)T([01]\\d|2[0-3]):([0-5]\\d)(?::([0-5]\\d))?(?:Z|([+-])([01]\\d|2[0-3]):([0-5]\\d))$');
-  ahead interval := coalesce((part[7] || part[8] || ':' || part[9])::interval, '0');
-BEGIN
-  RETURN part IS NOT NULL AND
-    make_timestamp(part[1]::int, part[2]::int, part[3]::int, part[4]::int, part[5]::int, coalesce(part[6]::int, 0)) - ahead BETWEEN '1900-01-01' AND '9998-12-31';
-EXCEPTION WHEN datetime_field_overflow THEN      -- a 13th month, a 30th of February
-  RETURN false;
-END $_$;
 
 CREATE FUNCTION pgcron.interval_or_null(written text) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE
@@ -4380,26 +4118,6 @@ CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
  SELECT ((created_by = SESSION_USER) OR has_table_privilege(SESSION_USER, 'pgcron.history'::text, 'SELECT'::text));
 END;
 
-CREATE FUNCTION pgcron.moment_is_fine(written text) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-  SELECT CASE WHEN written ~ E'(Z|[+-]\\d\\d:\\d\\d)$' THEN pgcron.instant_is_fine(written)
-              ELSE pgcron.instant_is_fine(written || 'Z') OR pgcron.instant_is_fine(written || '+14:00') OR pgcron.instant_is_fine(written || '-14:00') END $_$;
-
-CREATE FUNCTION pgcron.moment_line_is_fine(line text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-DECLARE
-  word text[] := regexp_split_to_array(line, E'\\s+');
-BEGIN
-  IF cardinality(word) = 2 AND pgcron.moment_is_fine(upper(word[2])) THEN RETURN true; END IF;
-  RETURN pgcron.refuse('PC002', format('%L is not an instant', left(line, 256)),
-    format('The line is written `%s INSTANT`; the instant is ISO 8601, with its offset or as wall time of the schedule''s zone.', lower(word[1])),
-    format('Write for example ''%s 2026-12-24T18:00''.', lower(word[1])));
-END $$;
-
 CREATE FUNCTION pgcron.move_occurrence(name text, instant timestamp with time zone, "to" timestamp with time zone, note text DEFAULT NULL::text, actor text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -4434,33 +4152,6 @@ CREATE FUNCTION pgcron.next_waiting_queue(beyond text) RETURNS text
     UNION ALL
     (SELECT r.queue FROM pgcron.run r WHERE r.state = 'ready' AND r.hold IS NULL AND r.lane IS NOT NULL
         AND r.queue > next_waiting_queue.beyond ORDER BY r.queue LIMIT 1)) next $$;
-
-CREATE FUNCTION pgcron.not_line_is_fine(line text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  word text[] := regexp_split_to_array(line, E'\\s+');
-  item text;
-  day text[];
-BEGIN
-  IF cardinality(word) = 3 AND lower(word[2]) = 'at' AND pgcron.moment_is_fine(upper(word[3])) THEN RETURN true; END IF;
-  IF cardinality(word) = 2 AND word[2] !~ '^@' THEN
-    FOREACH item IN ARRAY string_to_array(word[2], ',') LOOP
-      day := regexp_match(item, E'^([^.]*)(?:\\.\\.([^.]*))?$');
-      IF day IS NULL OR NOT pgcron.date_is_fine(day[1]) OR NOT pgcron.date_is_fine(coalesce(day[2], day[1])) OR day[2] < day[1] THEN
-        RETURN pgcron.refuse('PC002', format('%L does not say which days are left out', left(line, 256)),
-          'Days are written year-month-day, ranges first..last, with commas between them.', 'Write for example ''not 2026-12-24..2027-01-01''.');
-      END IF;
-    END LOOP;
-    RETURN true;
-  END IF;
-  IF cardinality(word) = 1 OR lower(word[2]) IN ('at', 'every', 'rrule', 'not', 'from', 'until') THEN
-    RETURN pgcron.refuse('PC002', format('%L is not an exclusion', left(line, 256)),
-      'What is left out are dates, what a cron expression names, or `at` an instant.', 'Write for example ''not 2026-12-24..2027-01-01'' or ''not * * * * sat,sun''.');
-  END IF;
-  RETURN pgcron.cron_line_is_fine(regexp_replace(line, E'^\\S+\\s+', ''));
-END $_$;
 
 CREATE FUNCTION pgcron.note_fire_failure(ended pgcron.run, error text) RETURNS void
     LANGUAGE plpgsql
@@ -4508,21 +4199,6 @@ CREATE FUNCTION pgcron.notify(channel text, payload text) RETURNS void
 END;
 
 COMMENT ON FUNCTION pgcron.notify(channel text, payload text) IS 'NOTIFY, but for a server whose queue of notifications is half full: then what is told is found by looking.';
-
-CREATE FUNCTION pgcron.nth_line_is_fine(line text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  part text[] := regexp_match(line, E'^every\\s+(\\d{1,6})(?:st|nd|rd|th)\\s+of\\s+(\\S.*)$', 'i');
-  counted text[] := regexp_match(part[2], E'^(.*\\S)\\s+from\\s+(\\S+)$', 'i');
-BEGIN
-  IF part IS NULL OR part[1]::int NOT BETWEEN 2 AND 10000 OR (counted IS NOT NULL AND NOT pgcron.moment_is_fine(upper(counted[2]))) THEN
-    RETURN pgcron.refuse('PC002', format('%L does not say which ones', left(line, 256)),
-      'It is written `every NTH of CRON [from INSTANT]`, from every 2nd to every 10000th.', 'Write for example ''every 2nd of 0 9 * * mon from 2026-01-05T09:00''.');
-  END IF;
-  RETURN pgcron.spread_or_cron_line_is_fine(coalesce(counted[1], part[2]));
-END $_$;
 
 CREATE FUNCTION pgcron.oldest_program() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -5644,66 +5320,6 @@ END $$;
 
 COMMENT ON FUNCTION pgcron.retry_run(run bigint, actor text) IS 'A waiting run is due now (same id); an ended one runs again as a new run, whose id is returned.';
 
-CREATE FUNCTION pgcron.rrule_line_is_fine(line text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  word text[] := regexp_split_to_array(line, E'\\s+');
-  part text;
-  pair text[];
-  given jsonb := '{}';
-  problem text := CASE WHEN cardinality(word) NOT IN (2, 4) OR (cardinality(word) = 4 AND (lower(word[3]) <> 'from' OR NOT pgcron.moment_is_fine(upper(word[4])))) THEN line END;
-BEGIN
-  FOREACH part IN ARRAY CASE WHEN problem IS NULL THEN string_to_array(upper(word[2]), ';') ELSE '{}' END LOOP
-    pair := regexp_match(part, '^([A-Z]+)=([A-Z0-9,+-]+)$');
-    problem := coalesce(problem, CASE WHEN pair IS NULL OR given ? pair[1] THEN part ELSE pgcron.rrule_part_error(pair[1], pair[2]) END);
-    EXIT WHEN problem IS NOT NULL;
-    given := given || jsonb_build_object(pair[1], pair[2]);
-  END LOOP;
-  problem := coalesce(problem, CASE
-    WHEN NOT given ? 'FREQ' THEN 'FREQ='
-    WHEN given ? 'COUNT' AND (given ? 'UNTIL' OR cardinality(word) = 2) THEN 'COUNT with UNTIL, or without an instant to count from'
-    WHEN given->>'BYDAY' ~ E'\\d' AND (given->>'FREQ' NOT IN ('MONTHLY', 'YEARLY') OR given ? 'BYWEEKNO' OR given->>'BYDAY' ~ '(^|,)[A-Z]') THEN 'BYDAY=' || (given->>'BYDAY')
-    WHEN given ? 'BYWEEKNO' AND given->>'FREQ' <> 'YEARLY' THEN 'BYWEEKNO'
-    WHEN given ? 'BYYEARDAY' AND given->>'FREQ' IN ('DAILY', 'WEEKLY', 'MONTHLY') THEN 'BYYEARDAY'
-    WHEN given ? 'BYMONTHDAY' AND given->>'FREQ' = 'WEEKLY' THEN 'BYMONTHDAY'
-    WHEN given ? 'BYSETPOS' AND NOT given ?| ARRAY['BYMONTH', 'BYWEEKNO', 'BYYEARDAY', 'BYMONTHDAY', 'BYDAY', 'BYHOUR', 'BYMINUTE', 'BYSECOND'] THEN 'BYSETPOS' END);
-  IF problem IS NULL THEN RETURN true; END IF;
-  RETURN pgcron.refuse('PC002', format('%L is not valid in %L', left(problem, 100), left(line, 256)),
-    'A recurrence rule is written `rrule PARTS [from INSTANT]`, with the parts of RFC 5545: FREQ (YEARLY to HOURLY), INTERVAL, COUNT or UNTIL, BYMONTH, BYWEEKNO, BYYEARDAY, BYMONTHDAY, BYDAY, BYHOUR, BYMINUTE, BYSECOND, BYSETPOS, WKST.',
-    'Write for example ''rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9''; `pgcron-ha next` says what is wrong with it.');
-END $_$;
-
-CREATE FUNCTION pgcron.rrule_part_error(name text, value text) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-  until text[];
-BEGIN
-  IF name = 'FREQ' AND value ~ '^(YEARLY|MONTHLY|WEEKLY|DAILY|HOURLY)$' OR name = 'WKST' AND value ~ '^(MO|TU|WE|TH|FR|SA|SU)$'
-     OR name IN ('INTERVAL', 'COUNT') AND value ~ E'^\\d+$' AND left(value, 9)::int BETWEEN 1 AND 1000
-     OR name = 'BYDAY' AND value ~ E'^([+-]?([1-9]|[1-4]\\d|5[0-3]))?(MO|TU|WE|TH|FR|SA|SU)(,([+-]?([1-9]|[1-4]\\d|5[0-3]))?(MO|TU|WE|TH|FR|SA|SU))*$' THEN
-    RETURN NULL;
-  ELSIF name = 'UNTIL' THEN
-    until := regexp_match(value, E'^(\\d{4})(\\d\\d)(\\d\\d)(?:T([01]\\d|2[0-3])([0-5]\\d)([0-5]\\d)Z?)?$');
-    IF until IS NOT NULL AND until[1]::int BETWEEN 1900 AND 9998 THEN
-      PERFORM make_date(until[1]::int, until[2]::int, until[3]::int);
-      RETURN NULL;
-    END IF;
-  ELSIF name IN ('BYMONTH', 'BYHOUR', 'BYMINUTE', 'BYSECOND') THEN
-    IF value ~ E'^\\d{1,3}(,\\d{1,3})*$' AND (SELECT bool_and(number::int BETWEEN CASE name WHEN 'BYMONTH' THEN 1 ELSE 0 END
-         AND CASE name WHEN 'BYMONTH' THEN 12 WHEN 'BYHOUR' THEN 23 ELSE 59 END) FROM unnest(string_to_array(value, ',')) number) THEN RETURN NULL; END IF;
-  ELSIF name IN ('BYMONTHDAY', 'BYYEARDAY', 'BYWEEKNO', 'BYSETPOS') THEN
-    IF value ~ E'^[+-]?\\d{1,3}(,[+-]?\\d{1,3})*$' AND (SELECT bool_and(abs(number::int) BETWEEN 1
-         AND CASE name WHEN 'BYMONTHDAY' THEN 31 WHEN 'BYWEEKNO' THEN 53 ELSE 366 END) FROM unnest(string_to_array(value, ',')) number) THEN RETURN NULL; END IF;
-  END IF;
-  RETURN format('%s=%s', name, value);
-EXCEPTION WHEN datetime_field_overflow THEN      -- UNTIL=20261301
-  RETURN format('%s=%s', name, value);
-END $_$;
-
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     BEGIN ATOMIC
@@ -6279,12 +5895,6 @@ CREATE FUNCTION pgcron.spent_partitions() RETURNS SETOF text
         AND pg_relation_size(to_regclass(format('pgcron.%I', e.partition))) BETWEEN 1048576 AND 1073741824
       ORDER BY e.until FOR UPDATE SKIP LOCKED))
   RETURNING s.partition $$;
-
-CREATE FUNCTION pgcron.spread_or_cron_line_is_fine(line text) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-  SELECT CASE WHEN line ~* '^@(hourly|daily|weekly|monthly|yearly)~$' THEN true ELSE pgcron.cron_line_is_fine(line) END $_$;
 
 CREATE FUNCTION pgcron.step_backfill(backfill bigint, reached timestamp with time zone, instants timestamp with time zone[], is_last boolean) RETURNS TABLE(state text, taken integer, made integer)
     LANGUAGE plpgsql

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import asyncpg
-import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.materializer import Materializer
-from pgcron_ha.errors import InvalidCalendar, InvalidSpec
-from pgcron_ha.model.calendars import read_calendar
-from pgcron_ha.model.spec import check_spec
 from tests.db.control import Connect, Connection, Row, call, put_schedule, waits_for_lock
-from tests.sessions import USUAL
 
 WEEKEND = "sat,sun"
 HOURLY = "0 * * * *\nnot in closed"
@@ -261,92 +253,3 @@ async def test_an_edit_and_an_edit_of_a_user_do_not_wait_in_a_ring(
         "SELECT DISTINCT calendars ->> 'closed' AS content FROM pgcron.schedule"
     )
     assert [row["content"] for row in carried] == [kept]
-
-
-# fmt: off
-LINES = st.sampled_from([
-    "sat,sun", "mon-fri", "2026-12-24", "2026-12-24..2027-01-01", "2027-01-01..2026-12-24",
-    "sunday", "yearly 12-25", "yearly 02-30", "yearly 12-24..01-06", "yearly 11-thu#4",
-    "yearly 05-mon#L", "yearly easter-2..easter+1", "yearly easter+251", "not sat",
-    "NOT calendar x", "calendar x", "calendar", "2026-02-30", "yearly 13-01",
-    "fri-mon,wed # a note", "# nothing", "", "\tsat  ", "2020-01-01..2031-01-01", "not",
-    "yearly 00-mon#1", "yearly 11-thu#6", "sat # ünïcode",
-])
-USES = [
-    "not in holidays",
-    "NOT  in\tholidays , MOVE next",
-    "only in business-days,move previous",
-    "only in a, skip",
-    "not in",
-    "only holidays",
-    "not in -a",
-    "not in a, move up",
-    "not in a move next",
-    "only in a b",
-    "not in ünï",
-    "only",
-]
-# fmt: on
-Judge = Callable[[str], bool]
-
-
-@pytest.fixture
-def judge(database: str) -> Iterator[Judge]:
-    """What SQL says of a calendar."""
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute(USUAL)
-
-        def judged(content: str) -> bool:
-            try:
-                connection.execute("SELECT pgcron.calendar_is_fine(%s)", (content,))
-            except psycopg.Error as error:
-                return error.sqlstate != "PC005"
-            return True
-
-        yield judged
-
-
-@given(lines=st.lists(LINES, min_size=1, max_size=4))
-@settings(
-    max_examples=150,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-def test_sql_and_python_judge_calendars_alike(judge: Judge, lines: list[str]) -> None:
-    content = "\n".join(lines)
-    try:
-        read_calendar(content)
-        is_fine = True
-    except InvalidCalendar:
-        is_fine = False
-
-    assert judge(content) == is_fine, content
-
-
-@pytest.mark.parametrize("line", USES)
-def test_sql_and_python_judge_the_lines_of_specs_alike(database: str, line: str) -> None:
-    text = f"0 9 * * *\n{line}"
-    try:
-        check_spec(text)
-        is_fine = True
-    except InvalidSpec:
-        is_fine = False
-
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute(USUAL)
-        if is_fine:
-            connection.execute("SELECT pgcron.spec_is_fine(%s)", (text,))
-        else:
-            with pytest.raises(psycopg.Error) as error:
-                connection.execute("SELECT pgcron.spec_is_fine(%s)", (text,))
-            assert error.value.sqlstate == "PC002"
-
-
-def test_specs_move_in_one_direction_at_both_doors(database: str) -> None:
-    text = "0 9 * * *\nnot in a, move next\nnot in b, move previous"
-    with pytest.raises(InvalidSpec, match="moves to the next and to the previous day"):
-        check_spec(text)
-    with psycopg.connect(database, autocommit=True) as connection, pytest.raises(psycopg.Error):
-        connection.execute("SELECT pgcron.spec_is_fine(%s)", (text,))

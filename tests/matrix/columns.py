@@ -131,7 +131,6 @@ UNDER_ICU: Final = (
     *PROTOCOL,
     "tests/db/test_calendars.py",
     "tests/db/test_letters.py",
-    "tests/db/test_two_doors.py",
     "tests/engine/test_materializer.py",
     "tests/web/test_pages.py",
     "tests/web/test_queues_page.py",

@@ -44,7 +44,7 @@ async def test_a_calendar_is_made_shown_used_and_deleted(full_site: Site) -> Non
 
 async def test_what_can_not_be_is_told_in_the_form_which_keeps_it(full_site: Site) -> None:
     for name, content, words in (
-        ("holidays", "sat\nsomeday <b>", "line 2 of the calendar does not name days"),
+        ("holidays", "sat\nsomeday <b>", "does not name days"),
         ("holidays", "calendar nobody", "nobody"),
         ("two words", "sat", "is not a name of a calendar"),
     ):

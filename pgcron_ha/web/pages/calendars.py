@@ -13,7 +13,7 @@ from pgcron_ha.db import calendars as doors
 from pgcron_ha.db.pages import calendars as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
-from pgcron_ha.model.calendars import MOST_CHARACTERS, read_calendars
+from pgcron_ha.model.calendars import MOST_CHARACTERS, read_calendar, read_calendars
 from pgcron_ha.web.visit import Visit
 
 DAYS_SHOWN: Final = 20
@@ -97,6 +97,7 @@ async def save(visit: Visit) -> Response:
     given = await visit.form("name", "content", longest=_LONGEST_SENT, keep_empty=True)
     name, text = given.get("name", "").strip(), given.get("content", "").replace("\r\n", "\n")
     try:
+        read_calendar(text)
         await visit.act(
             lambda connection: doors.put_calendar(
                 connection, name, text, actor=visit.actor, door=visit.door, schema=visit.schema
