@@ -3,7 +3,7 @@
 # PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-matrix examples check format bench chaos fuzz-specs model lock clean
+.PHONY: help demo test test-long test-matrix examples check lines format bench chaos fuzz-specs model lock clean
 
 ARGS ?=
 IN_PARALLEL = -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4
@@ -47,6 +47,10 @@ examples: ## the examples of the SQL contract, the one for Node too, which needs
 	@.ci/environment dev
 	@.ci/node
 	@PGCRON_HA_TEST_NODE=1 PGCRON_HA_TEST_LANGUAGES="$$(.ci/languages)" $(BIN)/python -m pytest tests/db/test_sql_contract.py $(ARGS)
+
+lines: ## the lines of code of the product, by package
+	@.ci/environment dev
+	@$(BIN)/python -m tests.house.lines
 
 format: ## let ruff write the format and the simple fixes
 	@.ci/environment dev

@@ -1,0 +1,97 @@
+"""``make lines``: the lines of code of the product, by package (DESIGN: size is a cost).
+
+Counted are lines without blanks, comments and docstrings. A line of more than 100 columns of SQL
+counts as often as it has 100.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.house.checkout import ROOT
+
+_WIDTH: Final = 100
+_SMALL: Final = 30
+_DATA: Final = (".html", ".css", ".js")
+_NO_CODE: Final = frozenset(
+    {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENCODING,
+        tokenize.ENDMARKER,
+    }
+)
+
+
+def python_lines(text: str) -> int:
+    """Lines with a token that is neither a comment nor a docstring."""
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _NO_CODE:
+            found.update(range(token.start[0], token.end[0] + 1))
+    return len(found - set(_docstrings(ast.parse(text))))
+
+
+def _docstrings(tree: ast.AST) -> Iterator[int]:
+    """The lines of strings that stand as statements."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node.value.value, str):
+            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def sql_lines(text: str) -> int:
+    """Lines that are no comments, wrapped."""
+    lines = (line.strip() for line in text.splitlines())
+    return sum(-(-len(line) // _WIDTH) for line in lines if line and not line.startswith("--"))
+
+
+def data_lines(text: str) -> int:
+    """Lines of templates, styles and scripts that are not empty."""
+    return sum(1 for line in text.splitlines() if line.strip())
+
+
+def counted(file: Path) -> int:
+    """The lines of one file of the product."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".py":
+        return python_lines(text)
+    return sql_lines(text) if file.suffix == ".sql" else data_lines(text)
+
+
+def files() -> Iterator[tuple[str, Path]]:
+    """Every file that is shipped as code, with the package it is counted for."""
+    for folder in ("pgcron_ha", "migrations", "web"):
+        for file in sorted((ROOT / folder).rglob("*")):
+            if file.suffix in (".py", ".sql", *_DATA) and file.is_file():
+                parts = file.relative_to(ROOT).parts
+                yield "/".join(parts[:2]) if len(parts) > 2 else parts[0], file
+
+
+def main() -> None:
+    """Print the lines and files of each package, and of all."""
+    lines: Counter[str] = Counter()
+    number: Counter[str] = Counter()
+    small = 0
+    for package, file in files():
+        count = counted(file)
+        lines[package] += count
+        number[package] += 1
+        small += count < _SMALL
+    for package, count in lines.most_common():
+        print(f"{count:7,} lines {number[package]:4} files  {package}")
+    print(f"{lines.total():7,} lines {number.total():4} files, {small} under {_SMALL} lines")
+
+
+if __name__ == "__main__":
+    main()
