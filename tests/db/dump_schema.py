@@ -1,7 +1,8 @@
 """The schema as text to review: ``python -m tests.db.dump_schema > tests/db/schema.sql``.
 
-Made by pg_dump from a freshly migrated database, without what differs from day to day (partitions)
-and from version to version of pg_dump.
+Tables, constraints, indexes, triggers, views and grants, as pg_dump writes them from a freshly
+migrated database; without functions, which stand readable in ``migrations/sql``, and without what
+differs from day to day (partitions) and from version to version of pg_dump.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _PARTITION: Final = re.compile(r"\b[a-z]+_(\d{6}|\d{8}|before)(_\w+)?\b")
 _NOISE: Final = re.compile(
     r"^(--.*|SET .*|SELECT pg_catalog\.set_config.*|\\(un)?restrict .*|ALTER .* OWNER TO .*)?$"
 )
+_FUNCTION: Final = re.compile(r"^-- Name: .*; Type: (FUNCTION|PROCEDURE);")
+_OF_FUNCTIONS: Final = re.compile(r"^-- Name: (FUNCTION|PROCEDURE) .*; Type: COMMENT;")
 _TIMEOUT_SECONDS: Final = 60
 
 
@@ -37,7 +40,7 @@ def dump(dsn: str, schema: str = "pgcron") -> str:
     answer = subprocess.run(
         [
             binaries.tool("pg_dump"),
-            *("--schema-only", "--no-owner", "--no-privileges", f"--schema={schema}", dsn),
+            *("--schema-only", "--no-owner", f"--schema={schema}", dsn),
         ],
         capture_output=True,
         text=True,
@@ -49,21 +52,15 @@ def dump(dsn: str, schema: str = "pgcron") -> str:
 
 
 def _kept(text: str) -> Iterator[str]:
-    """The commands of a dump, without partitions and what pg_dump says about itself."""
+    """The commands of a dump, without functions, partitions and what pg_dump says of itself."""
     for block in re.split(r"\n(?=--\n-- Name: )", text):
         lines = block.splitlines()
         title = next((line for line in lines if line.startswith("-- Name: ")), "")
-        command = "\n".join(line for line in lines if not _is_noise(line, title))
+        if _FUNCTION.match(title) or _OF_FUNCTIONS.match(title):
+            continue
+        command = "\n".join(line for line in lines if not _NOISE.match(line))
         if command.strip() and not _PARTITION.search(command.partition("(")[0] + title):
             yield command.strip("\n") + "\n"
-
-
-def _is_noise(line: str, title: str) -> bool:
-    if "; Type: FUNCTION;" in title:  # whose comments and blank lines are its own
-        return bool(
-            re.match(r"^--$|^-- Name: |^ALTER .* OWNER TO|^\\(un)?restrict |^SET default_", line)
-        )
-    return bool(_NOISE.match(line))
 
 
 def main() -> None:
