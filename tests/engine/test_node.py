@@ -307,7 +307,9 @@ async def test_an_idle_node_sends_few_statements(
 
     rate = len(sent) / IDLE_WINDOW_SECONDS
     record_property("idle_statements_a_second", rate)
-    assert rate <= IDLE_STATEMENTS_A_SECOND, Counter(each[:60] for each in sent)
+    # One more: at the edge of the window two of a beat's statements may lie within it.
+    most = IDLE_STATEMENTS_A_SECOND * IDLE_WINDOW_SECONDS + 1
+    assert len(sent) <= most, Counter(each[:60] for each in sent)
 
 
 async def test_a_database_without_the_schema_is_one_clear_error(
