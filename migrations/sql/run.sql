@@ -145,7 +145,7 @@ BEGIN
     WHEN 'at_most_once_means_one_attempt' THEN RETURN pgcron.refuse('PC001', format('max_attempts %s with at_most_once', r.max_attempts),
       'A run that may be executed at most once can''t be tried again.', 'Leave max_attempts out, or use at_least_once.');
     WHEN 'a_run_timeout_is_positive' THEN RETURN pgcron.refuse('PC001', format('timeout %s is out of range', r.timeout),
-      'A timeout is longer than nothing and at most 30 days.', 'Write for example ''10 minutes''.');
+      'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.');
     WHEN 'a_run_retry_base_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_base %s is out of range', r.retry_base),
       'The first retry waits up to this long; it doubles with each attempt.', 'Write for example ''2 seconds''.');
     WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001', format('retry_cap %s is out of range', r.retry_cap),

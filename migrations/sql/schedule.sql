@@ -36,7 +36,7 @@ CREATE TABLE pgcron.schedule (
   start_deadline interval CONSTRAINT a_start_deadline_is_positive CHECK (start_deadline IS NULL OR start_deadline > '0' OR pgcron.refuse('PC001',
     format('start deadline %s is not positive', start_deadline), 'A run that has not started this long after its fire time expires.', 'Leave it out to wait for ever.')),
   timeout interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_schedule_timeout_is_positive CHECK ((timeout > '0' AND timeout <= '30 days') OR pgcron.refuse('PC001',
-    format('timeout %s is out of range', timeout), 'A timeout is longer than nothing and at most 30 days.', 'Write for example ''10 minutes''.')),
+    format('timeout %s is out of range', timeout), 'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.')),
   max_attempts int CONSTRAINT schedule_attempts_are_1_to_100 CHECK (max_attempts IS NULL OR max_attempts BETWEEN 1 AND 100 OR pgcron.refuse('PC001',
     format('max_attempts %s is out of range', max_attempts), 'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).')),
   retry_base interval NOT NULL DEFAULT '2 seconds' CONSTRAINT a_retry_base_is_positive CHECK ((retry_base > '0' AND retry_base <= '1 day') OR pgcron.refuse('PC001',

@@ -58,9 +58,9 @@ BEGIN
     PERFORM pgcron.refuse_unique(format('on_conflict %L is not known', left(on_conflict, 100)), 'Who meets a run with the same unique key has its id returned, replaces its args, or is refused.',
       'Write ''return'', ''replace'' or ''refuse''.');
   ELSIF unique_for <= '0' OR unique_for > '366 days' THEN
-    PERFORM pgcron.refuse_unique(format('unique_for %s is out of range', unique_for), 'It is longer than nothing and at most 366 days.', 'Write for example ''10 minutes''.');
+    PERFORM pgcron.refuse_unique(format('unique_for %s is out of range', unique_for), 'It must be positive and at most 366 days.', 'Write for example ''10 minutes''.');
   ELSIF debounce <= '0' OR debounce > '30 days' THEN
-    PERFORM pgcron.refuse_unique(format('debounce %s is out of range', debounce), 'It is longer than nothing and at most 30 days.', 'Write for example ''5 seconds''.');
+    PERFORM pgcron.refuse_unique(format('debounce %s is out of range', debounce), 'It must be positive and at most 30 days.', 'Write for example ''5 seconds''.');
   ELSIF unique_for IS NOT NULL AND unique_scope IS NOT NULL THEN
     PERFORM pgcron.refuse_unique('unique_for is given with unique_scope', 'A unique key has a time, or it has the run for as long as that is open or waiting.');
   ELSIF debounce_max IS NOT NULL AND debounce IS NULL THEN

@@ -62,21 +62,23 @@ _SHOWN_RUNS: Final = 20
 
 @click.command("backfill")
 @click.argument("name")
-@click.option("--since", required=True, metavar="INSTANT", help="The first instant, if it is one.")
-@click.option("--until", metavar="INSTANT", help="Before this; now if left out.")
+@click.option("--since", required=True, metavar="INSTANT", help="Start of the range (inclusive).")
+@click.option("--until", metavar="INSTANT", help="End of the range (exclusive). Default: now.")
 @click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
-@click.option("--parallelism", type=int, default=1, help="So many of its runs are open at once.")
-@click.option("--overlap", metavar="POLICY", help="Of its runs; the schedule's if left out.")
+@click.option("--parallelism", type=int, default=1, help="Maximum runs of it at the same time.")
+@click.option(
+    "--overlap", metavar="POLICY", help="Overlap policy of its runs. Default: the schedule's."
+)
 @click.option(
     "--if-ran",
     type=click.Choice(backfills.IF_RAN),
     default="skip",
-    help="Instants that were decided: left alone, run again if they failed, or all run again.",
+    help="Fires that ran already: skip them, rerun failed ones, or rerun all.",
 )
-@arguments.args_option("Other arguments than the schedule's.")
-@click.option("--note", help="Why; kept with the backfill.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be filled in.")
-@click.option("--wait", is_flag=True, help="Follow it until it is over; 1 if a run failed.")
+@arguments.args_option("Arguments instead of the schedule's.")
+@click.option("--note", help="Reason, kept with the backfill.")
+@click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")
+@click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 if a run failed.")
 @json_option
 def backfill_command(
     name: str, since: str, until: str | None, dry_run: bool, wait: bool, **given: Any

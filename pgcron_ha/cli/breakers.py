@@ -36,7 +36,7 @@ COLUMNS: Final = (
 
 @click.group("breakers")
 def breakers_group() -> None:
-    """Leave handlers that keep failing alone for a while."""
+    """Circuit breakers: stop running handlers that keep failing."""
 
 
 @breakers_group.command("list")
@@ -53,11 +53,13 @@ def list_command(limit: int, as_json: bool) -> None:
 @breakers_group.command("set")
 @click.argument("handler")
 @click.option("--failures", type=click.IntRange(1, 100), default=5, show_default=True)
-@click.option("--within", default="1m", show_default=True, help="So long a failure counts.")
-@click.option("--open-for", default="30s", show_default=True, help="So long it is left alone.")
-@click.option("--at-most", help="Each probe that fails doubles that time, up to this; 10m.")
-@click.option("--fallback-handler", metavar="HANDLER", help="Executes its runs meanwhile.")
-@click.option("--fallback-queue", metavar="QUEUE", help="Its runs are moved there meanwhile.")
+@click.option("--within", default="1m", show_default=True, help="How long a failure counts.")
+@click.option(
+    "--open-for", default="30s", show_default=True, help="How long the breaker stays open."
+)
+@click.option("--at-most", help="Each failed probe doubles that time, up to this. Default: 10m.")
+@click.option("--fallback-handler", metavar="HANDLER", help="Runs them while the breaker is open.")
+@click.option("--fallback-queue", metavar="QUEUE", help="Queue for them while the breaker is open.")
 @click.option("--share", "shares", multiple=True, metavar="HANDLER", help="One that shares it.")
 @json_option
 def set_command(handler: str, as_json: bool, **given: Any) -> None:

@@ -39,13 +39,15 @@ GROUP_COLUMNS = (
 # Each is locked until all are sent; more belong into several calls.
 MOST_AT_ONCE: Final = 1000
 _FILTERS: Final = (
-    click.option("--group", "fingerprint", metavar="GROUP", help="Of this group (`dead groups`)."),
-    click.option("--handler", help="Of this handler."),
-    click.option("--queue", help="Of this queue."),
-    click.option("--class", "error_class", metavar="CLASS", help="With this class of error."),
-    click.option("--schedule", help="Of this schedule."),
-    click.option("--since", metavar="ISO", help="That died at this instant or later."),
-    click.option("--until", metavar="ISO", help="That died before this; or: now."),
+    click.option(
+        "--group", "fingerprint", metavar="GROUP", help="Only this error group (`dead groups`)."
+    ),
+    click.option("--handler", help="Only this handler."),
+    click.option("--queue", help="Only this queue."),
+    click.option("--class", "error_class", metavar="CLASS", help="Only this error class."),
+    click.option("--schedule", help="Only this schedule."),
+    click.option("--since", metavar="ISO", help="Died at this time or later."),
+    click.option("--until", metavar="ISO", help="Died before this time; may be: now."),
 )
 
 
@@ -58,7 +60,7 @@ class Rate(NamedTuple):
 
 @click.group("dead")
 def dead_group() -> None:
-    """List dead letters and their causes, and send them again."""
+    """List dead letters and their causes, and redrive them."""
 
 
 def _filter_options(command: Command) -> Command:
@@ -79,7 +81,7 @@ def _filters(given: dict[str, Any]) -> dict[str, Any]:
 
 @dead_group.command("list")
 @_filter_options
-@click.option("--all", "also_redriven", is_flag=True, help="Also those that were sent again.")
+@click.option("--all", "also_redriven", is_flag=True, help="Include those that were redriven.")
 @limit_option()
 @json_option
 def list_command(also_redriven: bool, limit: int, as_json: bool, **given: Any) -> None:
@@ -94,7 +96,7 @@ def list_command(also_redriven: bool, limit: int, as_json: bool, **given: Any) -
 
 
 @dead_group.command("groups")
-@click.option("--all", "also_redriven", is_flag=True, help="Also groups that were sent again.")
+@click.option("--all", "also_redriven", is_flag=True, help="Include groups that were redriven.")
 @limit_option()
 @json_option
 def groups_command(also_redriven: bool, limit: int, as_json: bool) -> None:
@@ -110,10 +112,16 @@ def groups_command(also_redriven: bool, limit: int, as_json: bool) -> None:
 @dead_group.command("redrive")
 @click.argument("run_ids", type=arguments.RUN_ID, nargs=-1, metavar="[RUN_ID]...")
 @_filter_options
-@click.option("--lost", "also_lost", is_flag=True, help="Also lost ones, which may have worked.")
-@click.option("--rate", metavar="N/DURATION", help="So many become due in each: 10/1m. Else: now.")
-@click.option("--most", type=click.IntRange(1), help="At most so many, the oldest first.")
-@arguments.args_option("A JSON object instead of their arguments.")
+@click.option(
+    "--lost", "also_lost", is_flag=True, help="Include lost runs (they may have taken effect)."
+)
+@click.option(
+    "--rate",
+    metavar="N/DURATION",
+    help="Spread them: 10/1m makes 10 due each minute. Default: all now.",
+)
+@click.option("--most", type=click.IntRange(1), help="At most this many, the oldest first.")
+@arguments.args_option("Arguments instead of theirs, a JSON object.")
 @json_option
 def redrive_command(
     run_ids: tuple[int, ...],

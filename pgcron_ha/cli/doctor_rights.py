@@ -63,7 +63,7 @@ def check_role(found: Diagnosis) -> Iterator[Finding]:
             "A node needs neither: give it a role that owns the schema and nothing else.",
         )
     elif not role["is_owner"]:
-        yield Finding("role", "ok", f"{name} may look; nodes connect as {owner}, or its member")
+        yield Finding("role", "ok", f"{name} can read; nodes connect as {owner} or a member of it")
     elif not role["makes_partitions"]:
         yield Finding(
             "role",
@@ -81,7 +81,7 @@ def check_privileges(found: Diagnosis) -> Iterator[Finding]:
         level, message, hint = _AMISS[row["kind"]]
         yield Finding("privileges", level, message.format(**row), hint.format(**row))
     if not found.privileges_amiss:
-        yield Finding("privileges", "ok", "nobody has more than was given")
+        yield Finding("privileges", "ok", "no excess privileges")
 
 
 def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:

@@ -46,15 +46,24 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     help='Runs as JSON lines: {"handler": …, "args": …}; - reads stdin.',
 )
 @arguments.args_option("A JSON object of arguments.")
-@click.option("--queue", default="default", show_default=True, help="Which nodes may take it.")
-@click.option("--priority", type=int, default=5, show_default=True, help="0 is first, 9 last.")
-@click.option("--due", metavar="ISO", help="Not before this instant. Default: now.")
-@click.option("--key", help="An idempotency key: a day long it names the same run.")
-@click.option("--timeout", metavar="DURATION", help="Stop it after so long. Default: 1h.")
-@click.option("--start-within", metavar="DURATION", help="It expires if it begins later.")
-@click.option("--give-up-after", metavar="DURATION", help="Its time in all, retries included.")
-@click.option("--silence-timeout", metavar="DURATION", help="Stop it when silent for so long.")
-@click.option("--max-attempts", type=int, help="How often it is tried. Default: 5.")
+@click.option(
+    "--queue",
+    default="default",
+    show_default=True,
+    help="The queue, which decides which nodes may run it.",
+)
+@click.option("--priority", type=int, default=5, show_default=True, help="0 runs first, 9 last.")
+@click.option("--due", metavar="ISO", help="Do not start before this instant. Default: now.")
+@click.option("--key", help="Idempotency key: for a day it returns the same run.")
+@click.option("--timeout", metavar="DURATION", help="Maximum duration of an attempt. Default: 1h.")
+@click.option(
+    "--start-within", metavar="DURATION", help="The run expires if it has not started by then."
+)
+@click.option("--give-up-after", metavar="DURATION", help="Maximum age, retries included.")
+@click.option(
+    "--silence-timeout", metavar="DURATION", help="Stop it when it reports nothing for this long."
+)
+@click.option("--max-attempts", type=int, help="Maximum attempts. Default: 5.")
 @click.option(
     "--delivery",
     default="at_least_once",
@@ -62,17 +71,25 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     help="at_least_once, at_most_once or transactional.",
 )
 @arguments.retry_option()
-@click.option("--lane", help="A key: so many runs with it execute at once as the lane has slots.")
+@click.option("--lane", help="Concurrency key: limits the runs that have it.")
 @arguments.requires_option()
-@click.option("--unique-key", help="Names the work: of the runs of HANDLER with it there is one.")
-@click.option("--unique-scope", help="open (until it ends, the default) or waiting.")
-@click.option("--unique-for", metavar="DURATION", help="One run in this time, though it has ended.")
+@click.option("--unique-key", help="Deduplication key: one open run of HANDLER has it.")
+@click.option(
+    "--unique-scope", help="How long the key holds: open (until the run ends) or waiting."
+)
+@click.option(
+    "--unique-for", metavar="DURATION", help="At most one run in this time, ended or not."
+)
 @click.option("--on-conflict", help="return its id (the default), replace its args, or refuse.")
-@click.option("--debounce", metavar="DURATION", help="Start so long after the last such call.")
-@click.option("--debounce-max", metavar="DURATION", help="But not later after the first one.")
-@click.option("--weight", type=int, help="So many slots of its node it takes. Default: 1.")
-@click.option("--wait", is_flag=True, help="Follow the run until it ends; prints its result.")
-@click.option("--log", "with_log", is_flag=True, help="With --wait: its log lines, on stderr.")
+@click.option(
+    "--debounce", metavar="DURATION", help="Start this long after the last call with the key."
+)
+@click.option(
+    "--debounce-max", metavar="DURATION", help="Start at most this long after the first one."
+)
+@click.option("--weight", type=int, help="Slots that it takes of its node. Default: 1.")
+@click.option("--wait", is_flag=True, help="Wait until the run ends, and print its result.")
+@click.option("--log", "with_log", is_flag=True, help="With --wait: print its log on stderr.")
 @json_option
 def enqueue_command(
     handler: str | None,
@@ -86,9 +103,9 @@ def enqueue_command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Ask for one run of HANDLER (such as py:report or shell:backup); prints its id.
+    """Enqueue one run of HANDLER (such as py:report or shell:backup) and print its id.
 
-    With --file a run for each line: all of them, or none when one is refused. A line has the keys
+    With --file it enqueues a run for each line, all or none. A line has the keys
     handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
     delivery, retry, lane, requires, start_within, give_up_after, silence_timeout, unique_key,
     unique_scope, unique_for, on_conflict, debounce, debounce_max and weight; what it leaves out is

@@ -43,20 +43,20 @@ COMMANDS: dict[str, Subcommand] = {
         "backfills:backfills_group", "Show, pause, resume and stop backfills of schedules."
     ),
     "calendars": Subcommand(
-        "calendars:calendars_group", "Keep holidays and other days that schedules share."
+        "calendars:calendars_group", "Calendars: holidays and other days that schedules share."
     ),
     "next": Subcommand("next:next_command", "Print the fire times of a spec."),
     "enqueue": Subcommand(
-        "enqueue:enqueue_command", "Ask for one run of a handler, or a file of them."
+        "enqueue:enqueue_command", "Enqueue a run of a handler, or a file of runs."
     ),
     "runs": Subcommand("runs:runs_group", "List, show, cancel, kill, retry runs; read their logs."),
     "dead": Subcommand("dead:dead_group", "List dead letters and send them again."),
     "queues": Subcommand("queues:queues_group", "List, limit, pause and resume queues."),
-    "lanes": Subcommand("lanes:lanes_group", "Say how many runs of a lane execute at once."),
+    "lanes": Subcommand("lanes:lanes_group", "Concurrency keys: limit the runs that share one."),
     "breakers": Subcommand(
-        "breakers:breakers_group", "Leave handlers that keep failing alone for a while."
+        "breakers:breakers_group", "Circuit breakers: stop running handlers that keep failing."
     ),
-    "retention": Subcommand("retention:retention_group", "Say how long records are kept."),
+    "retention": Subcommand("retention:retention_group", "Show and set how long records are kept."),
     "nodes": Subcommand("nodes:nodes_group", "List the nodes and their leases; drain them."),
     "status": Subcommand("status:status_command", "Show what the cluster does and what waits."),
     "storage": Subcommand(

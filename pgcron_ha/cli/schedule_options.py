@@ -37,33 +37,47 @@ _OPTIONS = (
     click.option("--after-pause", metavar="WHAT", help="drop what a pause held back, or catchup."),
     click.option("--pause-after-failures", type=int, help="Pause it after so many; 0: never."),
     click.option("--probe-after", metavar="DURATION", help="Then let a fire through as a probe."),
-    click.option("--start-deadline", metavar="DURATION", help="Expire what has not begun then."),
-    click.option("--timeout", metavar="DURATION", help="Stop a run after so long."),
-    click.option("--give-up-after", metavar="DURATION", help="Give a run up, retries and all."),
-    click.option("--silence-timeout", metavar="DURATION", help="Stop a run silent for so long."),
-    click.option("--max-attempts", type=int, help="How often a run is tried."),
-    click.option("--retry-base", metavar="DURATION", help="The first retry waits up to this."),
-    click.option("--retry-cap", metavar="DURATION", help="No retry waits longer."),
+    click.option(
+        "--start-deadline", metavar="DURATION", help="A run that has not started by then expires."
+    ),
+    click.option("--timeout", metavar="DURATION", help="Maximum duration of an attempt."),
+    click.option(
+        "--give-up-after", metavar="DURATION", help="Maximum age of a run, retries included."
+    ),
+    click.option(
+        "--silence-timeout",
+        metavar="DURATION",
+        help="Stop a run that reports nothing for this long.",
+    ),
+    click.option("--max-attempts", type=int, help="Maximum attempts."),
+    click.option("--retry-base", metavar="DURATION", help="Longest wait before the first retry."),
+    click.option("--retry-cap", metavar="DURATION", help="Longest wait before any retry."),
     arguments.retry_option(),
     click.option("--delivery", metavar="HOW", help="at_least_once, at_most_once or transactional."),
-    click.option("--lane", help="A key: so many runs with it execute at once; empty: none."),
+    click.option("--lane", help="Concurrency key: limits the runs that have it; empty removes it."),
     arguments.requires_option(),
     click.option(
-        "--jitter", metavar="DURATION", help="Delay each fire by up to so long; 0s: none."
+        "--jitter", metavar="DURATION", help="Maximum random delay of each fire; 0s: none."
     ),
-    click.option("--spread-window", metavar="DURATION", help="Delay all fires alike within it."),
+    click.option(
+        "--spread-window", metavar="DURATION", help="Delay all fires by one amount within it."
+    ),
     click.option(
         "--depends-on-previous/--independent",
         "depends_on_previous",
         default=None,
-        help="Not while the fire before it has failed.",
+        help="Wait until the previous fire has succeeded.",
     ),
-    click.option("--max-runs", type=int, help="End after so many runs; 0: never."),
-    click.option("--weight", type=int, help="So many slots of its node a run takes."),
-    click.option("--managed-by", metavar="DOOR", help="Whose it is: cli, code, file, sql or ui."),
-    click.option("--max-running", type=int, help="So many runs at once; 0: as if unsaid."),
-    click.option("--max-queued", type=int, help="So many may wait (overlap queue)."),
-    click.option("--queue-drops", metavar="WHICH", help="A full queue drops its newest or oldest."),
+    click.option("--max-runs", type=int, help="End after this many runs; 0: never."),
+    click.option("--weight", type=int, help="Slots that a run takes of its node."),
+    click.option(
+        "--managed-by", metavar="DOOR", help="What manages it: cli, code, file, sql or ui."
+    ),
+    click.option("--max-running", type=int, help="Maximum concurrent runs; 0 removes the limit."),
+    click.option("--max-queued", type=int, help="Maximum runs that wait (overlap queue)."),
+    click.option(
+        "--queue-drops", metavar="WHICH", help="Which run a full queue drops: newest or oldest."
+    ),
 )
 
 

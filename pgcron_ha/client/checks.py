@@ -191,7 +191,7 @@ def duration(what: str, value: object, most: timedelta | None = None) -> timedel
     if found is not None and not timedelta(0) < found <= (most or timedelta(days=36_525)):
         raise InvalidInput(
             f"{what} {found} is out of range",
-            f"It is longer than nothing and at most {(most or timedelta(days=36_525)).days} days.",
+            f"It must be positive and at most {(most or timedelta(days=36_525)).days} days.",
             _DURATION_HINT,
         )
     return found

@@ -136,7 +136,8 @@ def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:
         ) from error
     if len(content) > MAX_FILE_BYTES:
         raise ConfigError(
-            f"'{path}' is no configuration file of ours", f"it is over {MAX_FILE_BYTES:,} bytes"
+            f"'{path}' is not a pgcron-ha configuration file",
+            f"it is over {MAX_FILE_BYTES:,} bytes",
         )
     try:
         return tomllib.loads(content.decode())

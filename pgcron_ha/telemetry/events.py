@@ -287,7 +287,7 @@ class RunOverruns(Event):
         """Says for how long, and what was expected."""
         return (
             f"run {self.run} of schedule '{self.schedule}' executes for {self.taken:.0f} s; "
-            f"{self.expected:.0f} s were to be expected"
+            f"expected about {self.expected:.0f} s"
         )
 
 

@@ -191,7 +191,7 @@ def _stale(row: dict[str, Any], now: datetime) -> Health | None:
 def _slow(row: dict[str, Any], now: datetime) -> Health | None:
     if row.get("overrun") is not None:
         expected = duration(row["overrun_expected"])
-        said = f"Run {row['overrun']} overruns: {expected} were to be expected."
+        said = f"Run {row['overrun']} overruns: expected about {expected}."
         return Health("slow", said, row["running_since"])
     done = [seconds for outcome, _, seconds, _ in _executed(row) if seconds is not None]
     if len(done) < RUNS_FOR_SLOW:

@@ -72,13 +72,13 @@ def _running(run: dict[str, Any], now: datetime) -> str:
         if run["timeout"] is not None and taken > run["timeout"]:
             text += f", beyond its timeout of {duration(run['timeout'])}"
         elif run.get("expected") is not None:
-            text += f"; it overruns: {duration(run['expected'])} were to be expected"
+            text += f"; it overruns: expected about {duration(run['expected'])}"
     if run["cancel_at"] is not None:
         text += f". Its node was asked to stop it {_since(run['cancel_at'], now)} ago"
         if run["kill_at"] is not None:
             text += f", and to end it by force {_since(run['kill_at'], now)} ago"
         else:
-            text += "; what does not stop is killed after its grace, 10 s if nothing else is said"
+            text += "; what does not stop is killed after its grace, default 10 s"
     elif not run["has_lease"]:
         text += ". That node's lease is over: another node ends this attempt"
     return f"{text}."

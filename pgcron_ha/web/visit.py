@@ -187,8 +187,8 @@ class Visit:
             return Made(await self.act(make), True)
         if not _OPERATION.fullmatch(self._operation):
             raise InvalidInput(
-                f"'{self._operation[:100]}' is not a number of an operation",
-                "It has 16 to 64 letters, digits, _ and -, and is another one in each form.",
+                f"'{self._operation[:100]}' is not an operation token",
+                "A token has 16 to 64 letters, digits, _ and -; each form has its own.",
                 "Load the page again, or leave it out.",
             )
         key = f"{self.door}:{verb}:{str(of)[:200]}:{self._operation}"

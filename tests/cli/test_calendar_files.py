@@ -132,18 +132,18 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
     cli: Cli, execute: Execute, tmp_path: Path
 ) -> None:
     write(tmp_path / "jobs" / "a.yaml", "calendars: {a: calendar b, c: [sat, calendar a]}\n")
-    write(tmp_path / "jobs" / "b.toml", "[calendars]\nb = ['sun']\n")
+    write(tmp_path / "jobs" / "b.yaml", "calendars:\n  b: [sun]\n")
     assert cli("schedules", "apply", tmp_path / "jobs").code == 0
     # What one names now may have named the other before.
     write(tmp_path / "jobs" / "a.yaml", "calendars: {a: mon, c: [sat, calendar a]}\n")
-    write(tmp_path / "jobs" / "b.toml", "[calendars]\nb = ['calendar c']\n")
+    write(tmp_path / "jobs" / "b.yaml", "calendars:\n  b: [calendar c]\n")
     assert cli("schedules", "apply", tmp_path / "jobs").code == 0
 
     write(tmp_path / "jobs" / "a.yaml", "calendars: {a: calendar b, c: [sat, calendar a]}\n")
     refused = cli("schedules", "apply", tmp_path / "jobs").err.splitlines()[0]
     told = refused.replace(f"{tmp_path / 'jobs'}/", "")
     assert "contains itself: " in told
-    assert "b (b.toml, line 2) > c (a.yaml, line 1) > a (a.yaml, line 1)" in told * 2
+    assert "b (b.yaml, line 2) > c (a.yaml, line 1) > a (a.yaml, line 1)" in told * 2
     file = write(tmp_path / "one.yaml", "calendars: {a: calendar b}\n")
     refused = cli("schedules", "apply", file, "--source", "jobs").err.splitlines()[0]
     assert refused == "error: calendar 'a' contains itself: a > b > c > a"
@@ -182,9 +182,8 @@ def test_two_files_that_define_one_calendar_are_both_named(cli: Cli, tmp_path: P
     assert refused.endswith("b.yaml, line 1")
 
 
-@pytest.mark.parametrize("form", ["yaml", "toml"])
 def test_what_is_exported_is_applied_without_a_change(
-    form: str, cli: Cli, execute: Execute, tmp_path: Path
+    cli: Cli, execute: Execute, tmp_path: Path
 ) -> None:
     cli("calendars", "put", "holidays", write(tmp_path / "h", "  yearly 12-25 # no: é\n\nsat \n\n"))
     cli("calendars", "put", "closed", write(tmp_path / "c", "sun\ncalendar holidays"))
@@ -192,10 +191,10 @@ def test_what_is_exported_is_applied_without_a_change(
     cli("schedules", "put", "nightly", "0 3 * * *\nnot in closed", "py:x")
     contents = "SELECT name, content FROM pgcron.calendar ORDER BY name"
     before = execute(contents)
-    file = tmp_path / f"all.{form}"
+    file = tmp_path / "all.yaml"
 
     for which, count in (("used", 2), ("all", 3)):
-        cli("schedules", "export", "--format", form, "--output", file, "--calendars", which)
+        cli("schedules", "export", "--output", file, "--calendars", which)
         first = cli("schedules", "apply", file, "--source", "x")
         assert (first.code, first.err) == (0, "")
         assert execute(contents) == before

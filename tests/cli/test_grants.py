@@ -112,14 +112,11 @@ def test_a_scheduler_defines_schedules(granted: Callable[[str], As], tmp_path: P
     assert "\nsat,sun\n" in scheduler("calendars", "show", "days").out
     assert scheduler("schedules", "delete", "c").code == 0
     assert scheduler("calendars", "delete", "days").code == 0
-    jobs = tmp_path / "jobs.toml"
-    jobs.write_text('calendars.days = "sun"\nschedules.f = {spec = "@daily", handler = "py:x"}\n')
+    jobs = tmp_path / "jobs.yaml"
+    jobs.write_text("calendars: {days: sun}\nschedules: {f: {spec: '@daily', handler: 'py:x'}}\n")
     assert scheduler("schedules", "apply", jobs).code == 0
-    assert (
-        "[calendars]"
-        in scheduler("schedules", "export", "--calendars", "all", "--format", "toml").out
-    )
-    jobs.write_text('schedules.g = {spec = "@daily", handler = "py:x"}\n')
+    assert "calendars:" in scheduler("schedules", "export", "--calendars", "all").out
+    jobs.write_text("schedules: {g: {spec: '@daily', handler: 'py:x'}}\n")
     pruned = scheduler("schedules", "apply", jobs, "--prune").out
     assert pruned.endswith("calendars: 1 pruned\n1 added, 1 pruned\n")
 

@@ -98,8 +98,9 @@ def test_a_ledger_is_verified_and_what_breaks_it_listed(cli: Cli, execute: Execu
     broken = cli("schedules", "verify", "--since", "8m")
     assert broken.code == 1
     assert broken.out.splitlines()[0].split("  ")[0] == "SCHEDULE"
-    assert broken.out.count("an instant has no answer") == 8
-    assert "8 break a rule" in broken.out.splitlines()[-1]
+    found = broken.out.count("an instant has no answer")
+    assert found in (7, 8)  # a minute may begin meanwhile
+    assert f"{found} break a rule" in broken.out.splitlines()[-1]
     *rows, summary = cli("schedules", "verify", "s", "--since", "2020-01-01T00:00Z", "--json").rows
     assert {row["rule"] for row in rows} == {"an instant has no answer"}
     assert summary["breaks"] == summary["instants"] == len(rows) == 10
@@ -110,7 +111,7 @@ def test_a_ledger_is_verified_and_what_breaks_it_listed(cli: Cli, execute: Execu
         "INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason)"
         " SELECT id, now() - interval '1 hour', now(), 'catchup_none' FROM pgcron.schedule"
     )
-    execute("UPDATE pgcron.cursor SET watermark = now() + interval '1 second'")
+    execute("UPDATE pgcron.cursor SET watermark = (SELECT max(m.last_at) FROM pgcron.missed m)")
     assert "each has its one answer" in cli("schedules", "verify").out
     well = [row for row in cli("doctor", "--json").rows if row["check"] == "ledger"]
     assert [row["level"] for row in well] == ["ok"]

@@ -191,7 +191,7 @@ async def test_an_overrun_is_told_by_one_of_two_janitors(
 
     [told] = [event for event in events if isinstance(event, RunOverruns)]
     assert told.run == run
-    assert re.search(r" [45]\d s; 30 s were to be expected", told.sentence())
+    assert re.search(r" [45]\d s; expected about 30 s", told.sentence())
 
 
 async def test_partitions_that_outlived_their_rows_are_dropped(

@@ -101,4 +101,4 @@ async def test_a_number_that_no_form_has_is_refused(full_site: Site) -> None:
         answer = await full_site.post(RUN_NOW, operation=number)
 
         assert answer.status_code == 400
-        assert "is not a number of an operation" in answer.text
+        assert "is not an operation token" in answer.text

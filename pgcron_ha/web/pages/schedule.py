@@ -250,7 +250,7 @@ def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
         found.append(("Waiting", f"{row['max_queued'] or 1000} at most, then the {dropped} goes"))
     if row["overrun"] is not None:
         expected = duration(row["overrun_expected"])
-        found.append(("Overruns", f"run {row['overrun']}; {expected} were to be expected"))
+        found.append(("Overruns", f"run {row['overrun']}; expected about {expected}"))
     return found
 
 
