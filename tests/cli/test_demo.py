@@ -175,6 +175,7 @@ def test_a_node_that_is_killed_is_shown_as_dead_and_nothing_is_lost(start: Start
     require_balance(demo.output)
 
 
+@pytest.mark.long
 def test_the_printed_commands_work_and_ctrl_c_ends_it_in_order(start: Start, folder: Path) -> None:
     demo = start("--nodes", 1)
     demo.wait_for_output("^first job executed")
@@ -193,6 +194,7 @@ def test_the_printed_commands_work_and_ctrl_c_ends_it_in_order(start: Start, fol
     assert processes_about(folder) == []
 
 
+@pytest.mark.long
 def test_a_ctrl_c_while_the_demo_starts_is_no_error(start: Start, folder: Path) -> None:
     demo = start()
     demo.wait_for_output("^starting 2 nodes on an embedded PostgreSQL")

@@ -90,6 +90,7 @@ def test_a_node_shows_itself_on_its_own_pages(start: Start) -> None:
     assert wait_for("it is alive", lambda: "mirror" in httpx.get(url).text)
 
 
+@pytest.mark.long
 def test_a_node_that_drains_is_not_ready_and_stays_alive_until_its_runs_have_ended(
     start: Start, database: str, tmp_path: Path
 ) -> None:

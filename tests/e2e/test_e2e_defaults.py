@@ -58,6 +58,7 @@ def succeeds(cluster: Cluster, *arguments: str) -> str:
     return answer.stdout
 
 
+@pytest.mark.long
 async def test_nothing_of_ours_is_looked_up_on_the_path_of_a_session(
     cluster: Cluster, dba: Connection, empty_database: str
 ) -> None:

@@ -116,6 +116,7 @@ async def test_a_node_keeps_its_lease_and_its_ends_while_others_have_all_connect
         await connection.close()
 
 
+@pytest.mark.long
 async def test_handlers_that_hold_all_their_connections_keep_no_other_run(
     cluster: Cluster, connection: Connection
 ) -> None:
@@ -144,6 +145,7 @@ async def test_handlers_that_hold_all_their_connections_keep_no_other_run(
     unharmed(node)
 
 
+@pytest.mark.long
 async def test_slow_handlers_of_a_limited_queue_leave_slots_to_the_others(
     cluster: Cluster, connection: Connection
 ) -> None:

@@ -76,6 +76,7 @@ async def test_a_node_ends_itself_when_a_handler_goes_on_without_a_lease(
     assert (row["outcome"], row["attempt"], row["node"]) == ("succeeded", 2, "b")
 
 
+@pytest.mark.long
 async def test_a_freeze_shorter_than_half_a_lease_costs_nothing(
     cluster: Cluster, connection: Connection
 ) -> None:

@@ -197,6 +197,7 @@ def test_handlers_and_schedules_run_without_waiting(suite: Suite, empty_database
         assert connection.execute("SELECT to_regnamespace('pgcron')").fetchone() == (None,)
 
 
+@pytest.mark.long
 def test_without_a_database_a_server_is_brought_up(suite: Suite) -> None:
     answer = suite(
         """
@@ -209,6 +210,7 @@ async def test_it(pgcron):
     assert passed(answer, 1)
 
 
+@pytest.mark.long
 def test_a_schema_that_the_tests_have_not_made_is_never_touched(
     suite: Suite, database: str
 ) -> None:

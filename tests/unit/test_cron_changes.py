@@ -99,6 +99,7 @@ def test_jobs_with_seconds_follow_the_same_rules(chunk: int) -> None:
                 assert actual == expected, (text, change, policy)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", PARTS)
 def test_the_answer_depends_on_nothing_but_the_instant(chunk: int) -> None:
     """One next fire from any start up to it; looking back finds what looking forward found."""
