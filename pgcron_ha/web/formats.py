@@ -163,9 +163,9 @@ def plural(count: int, word: str, words: str | None = None) -> str:
     return f"{number(count)} {in_number(count, word, words)}"
 
 
-def were_expected(seconds: float | None) -> str | None:
-    """Of a run that overruns: ``1 m 30 s were expected``."""
-    return None if seconds is None else f"{duration(seconds)} were expected"
+def expected_about(seconds: float | None) -> str | None:
+    """Of a run that overruns: ``expected about 1 m 30 s``."""
+    return None if seconds is None else f"expected about {duration(seconds)}"
 
 
 def plain(text: str) -> str:

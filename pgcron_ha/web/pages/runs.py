@@ -15,7 +15,7 @@ from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import WrongAddress, choice, near_names
 from pgcron_ha.web.contexts import FilterChip
-from pgcron_ha.web.formats import number, plain, were_expected
+from pgcron_ha.web.formats import expected_about, number, plain
 from pgcron_ha.web.moments import Moment, parse_moment, resolve
 from pgcron_ha.web.run_contexts import RunLine, RunsView, RunTab
 from pgcron_ha.web.visit import Visit
@@ -263,5 +263,5 @@ def _line(row: dict[str, Any], now: datetime) -> RunLine:
         max_attempts=row["max_attempts"],
         node=row["node"],
         error=row["error"],
-        overruns=were_expected(row.get("expected")),
+        overruns=expected_about(row.get("expected")),
     )

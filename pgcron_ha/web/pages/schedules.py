@@ -13,7 +13,7 @@ from pgcron_ha.db.pages import schedules as ask
 from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import FilterChip, ScheduleLine, SchedulesView
-from pgcron_ha.web.formats import plain, were_expected
+from pgcron_ha.web.formats import expected_about, plain
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.plots import spark
 from pgcron_ha.web.visit import Visit
@@ -148,7 +148,7 @@ def _line(visit: Visit, row: dict[str, Any], now: datetime) -> ScheduleLine:
         last_finished_at=row["finished"][0] if has_run else None,
         last_seconds=row["durations"][0] if has_run else None,
         running=row["running_runs"],
-        overruns=were_expected(row["overrun_expected"]),
+        overruns=expected_about(row["overrun_expected"]),
         spark=spark(row["ids"], row["outcomes"], row["durations"], row["finished"], visit.zone)
         if has_run
         else (),
