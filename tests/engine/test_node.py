@@ -27,7 +27,8 @@ from tests.waiting import until
 
 # About 1.6 over a minute; passes of several services may fall into the window together.
 IDLE_STATEMENTS_A_SECOND = 2.5
-IDLE_WINDOW_SECONDS = 10.0
+IDLE_WINDOW_SECONDS = 20.0
+"""Long enough that one pass of upkeep more or less (nine statements) does not matter."""
 LOST_ANSWERS = 10
 # Two on a machine that has room.
 GOES_ON_SECONDS = 5.0
@@ -307,9 +308,7 @@ async def test_an_idle_node_sends_few_statements(
 
     rate = len(sent) / IDLE_WINDOW_SECONDS
     record_property("idle_statements_a_second", rate)
-    # One more: at the edge of the window two of a beat's statements may lie within it.
-    most = IDLE_STATEMENTS_A_SECOND * IDLE_WINDOW_SECONDS + 1
-    assert len(sent) <= most, Counter(each[:60] for each in sent)
+    assert rate <= IDLE_STATEMENTS_A_SECOND, Counter(each[:60] for each in sent)
 
 
 async def test_a_database_without_the_schema_is_one_clear_error(
