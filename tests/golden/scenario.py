@@ -97,7 +97,10 @@ class Scenario:
         since, until = (f"{now - timedelta(days=each):%Y-%m-%d}T00:00:00Z" for each in (400, 1))
         asked = self._ask("schedules backfill", "at-night", "--since", since, "--until", until)
         number = asked.rows[0]["backfill"]
-        for verb in ("show", "pause", "resume", "stop"):
+        wait_for(
+            "a run of it is shown", lambda: self._ask("backfills show", number).rows[0]["runs"]
+        )
+        for verb in ("pause", "resume", "stop"):
             self._ask(f"backfills {verb}", number)
         self._ask("backfills list")
 
