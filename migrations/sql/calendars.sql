@@ -4,8 +4,8 @@
 CREATE FUNCTION pgcron.refuse_calendar(content text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT pgcron.refuse('PC005',
-    format('the calendar has %s bytes, or a control character', octet_length(content)),
-    'A calendar is text of up to 65536 bytes, with a rule in each line.',
+    format('the calendar is too long (%s bytes), or has a control character', octet_length(content)),
+    'A calendar has up to 65536 bytes, in up to 5000 lines of up to 512 characters.',
     'Split a longer one, and name the parts with `calendar` lines.') $$;
 
 -- The calendars that it names, each once. Line by line: an expression over the whole of a long text costs tens of milliseconds.
@@ -20,7 +20,8 @@ CREATE TABLE pgcron.calendar (
   name text NOT NULL UNIQUE CONSTRAINT a_calendar_name_is_one_word CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$' OR pgcron.refuse('PC005',
     format('%L is not a name of a calendar', left(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.', 'Write for example ''holidays''.')),
   content text NOT NULL CONSTRAINT a_calendar_is_readable CHECK (
-    (octet_length(content) <= 65536 AND content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]') OR pgcron.refuse_calendar(content)),
+    (octet_length(content) <= 65536 AND content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'
+     AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$', '', 'gn'), 5000, 512)) OR pgcron.refuse_calendar(content)),
   version int NOT NULL DEFAULT 1,
   updated_at timestamptz NOT NULL DEFAULT now(),
   updated_by text NOT NULL,

@@ -6,7 +6,8 @@ CREATE TABLE pgcron.schedule (
   name text NOT NULL UNIQUE CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK ((length(name) BETWEEN 1 AND 200 AND btrim(name) <> '' AND name !~ '[\x01-\x1f\x7f-\x9f]')
     OR pgcron.refuse('PC001', 'the schedule''s name is empty, too long or has a control character', 'A name has 1 to 200 characters that can be shown.', 'Give it a short name, for example ''nightly''.')),
   spec text NOT NULL CONSTRAINT a_spec_is_readable CHECK (
-    (length(spec) <= 4096 AND spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$' AND spec ~ '[!-~]') OR pgcron.refuse_spec(spec)),
+    (length(spec) <= 4096 AND spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$' AND spec ~ '[!-~]'
+     AND pgcron.lines_fit(spec, 32, 256)) OR pgcron.refuse_spec(spec)),
   timezone text NOT NULL DEFAULT 'UTC',
   dst text NOT NULL DEFAULT 'vixie' CONSTRAINT a_dst_policy_is_known CHECK (dst IN ('vixie', 'robfig', 'skip') OR pgcron.refuse('PC001',
     format('DST policy %L is not known', left(dst, 100)), 'The policies are vixie, robfig and skip.', 'Leave it out for vixie, which is what cron does.')),

@@ -72,12 +72,18 @@ LANGUAGE sql VOLATILE AS $$
   SELECT pgcron.refuse('PC001', format('a rate of %s per %s is out of range', coalesce(rate::text, 'NULL'), coalesce(per::text, 'NULL')),
     'A rate is 1 to 1000000 starts in 100 milliseconds to 31 days; both are given, or neither.', 'Write for example rate => 10, per => ''1 minute''.') $$;
 
+-- Whether a text has at most so many lines of at most so many characters, blank ones and space at their ends aside.
+CREATE FUNCTION pgcron.lines_fit(written text, most_lines int, most_characters int) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT count(*) FILTER (WHERE line <> '') <= most_lines AND coalesce(max(length(line)), 0) <= most_characters
+    FROM (SELECT btrim(each, E' \t\r') AS line FROM unnest(string_to_array(written, E'\n')) each) l $$;
+
 -- SQL knows the shape and size of a spec; its grammar is in the nodes, which judge it within a second.
 CREATE FUNCTION pgcron.refuse_spec(spec text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT pgcron.refuse('PC002',
-    format('the spec is empty, or has %s characters, or one that is not ASCII', length(spec)),
-    'A spec has 1 to 4096 ASCII characters, one line for each rule, exclusion or bound.',
+    format('the spec is empty, too long (%s characters), or not ASCII', length(spec)),
+    'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.',
     'Write for example ''0 3 * * *''.') $$;
 
 CREATE FUNCTION pgcron.refuse_overlap(overlap text) RETURNS boolean

@@ -48,6 +48,8 @@ SCHEDULE = [
     ("enabled = false; paused_until = '10000-01-01'", "PC001"),
     ("enabled = false; paused_until = '200000-01-01'", "PC001"),
     ("spec = ''", "PC002"),
+    ("spec = repeat(E'* * * * *\\n', 33)", "PC002"),
+    ("spec = repeat(' * * * * *', 26)", "PC002"),
     ("spec = E' \\n'", "PC002"),
     ("spec = '0 9 * * fr\u00fc'", "PC002"),
     ("spec = repeat('* * * * *\\n', 500)", "PC002"),
