@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Final, TextIO
 
 import click
@@ -19,6 +19,7 @@ from pgcron_ha.cli.output import (
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db import calendars as doors
 from pgcron_ha.db.overview import Row
+from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.calendars import read_calendar, read_calendars
 from pgcron_ha.model.schedule_spec import calendars_in
 
@@ -62,8 +63,12 @@ def show_command(name: str, as_json: bool) -> None:
         return found, users
 
     found, users = on_database(read)
-    calendar = read_calendars(calendars_in(found.pop("parts")))[name]
-    days = calendar.next_days(datetime.now(UTC).date(), _NEXT_DAYS)
+    parts = calendars_in(found.pop("parts"))
+    days: list[tuple[date, str]] = []
+    try:
+        days = read_calendars(parts)[name].next_days(datetime.now(UTC).date(), _NEXT_DAYS)
+    except InvalidInput as error:  # plain SQL may write what is no calendar
+        echo(f"note: {error.message}", err=True)
     if as_json:
         told = [{"day": day.isoformat(), "note": note} for day, note in days]
         print_json({**found, "used_by": users, "next_days": told})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Execute
 
 HOLIDAYS = "yearly 12-25 # Christmas Day\nyearly easter+1 # Easter Monday\n"
 
@@ -98,3 +98,13 @@ def test_why_names_the_calendar_and_its_note(cli: Cli, tmp_path: Path) -> None:
     shown = cli("schedules", "show", "nightly").out
     assert "not on days of calendar holidays" in shown
     assert "holidays" in shown
+
+
+def test_what_plain_sql_wrote_and_is_no_calendar_is_shown(cli: Cli, execute: Execute) -> None:
+    execute("SELECT pgcron.put_calendar('odd', E'sat\\nsome day')")
+
+    shown = cli("calendars", "show", "odd")
+
+    assert shown.code == 0
+    assert "\nsat\nsome day\n" in shown.out
+    assert shown.err == 'note: line 2: "some day" does not name days\n'
