@@ -283,7 +283,7 @@ CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW
 REVOKE ALL ON FUNCTION pgcron.judge_schedule(), pgcron.schedule_was_written(), pgcron.schedule_is_deleted(), pgcron.apply_edit(bigint, boolean) FROM PUBLIC;
 
 -- Edits of transactions that can't see new rows (REPEATABLE READ, SERIALIZABLE) wait for a node. A pause that began and ended before one came was a pause
--- all the same: what it held back is told, and not run as if nobody had said a word.
+-- all the same: the fires that it held back are recorded as paused, and do not run.
 
 CREATE FUNCTION pgcron.with_pending_pause(cursor_before pgcron.cursor) RETURNS pgcron.cursor
 LANGUAGE plpgsql STABLE AS $$

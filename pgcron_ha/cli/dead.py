@@ -47,7 +47,7 @@ _FILTERS: Final = (
     click.option("--class", "error_class", metavar="CLASS", help="Only this error class."),
     click.option("--schedule", help="Only this schedule."),
     click.option("--since", metavar="ISO", help="Died at this time or later."),
-    click.option("--until", metavar="ISO", help="Died before this time; may be: now."),
+    click.option("--until", metavar="ISO", help="Died before this time, or `now`."),
 )
 
 

@@ -43,6 +43,11 @@ class Failing:
     """Since its last good pass."""
 
     @property
+    def kind(self) -> tuple[str, str]:
+        """Each service is a kind of its own."""
+        return self.service, ""
+
+    @property
     def consequence(self) -> str:
         """What the node does not do meanwhile."""
         return _WITHOUT.get(self.service, "")
@@ -61,8 +66,8 @@ class Without:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """The service, and the word that `what` begins with: run, schedule, breaker …"""
-        return self.service, self.what.partition(" ")[0]
+        """The service and the kind of thing."""
+        return self.service, kind_of(self.what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,11 @@ def read_health(row: Mapping[str, Any]) -> NodeHealth:
     )
 
 
+def kind_of(what: str) -> str:
+    """The word that it begins with: run, schedule, breaker …"""
+    return what.partition(" ")[0]
+
+
 def in_turns(items: Iterable[Item], kind: Callable[[Item], Hashable]) -> list[Item]:
     """The first of each kind, then the second of each …: in a short list none hides the others."""
     seen: Counter[Hashable] = Counter()
@@ -142,7 +152,7 @@ def merged(
         for without in found.without:
             _join(causes, ("without", without.service, without.what), node, without)
     rows = [(tuple(nodes), cause) for nodes, cause in causes.values()]
-    return in_turns(rows, lambda each: getattr(each[1], "kind", each[1].service))
+    return in_turns(rows, lambda each: each[1].kind)
 
 
 def _join(

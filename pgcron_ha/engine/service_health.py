@@ -12,9 +12,9 @@ from pgcron_ha.db.node_health import (
     NodeHealth,
     Without,
     in_turns,
+    kind_of,
     written,
 )
-from pgcron_ha.engine.isolation import Aside
 from pgcron_ha.engine.service import Service
 from pgcron_ha.executors.masking import mask
 
@@ -57,12 +57,10 @@ class ServiceHealth:
         without = [
             Without(service.name, mask(each.what), mask(each.error), now - each.since, each.tries)
             for service in aside
-            for each in in_turns(service.aside.entries(), _kind)[:MOST_ENTRIES]
+            for each in in_turns(service.aside.entries(), lambda entry: kind_of(entry.what))[
+                :MOST_ENTRIES
+            ]
         ]
         without.sort(key=lambda each: -each.seconds)
         more = sum(len(service.aside) for service in aside) - len(without)
         return NodeHealth(tuple(failing), tuple(without), more)
-
-
-def _kind(each: Aside) -> str:
-    return each.what.partition(" ")[0]

@@ -21,7 +21,7 @@ from pgcron_ha.model.schedule_spec import ScheduleRow, calendars_in
 from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
 from pgcron_ha.model.zone_data import depends_on_rules
-from pgcron_ha.web.formats import duration, plural, short
+from pgcron_ha.web.formats import duration, expected_about, plural, short
 
 # A fire may start so late: a tenth of the interval, within these bounds.
 SHORTEST_GRACE: Final = timedelta(seconds=10)
@@ -190,8 +190,8 @@ def _stale(row: dict[str, Any], now: datetime) -> Health | None:
 
 def _slow(row: dict[str, Any], now: datetime) -> Health | None:
     if row.get("overrun") is not None:
-        expected = duration(row["overrun_expected"])
-        said = f"Run {row['overrun']} overruns: expected about {expected}."
+        expected = expected_about(row["overrun_expected"])
+        said = f"Run {row['overrun']} overruns: {expected}."
         return Health("slow", said, row["running_since"])
     done = [seconds for outcome, _, seconds, _ in _executed(row) if seconds is not None]
     if len(done) < RUNS_FOR_SLOW:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pgcron_ha.db.breakers import circuit_words
-from pgcron_ha.web.formats import duration, short
+from pgcron_ha.web.formats import duration, expected_about, short
 
 
 def run_word(run: dict[str, Any], now: datetime) -> str:
@@ -72,7 +72,7 @@ def _running(run: dict[str, Any], now: datetime) -> str:
         if run["timeout"] is not None and taken > run["timeout"]:
             text += f", beyond its timeout of {duration(run['timeout'])}"
         elif run.get("expected") is not None:
-            text += f"; it overruns: expected about {duration(run['expected'])}"
+            text += f"; it overruns: {expected_about(run['expected'])}"
     if run["cancel_at"] is not None:
         text += f". Its node was asked to stop it {_since(run['cancel_at'], now)} ago"
         if run["kill_at"] is not None:

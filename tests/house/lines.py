@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.house.checkout import ROOT
+from tests.house.checkout import ROOT, files
 
 _WIDTH: Final = 100
 _SMALL: Final = 30
@@ -69,13 +69,10 @@ def counted(file: Path) -> int:
     return sql_lines(text) if file.suffix == ".sql" else data_lines(text)
 
 
-def files() -> Iterator[tuple[str, Path]]:
-    """Every file that is shipped as code, with the package it is counted for."""
-    for folder in ("pgcron_ha", "migrations", "web"):
-        for file in sorted((ROOT / folder).rglob("*")):
-            if file.suffix in (".py", ".sql", *_DATA) and file.is_file():
-                parts = file.relative_to(ROOT).parts
-                yield "/".join(parts[:2]) if len(parts) > 2 else parts[0], file
+def package(file: Path) -> str:
+    """The package that a file is counted for."""
+    parts = file.relative_to(ROOT).parts
+    return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
 
 def main() -> None:
@@ -83,13 +80,13 @@ def main() -> None:
     lines: Counter[str] = Counter()
     number: Counter[str] = Counter()
     small = 0
-    for package, file in files():
+    for file in files(".py", ".sql", *_DATA, under=("pgcron_ha", "migrations", "web")):
         count = counted(file)
-        lines[package] += count
-        number[package] += 1
+        lines[package(file)] += count
+        number[package(file)] += 1
         small += count < _SMALL
-    for package, count in lines.most_common():
-        print(f"{count:7,} lines {number[package]:4} files  {package}")
+    for name, count in lines.most_common():
+        print(f"{count:7,} lines {number[name]:4} files  {name}")
     print(f"{lines.total():7,} lines {number.total():4} files, {small} under {_SMALL} lines")
 
 

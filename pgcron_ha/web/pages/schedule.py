@@ -20,7 +20,7 @@ from pgcron_ha.model.schedule_spec import calendars_in, spec_of
 from pgcron_ha.model.sentences import sentence
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import ChangedFire, FutureFireLine, ScheduleView
-from pgcron_ha.web.formats import duration, offset, plural, short
+from pgcron_ha.web.formats import duration, expected_about, offset, plural, short
 from pgcron_ha.web.health import Health, judge, runs_are_made
 from pgcron_ha.web.occurrence_words import reason_words
 from pgcron_ha.web.owners import owner_words
@@ -249,8 +249,8 @@ def _bounds_of_overlap(row: dict[str, Any]) -> list[tuple[str, str]]:
         dropped = row["queue_drops"] or "newest"
         found.append(("Waiting", f"{row['max_queued'] or 1000} at most, then the {dropped} goes"))
     if row["overrun"] is not None:
-        expected = duration(row["overrun_expected"])
-        found.append(("Overruns", f"run {row['overrun']}; expected about {expected}"))
+        expected = expected_about(row["overrun_expected"])
+        found.append(("Overruns", f"run {row['overrun']}; {expected}"))
     return found
 
 
