@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from pgcron_ha import errors
     from pgcron_ha.client import App, Debounce, Throttle, Unique
     from pgcron_ha.config.breaker import Breaker
-    from pgcron_ha.executors.context import Cancel, Context, Discard, Retry, Snooze, Stopped
+    from pgcron_ha.executors.attempt import Stopped
+    from pgcron_ha.executors.context import Context
+    from pgcron_ha.executors.endings import Cancel, Discard, Retry, Snooze
 
 __all__ = [
     "App",
@@ -51,13 +53,13 @@ __all__ = [
 _PLACES = {
     "App": "pgcron_ha.client",
     "Breaker": "pgcron_ha.config.breaker",
-    "Cancel": "pgcron_ha.executors.context",
+    "Cancel": "pgcron_ha.executors.endings",
     "Context": "pgcron_ha.executors.context",
     "Debounce": "pgcron_ha.client",
-    "Discard": "pgcron_ha.executors.context",
-    "Retry": "pgcron_ha.executors.context",
-    "Snooze": "pgcron_ha.executors.context",
-    "Stopped": "pgcron_ha.executors.context",
+    "Discard": "pgcron_ha.executors.endings",
+    "Retry": "pgcron_ha.executors.endings",
+    "Snooze": "pgcron_ha.executors.endings",
+    "Stopped": "pgcron_ha.executors.attempt",
     "Throttle": "pgcron_ha.client",
     "Unique": "pgcron_ha.client",
 }

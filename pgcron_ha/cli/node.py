@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import sys
-from collections.abc import Coroutine
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import click
 
 from pgcron_ha.cli.context import command_context
+from pgcron_ha.cli.process import allow_descriptors, run
+from pgcron_ha.cli.web import beside, callback_server, web_server
 from pgcron_ha.client import App, load_app
 from pgcron_ha.config import Settings
 from pgcron_ha.engine.farewell import Farewell, bid
@@ -22,17 +22,9 @@ from pgcron_ha.executors.operating_system import hide_from_others, kill_processe
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
 
-Result = TypeVar("Result")
-
 _SWITCH_SECONDS: Final = 0.001
 """How long a handler's thread may keep the interpreter while the engine's waits for it: Python's
 own 5 ms are a part of every start and claim that follows a burst of short runs.
-"""
-
-
-_DESCRIPTORS: Final = 65_536
-"""More open files a process of ours never needs; programs that it starts inherit the number, and
-some of them close so many at their start.
 """
 
 
@@ -113,29 +105,8 @@ async def live(settings: Settings, apps: list[App], serves: Serves) -> Farewell 
     if not any(serves):
         await node.run()
         return node.farewell
-    from pgcron_ha.cli.web import beside, callback_server, web_server
-
     servers = [web_server(settings, node.look)] if serves.pages else []
     servers += callback_server(settings) if serves.callbacks else []
     async with beside(*servers):
         await node.run()
     return node.farewell
-
-
-def allow_descriptors() -> None:
-    """Raises the limit of open files as far as the system lets it: the usual 1,024 are little for
-    sessions, programs and their output, and connections of others.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Runs `main` on the fastest event loop there is."""
-    if sys.platform == "win32":
-        return asyncio.run(main)
-    import uvloop
-
-    return uvloop.run(main)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from pgcron_ha.client.app import App
-    from pgcron_ha.client.run_status import RunStatus
+from pgcron_ha.client.run_status import RunStatus
+
+
+class AsksForRuns(Protocol):
+    """An `App`."""
+
+    async def run(self, run_id: int) -> RunStatus:
+        """How a run stands."""
+
+    async def wait(self, run_id: int, timeout: float | None = None) -> RunStatus:
+        """How it ended."""
+
+    async def result(self, run_id: int, timeout: float | None = None) -> Any:
+        """What it returned."""
 
 
 class EnqueuedRun(int):
     """What `App.enqueue` gives: the run's id, an integer wherever one is wanted."""
 
-    _app: App
+    _app: AsksForRuns
 
     @classmethod
-    def of(cls, run_id: int, app: App) -> EnqueuedRun:
+    def of(cls, run_id: int, app: AsksForRuns) -> EnqueuedRun:
         """The run of that id, behind the door of `app`."""
         made = cls(run_id)
         made._app = app

@@ -2,7 +2,7 @@
 
 The way of a run is also the order to read in: `materializer` makes it, `dispatcher` claims it
 (where to look: `heads`, `claim_paths`; how much: `pace`; lanes and what may start only once:
-`careful_claims`; limits and runs that take several slots: `limited_claims`, `declared_weights`;
+`careful_claims`; limits and runs that take several slots: `limited_claims`, `handlers`;
 where the claimed ones go: `intake`), `runner` holds it, `completer` and `recorder` tell what came
 of it. Beside them `session` keeps the lease (`lease`, `home`, `reconcile`, `strangers`), `reaper`
 and `janitor` clean up, `listener` hears notifications, `watch` ends what lasts too long, `counting`

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Link, Row
-from pgcron_ha.engine.offered import OfferedHandlers
+from pgcron_ha.engine.handlers import OfferedHandlers
 from pgcron_ha.engine.probes import Probes
 from pgcron_ha.engine.service import Service
 from pgcron_ha.telemetry.counters import COUNTERS

@@ -14,10 +14,10 @@ from pgcron_ha.db.link import Busy, Link, Unanswered
 from pgcron_ha.db.statements import in_schema
 from pgcron_ha.engine.isolation import SetAside, isolate
 from pgcron_ha.engine.materializer import judge
-from pgcron_ha.engine.overruns import notice_overruns
 from pgcron_ha.engine.previews import write_previews
 from pgcron_ha.engine.retention import Sweep
 from pgcron_ha.engine.service import Service
+from pgcron_ha.engine.time_limits import notice_overruns
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import RepairWasNeeded, RunsGivenUp

@@ -17,10 +17,9 @@ from pgcron_ha.db.revision import require_revision
 from pgcron_ha.engine.backfills import Backfills
 from pgcron_ha.engine.breakers import Breakers
 from pgcron_ha.engine.completer import Completer
-from pgcron_ha.engine.declared_breakers import declared_breakers
-from pgcron_ha.engine.declared_weights import declared_weights
 from pgcron_ha.engine.dispatcher import Dispatcher
 from pgcron_ha.engine.farewell import EXIT_DEAF, Farewell
+from pgcron_ha.engine.handlers import OfferedHandlers, declared_breakers, declared_weights
 from pgcron_ha.engine.home import Home
 from pgcron_ha.engine.janitor import Janitor
 from pgcron_ha.engine.known_zones import known_zones
@@ -29,7 +28,6 @@ from pgcron_ha.engine.lease import LeasePhase
 from pgcron_ha.engine.links import node_link, node_links
 from pgcron_ha.engine.listener import Listener
 from pgcron_ha.engine.materializer import Materializer
-from pgcron_ha.engine.offered import OfferedHandlers
 from pgcron_ha.engine.reaper import Reaper
 from pgcron_ha.engine.reconcile import Beat, reconcile
 from pgcron_ha.engine.recorder import Recorder

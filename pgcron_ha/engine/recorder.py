@@ -19,7 +19,8 @@ from pgcron_ha.engine.counting import count_dropped_lines, count_lines
 from pgcron_ha.engine.isolation import impatience, isolate
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
-from pgcron_ha.executors.base import Context, Stream
+from pgcron_ha.executors.attempt import Attempt
+from pgcron_ha.executors.base import Stream
 from pgcron_ha.executors.progress import Progress
 from pgcron_ha.telemetry.events import LinesDropped
 from pgcron_ha.telemetry.log import emit
@@ -53,8 +54,8 @@ PROGRESS_SECONDS: Final = 1.0
 
 _IDLE_SECONDS: Final = 60.0
 
-_Line = tuple[Context, int, datetime, Stream, str]
-_Report = tuple[Context, datetime, Progress]
+_Line = tuple[Attempt, int, datetime, Stream, str]
+_Report = tuple[Attempt, datetime, Progress]
 
 
 class Recorder(Service):
@@ -80,7 +81,7 @@ class Recorder(Service):
         self.dropped = 0
         """Lines that were not kept, since the node began."""
 
-    def write(self, context: Context, stream: Stream, line: str) -> None:
+    def write(self, context: Attempt, stream: Stream, line: str) -> None:
         """Keeps one line. Thread-safe; never blocks, never raises."""
         if len(self._lines) >= BUFFER_LINES:
             self.dropped += 1
@@ -91,7 +92,7 @@ class Recorder(Service):
         self._lines.append((context, self._sequences[claim], datetime.now(UTC), stream, line))
         self._awake()
 
-    def progress(self, context: Context, progress: Progress) -> None:
+    def progress(self, context: Attempt, progress: Progress) -> None:
         """Keeps what a run said last. Thread-safe; never blocks, never raises."""
         with self._reporting:
             is_first = not self._reports
@@ -148,7 +149,7 @@ class Recorder(Service):
         for context, _, _ in reports:
             self.aside.forget(context.run_id)
 
-    async def flush_lines_of(self, contexts: Sequence[Context]) -> None:
+    async def flush_lines_of(self, contexts: Sequence[Attempt]) -> None:
         """Before runs end their lines are written, so that they are there when the end is seen; but
         for a second only, and not while their table is locked: then the ends go first.
         """
@@ -174,7 +175,7 @@ class Recorder(Service):
         for claim in ending:
             self._sequences.pop(claim, None)
 
-    def flush_from_thread(self, context: Context) -> Future[None]:
+    def flush_from_thread(self, context: Attempt) -> Future[None]:
         """As `flush_lines_of`, asked for by another thread."""
         return asyncio.run_coroutine_threadsafe(self.flush_lines_of([context]), self._loop)
 

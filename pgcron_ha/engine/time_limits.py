@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from pgcron_ha.db.link import Link
 from pgcron_ha.executors.base import Context, StopReason
+from pgcron_ha.telemetry.events import RunOverruns
+from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
     from pgcron_ha.db.link import Row
@@ -60,3 +63,15 @@ class TimeLimits:
             ):
                 found.append((context, StopReason.SILENT))
         return found
+
+
+_AT_ONCE: Final = 200
+"""Long runs that one look compares with what was expected of them."""
+
+
+async def notice_overruns(link: Link) -> int:
+    """How many are new to everybody; which node tells of one is decided by the database."""
+    rows = await link.rows("notice_overruns", at_most=_AT_ONCE)
+    for row in rows:
+        emit(RunOverruns(row["run_id"], row["schedule"], row["expected"], row["taken"]))
+    return len(rows)

@@ -10,17 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from pgcron_ha.executors.context import (
-    Cancel,
-    Context,
-    Discard,
-    LogSink,
-    Retry,
-    Snooze,
-    Stopped,
-    StopReason,
-    Stream,
-)
+from pgcron_ha.executors.attempt import LogSink, Stopped, StopReason, Stream
+from pgcron_ha.executors.context import Context
+from pgcron_ha.executors.endings import Cancel, Discard, Retry, Snooze
 from pgcron_ha.executors.outcome import (
     MAX_RESULT_BYTES,
     SUCCEEDED,

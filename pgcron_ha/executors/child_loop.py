@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Literal
 
+from pgcron_ha.executors.attempt import Lease, StopReason
 from pgcron_ha.executors.child_messages import BadMessage, Heard
 from pgcron_ha.executors.child_previous import AnswersChildren
 from pgcron_ha.executors.child_process import ChildProcess, State
 from pgcron_ha.executors.child_supervisor import ChildSupervisor
 from pgcron_ha.executors.child_watch import ChildWatch, files_of
-from pgcron_ha.executors.context import Context, Lease, StopReason
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.flood_watch import FLOOD_SECONDS
 from pgcron_ha.executors.isolation import Isolation

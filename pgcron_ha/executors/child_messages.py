@@ -17,7 +17,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from pgcron_ha.executors.context import Context, StopReason, Stream
+from pgcron_ha.executors.attempt import StopReason, Stream
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.failures import (
     MAX_MESSAGE_CHARACTERS,
     MAX_TRACEBACK_CHARACTERS,

@@ -13,6 +13,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, Final
 
+from pgcron_ha.executors.attempt import StopReason, Stream
 from pgcron_ha.executors.child_messages import (
     Heard,
     Incoming,
@@ -20,11 +21,10 @@ from pgcron_ha.executors.child_messages import (
     heard,
     message_bytes,
 )
-from pgcron_ha.executors.context import Context, StopReason, Stream
-from pgcron_ha.executors.exit_status import how_it_ended
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.isolation import Isolation
-from pgcron_ha.executors.operating_system import kill_group
+from pgcron_ha.executors.operating_system import how_it_ended, kill_group
 from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early
 from pgcron_ha.executors.shell_run import READ_BYTES, OutputPipe
 

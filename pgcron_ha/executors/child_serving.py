@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pgcron_ha.executors.attempt import Attempt, StopReason, Stream
 from pgcron_ha.executors.child_messages import (
     Incoming,
     context_from,
@@ -25,7 +26,7 @@ from pgcron_ha.executors.child_messages import (
     outcome_members,
 )
 from pgcron_ha.executors.child_previous import AsksNode
-from pgcron_ha.executors.context import Context, StopReason, Stream
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.masking import leave_masking_to_the_node
 from pgcron_ha.executors.operating_system import (
     living_children,
@@ -147,13 +148,13 @@ class Child:
             }
         )
 
-    def write(self, context: Context, stream: Stream, line: str) -> None:
+    def write(self, context: Attempt, stream: Stream, line: str) -> None:
         """A line of the run's log: the child is the sink of its executor."""
         if context._log is not None and context._log.is_finished:
             return  # how many were dropped: the node tells that of all it got
         self._say({"event": "line", "run": self._number, "stream": stream, "line": line})
 
-    def progress(self, context: Context, progress: Progress) -> None:
+    def progress(self, context: Attempt, progress: Progress) -> None:
         """How far the run is: a few times a second, and always the last step."""
         now = time.monotonic()
         if now < self._next_report and progress.done != progress.total:

@@ -12,15 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.context import (
-    Cancel,
-    Context,
-    Discard,
-    Retry,
-    Snooze,
-    Stopped,
-    StopReason,
-)
+from pgcron_ha.executors.attempt import Attempt, Stopped, StopReason
+from pgcron_ha.executors.endings import Cancel, Discard, Retry, Snooze
 from pgcron_ha.executors.fingerprints import fingerprint_of_error
 from pgcron_ha.executors.masking import mask, mask_document, room
 from pgcron_ha.executors.outcome import MAX_RESULT_BYTES, Failed, Interrupted, Outcome, Succeeded
@@ -75,7 +68,7 @@ def success(result: Any, text: str) -> Succeeded:
     return Succeeded(result if masked is text else json.loads(masked), masked)
 
 
-def outcome_of_error(error: BaseException, context: Context) -> Outcome:
+def outcome_of_error(error: BaseException, context: Attempt) -> Outcome:
     """`Interrupted` when a stop ended the handler or it cancels its run, else `Failed`."""
     reason = context.stop_reason
     if isinstance(error, Stopped):

@@ -27,7 +27,8 @@ import httpx
 
 from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable, PgcronError
-from pgcron_ha.executors.context import Context, StopReason
+from pgcron_ha.executors.attempt import StopReason
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.failures import bounded_text, refused
 from pgcron_ha.executors.http_address import AddressRefused
 from pgcron_ha.executors.http_answer import outcome_of_answer

@@ -40,8 +40,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pgcron_ha.db.callbacks import hash_of_token
 from pgcron_ha.db.link import Busy, Link
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.executors.attempt import Stopped, StopReason
 from pgcron_ha.executors.callback_answer import PATH
-from pgcron_ha.executors.context import Context, Stopped, StopReason
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.failures import ASKED_TO_RETRY, bounded_text
 from pgcron_ha.executors.http_answer import outcome_of_document
 from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Outcome

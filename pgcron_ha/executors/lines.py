@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from pgcron_ha.executors.context import Context, LogSink, Stream
+from pgcron_ha.executors.attempt import Attempt, LogSink, Stream
 from pgcron_ha.executors.masking import MARGIN, masked_beginning, room
 from pgcron_ha.executors.progress import MARK, read_line
 
@@ -31,7 +31,7 @@ class RunLog:
         *("_reads_progress", "_sink"),
     )
 
-    def __init__(self, context: Context, sink: LogSink, reads_progress: bool = False) -> None:
+    def __init__(self, context: Attempt, sink: LogSink, reads_progress: bool = False) -> None:
         self._reads_progress = reads_progress
         self._context = context
         self._sink = sink

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from pgcron_ha.executors.context import StopReason
+from pgcron_ha.executors.attempt import StopReason
 
 MAX_RESULT_BYTES = 256 * 1024
 """The bound of a result as JSON text; the same as that of args."""

@@ -14,7 +14,7 @@ from pgcron_ha.executors.outcome import Failed
 
 if TYPE_CHECKING:
     from pgcron_ha.errors import PgcronError
-    from pgcron_ha.executors.context import Context
+    from pgcron_ha.executors.attempt import Attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-async def find_previous(database: AsksDatabase, context: Context) -> Previous | None:
+async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | None:
     """Of the run before this one, for a template; None also for runs without a schedule."""
     if context.schedule is None:
         return None

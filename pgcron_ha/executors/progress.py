@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pgcron_ha.executors.masking import masked_beginning, room
-
-if TYPE_CHECKING:
-    from pgcron_ha.executors.context import Context, LogSink
 
 MARK: Final = "::progress "
 
@@ -37,21 +34,19 @@ class Progress(NamedTuple):
     note: str | None
 
 
-def report(
-    context: Context, sink: LogSink, done: float, total: float | None, note: str | None
-) -> None:
-    """Tell the sink. What is no finite number, or negative, is not told: a report that makes no
-    sense must not end the work that it is about.
+def judged(done: float, total: float | None, note: str | None) -> Progress | None:
+    """What a handler reports; None for what is no finite number, or negative: a report that makes
+    no sense must not end the work that it is about.
     """
     try:
         done, total = float(done), None if total is None else float(total)
     except OverflowError:  # an integer that no float can hold
-        return
+        return None
     if not math.isfinite(done) or done < 0:
-        return
+        return None
     if total is not None:
         total = total if math.isfinite(total) and total > 0 else None
-    sink.progress(context, Progress(done, total, None if note is None else _one_line(str(note))))
+    return Progress(done, total, None if note is None else _one_line(str(note)))
 
 
 def read_line(line: str) -> Progress | None:

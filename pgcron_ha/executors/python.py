@@ -18,13 +18,13 @@ from concurrent.futures import Future
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pgcron_ha.executors.attempt import Lease, LogSink, StopReason
 from pgcron_ha.executors.base import Done, Failure, Feed, ignore_failure
 from pgcron_ha.executors.capture import capture, current_run
 from pgcron_ha.executors.child_pool import ChildPool, ChildProgram, isolations_of
-from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.copies import end_copy, watch_for_copies
-from pgcron_ha.executors.coroutines import go_on
-from pgcron_ha.executors.event_loops import new_event_loop
+from pgcron_ha.executors.coroutines import go_on, new_event_loop
 from pgcron_ha.executors.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.handler_threads import HandlerThreads
 from pgcron_ha.executors.operating_system import boottime

@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.executors.attempt import LogSink, StopReason
 from pgcron_ha.executors.base import Done, Failure, Feed, ignore_failure
-from pgcron_ha.executors.context import Context, LogSink, StopReason
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.shell_command import account_of, can_reach
 from pgcron_ha.executors.shell_loop import ShellLoop
 from pgcron_ha.executors.shell_previous import PreviousDesk

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.attempt import Lease, LogSink, StopReason
 from pgcron_ha.executors.base import Done, Feed
-from pgcron_ha.executors.context import Context, Lease, LogSink, StopReason
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.failures import bounded_text, outcome_of_error, refused
 from pgcron_ha.executors.flood_watch import FLOOD_SECONDS, FloodWatch
 from pgcron_ha.executors.outcome import Failed, Interrupted, Outcome, stopped_early

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 
 from pgcron_ha.errors import DatabaseUnavailable
-from pgcron_ha.executors.context import Context, StopReason
+from pgcron_ha.executors.attempt import StopReason
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.failures import outcome_of_error
 from pgcron_ha.executors.outcome import Outcome, stopped_early
 from pgcron_ha.executors.previous import AsksDatabase, Previous, find_previous, not_told

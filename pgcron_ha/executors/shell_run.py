@@ -8,12 +8,12 @@ from datetime import timedelta
 from typing import Any, Literal, Protocol
 
 from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.executors.context import Context, LogSink, StopReason, Stream
-from pgcron_ha.executors.exit_status import how_it_ended
+from pgcron_ha.executors.attempt import LogSink, StopReason, Stream
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.failures import bounded_text
 from pgcron_ha.executors.lines import RunLog
 from pgcron_ha.executors.masking import MARGIN, mask
-from pgcron_ha.executors.operating_system import kill_group
+from pgcron_ha.executors.operating_system import how_it_ended, kill_group
 from pgcron_ha.executors.outcome import SUCCEEDED, Failed, Interrupted, Outcome
 
 READ_BYTES = 65536

@@ -15,7 +15,8 @@ from typing import ClassVar
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.sql_session import SqlDatabase
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.context import Context, StopReason
+from pgcron_ha.executors.attempt import StopReason
+from pgcron_ha.executors.context import Context
 from pgcron_ha.executors.outcome import Outcome
 from pgcron_ha.executors.sql_run import SqlRun
 from pgcron_ha.executors.tasks import TaskExecutor

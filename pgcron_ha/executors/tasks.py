@@ -17,8 +17,9 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, ClassVar
 
-from pgcron_ha.executors.context import Context, Lease, StopReason
-from pgcron_ha.executors.event_loops import new_event_loop
+from pgcron_ha.executors.attempt import Lease, StopReason
+from pgcron_ha.executors.context import Context
+from pgcron_ha.executors.coroutines import new_event_loop
 from pgcron_ha.executors.failures import (
     MAX_TRACEBACK_CHARACTERS,
     bounded_text,

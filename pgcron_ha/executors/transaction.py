@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pgcron_ha.db.transactions import Open, Transactions
-    from pgcron_ha.executors.context import Context
+    from pgcron_ha.executors.attempt import Attempt
 
 __all__ = [
     "FlushLines",
@@ -33,7 +33,7 @@ __all__ = [
     "wait_for",
 ]
 
-FlushLines = Callable[["Context"], "Future[None]"]
+FlushLines = Callable[["Attempt"], "Future[None]"]
 """Writes what a run has logged so far: once the run is completed its lines are refused."""
 
 _FLUSH_SECONDS: Final = 5.0
@@ -47,7 +47,7 @@ class RunTransaction:
 
     def __init__(
         self,
-        context: Context,
+        context: Attempt,
         transactions: Transactions,
         flush: FlushLines,
         loop: asyncio.AbstractEventLoop,
@@ -277,7 +277,7 @@ class PlainConnection:
         return self._transaction.wait(self._connection.fetchval(query, *arguments))
 
 
-async def flush_lines(context: Context, flush: FlushLines) -> None:
+async def flush_lines(context: Attempt, flush: FlushLines) -> None:
     """Ends the run's log and has it written; lines that can't be kept do not undo the run."""
     if context._log is not None:
         context._log.finish()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgcron_ha.executors.attempt import LogSink
 from pgcron_ha.executors.base import Done, Failure, Feed, ignore_failure
-from pgcron_ha.executors.context import LogSink
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pgcron_ha.executors.attempt import Attempt
 from pgcron_ha.executors.base import Context, Outcome, Stream
 from pgcron_ha.executors.progress import Progress
 from pgcron_ha.executors.workplace import Workplace
@@ -69,14 +70,14 @@ class RecordingEngine:
             self._changed.notify_all()
             return self.waiting.popleft() if self.waiting else None
 
-    def write(self, context: Context, stream: Stream, line: str) -> None:
+    def write(self, context: Attempt, stream: Stream, line: str) -> None:
         """As the engine's recorder."""
         with self._changed:
             self.lines.append((context.run_id, stream, line))
             if context.run_id in self._outcomes:
                 self.late_lines.append(line)
 
-    def progress(self, context: Context, progress: Progress) -> None:
+    def progress(self, context: Attempt, progress: Progress) -> None:
         """As the engine's recorder; here nothing is forgotten."""
         with self._changed:
             self.reports.append((context.run_id, progress))

@@ -12,6 +12,7 @@ import pytest
 from pgcron_ha.db.transactions import Transactions
 from pgcron_ha.engine.runner import _OF_A_CLAIM
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.attempt import Attempt
 from pgcron_ha.executors.base import Context, Outcome, Succeeded
 from pgcron_ha.executors.previous import Previous
 from pgcron_ha.executors.python import PythonExecutor
@@ -32,9 +33,9 @@ from tests.waiting import until
 class Sink:
     """Keeps nothing."""
 
-    def write(self, context: Context, stream: Any, line: str) -> None: ...
+    def write(self, context: Attempt, stream: Any, line: str) -> None: ...
 
-    def progress(self, context: Context, progress: Any) -> None: ...
+    def progress(self, context: Attempt, progress: Any) -> None: ...
 
 
 Run = Callable[[Callable[..., Any], list[Any]], Any]

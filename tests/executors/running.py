@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pgcron_ha.config.capabilities import ShellTemplate
+from pgcron_ha.executors.attempt import Attempt
 from pgcron_ha.executors.base import Context, Outcome, Stream
 from pgcron_ha.executors.progress import Progress
 
@@ -41,12 +42,12 @@ class Record:
         with self.changed:
             return self.waiting.popleft() if self.waiting else None
 
-    def write(self, context: Context, stream: Stream, line: str) -> None:
+    def write(self, context: Attempt, stream: Stream, line: str) -> None:
         with self.changed:
             self.lines.append((context.run_id, stream, line))
             self.changed.notify_all()
 
-    def progress(self, context: Context, progress: Progress) -> None:
+    def progress(self, context: Attempt, progress: Progress) -> None:
         with self.changed:
             self.reports.append(progress)
             self.changed.notify_all()

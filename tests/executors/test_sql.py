@@ -12,6 +12,7 @@ import pytest
 
 from pgcron_ha.config.sql_profiles import SqlProfile, read_sql_profiles
 from pgcron_ha.db.sql_session import SqlDatabase
+from pgcron_ha.executors.attempt import Attempt
 from pgcron_ha.executors.base import (
     SUCCEEDED,
     Committed,
@@ -39,7 +40,7 @@ def profile(statement: str, **keys: Any) -> SqlProfile:
     return profiles["t"]
 
 
-def flushed(_: Context) -> Future[None]:
+def flushed(_: Attempt) -> Future[None]:
     future: Future[None] = Future()
     future.set_result(None)
     return future

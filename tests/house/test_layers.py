@@ -5,6 +5,8 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Collection
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,13 @@ def test_every_package_has_its_place_among_the_layers() -> None:
     modules |= {path.stem for path in (ROOT / "pgcron_ha").glob("*.py")}
 
     assert placed == modules - {"__init__", "__main__"}
+
+
+def test_no_module_imports_one_that_imports_it_in_turn() -> None:
+    modules = {_module(path): path for path in files(".py", under=("pgcron_ha",))}
+    graph = {module: _modules_imported(path, modules.keys()) for module, path in modules.items()}
+
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the ring
 
 
 def test_croniter_is_imported_by_the_cron_modules_only() -> None:
@@ -84,3 +93,19 @@ def _imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             imported.add(str(node.module).partition(".")[0])
     return imported
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _modules_imported(path: Path, known: Collection[str]) -> set[str]:
+    """Of the product, wherever in the file they are imported."""
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            imported |= names & set(known) or {str(node.module)}
+    return (imported & set(known)) - {_module(path)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pgcron_ha.db.deaf_runs import deaf_words
 from pgcron_ha.db.node_health import in_turns
@@ -11,11 +11,9 @@ from pgcron_ha.web.contexts import Action, Attention, NodeLine
 from pgcron_ha.web.formats import health_mark, plural, short, state_mark
 from pgcron_ha.web.health import Health
 from pgcron_ha.web.pages.breakers import open_circuits
+from pgcron_ha.web.pages.facts import Facts
 from pgcron_ha.web.pages.services import blocking, troubled_services
 from pgcron_ha.web.visit import Visit
-
-if TYPE_CHECKING:
-    from pgcron_ha.web.pages.overview import Facts
 
 Judged = Sequence[tuple[dict[str, Any], Health]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +19,7 @@ from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import NodeLine, OverviewView, QueueLine
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.pages.attention import causes, shortlist
+from pgcron_ha.web.pages.facts import Facts
 from pgcron_ha.web.pages.tiles import tiles
 from pgcron_ha.web.plots import Timeline, distance, timeline
 from pgcron_ha.web.visit import Visit
@@ -43,30 +43,6 @@ _QUEUES: Final = 8
 _NODES: Final = 8
 
 _Judged: TypeAlias = list[tuple[dict[str, Any], Health]]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What was read for the overview: rows as `pgcron_ha.db.pages` documents them."""
-
-    cluster: dict[str, Any]
-    nodes: list[dict[str, Any]]
-    due: list[dict[str, Any]]
-    parked: list[dict[str, Any]]
-    breakers: list[dict[str, Any]]
-    broken: list[dict[str, Any]]
-    """Circuit breakers that are not closed, and the runs that wait for them."""
-    running: list[dict[str, Any]]
-    recent: dict[str, Any]
-    dead: list[dict[str, Any]]
-    invalid: list[dict[str, Any]]
-    paused_queues: list[dict[str, Any]]
-    schedules: list[dict[str, Any]]
-    """Those that may be unhealthy, and those that fire next."""
-    blocking: list[dict[str, Any]]
-    """Sessions that keep nodes waiting for a lock."""
-    lanes: list[dict[str, Any]]
-    """Ended runs of `schedules` within the window."""
 
 
 async def show_overview(visit: Visit) -> Response:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pgcron_ha.db.pages.overview import COUNTED_EXACTLY
 from pgcron_ha.web.contexts import NodeLine, Tile
 from pgcron_ha.web.formats import duration, number, plural
 from pgcron_ha.web.health import Health
+from pgcron_ha.web.pages.facts import Facts
 from pgcron_ha.web.visit import Visit
-
-if TYPE_CHECKING:
-    from pgcron_ha.web.pages.overview import Facts
 
 # A queue's oldest due run, a start: waiting longer than this is worth a colour.
 LAG_LATE_SECONDS: Final = 30.0
