@@ -123,7 +123,7 @@ BEGIN
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.backfill(text, timestamptz, timestamptz, text, int, text, text, jsonb, text, text, int) IS
-  'Asks for runs of the schedule''s instants from since on and before until (now); returns the backfill''s id. At most parallelism of its runs are open at once; the view backfills shows how far it is. Jitter, spread and start deadline do not count; with depends_on_previous it goes forward, one by one, and a failure pauses it.';
+  'Asks for runs of the schedule''s instants from since on and before until (now); returns the backfill''s id. At most parallelism of its runs are open at once; the view backfills shows how far it is. Jitter and start deadline do not count; with depends_on_previous it goes forward, one by one, and a failure pauses it.';
 
 -- The backfill, locked, if it is under way.
 CREATE FUNCTION pgcron.hold_backfill(backfill bigint, verb text) RETURNS pgcron.backfill

@@ -185,7 +185,7 @@ BEGIN
 END $$;
 
 -- Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. An empty lane is none, and so are empty requirements,
--- a max_running or max_queued of 0 and an empty queue_drops, no jitter, no window and 0 runs.
+-- a max_running or max_queued of 0 and an empty queue_drops, no jitter and 0 runs.
 -- A schedule that is new is managed by the door that made it, unless said.
 CREATE FUNCTION pgcron.put_schedule(
   name text, spec text, handler text, args jsonb DEFAULT NULL, timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
@@ -196,7 +196,7 @@ CREATE FUNCTION pgcron.put_schedule(
   expected_version int DEFAULT NULL,
   max_running int DEFAULT NULL, max_queued int DEFAULT NULL, queue_drops text DEFAULT NULL,
   after_pause text DEFAULT NULL,
-  jitter interval DEFAULT NULL, spread_window interval DEFAULT NULL, max_runs int DEFAULT NULL,
+  jitter interval DEFAULT NULL, max_runs int DEFAULT NULL,
   pause_after_failures int DEFAULT NULL, probe_after interval DEFAULT NULL,
   depends_on_previous boolean DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
@@ -206,7 +206,7 @@ LANGUAGE sql AS $$
                                            start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight,
                                            max_running, max_queued, queue_drops,
                                            after_pause,
-                                           jitter, spread_window, max_runs,
+                                           jitter, max_runs,
                                            pause_after_failures, probe_after, depends_on_previous)
   VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
@@ -219,7 +219,7 @@ LANGUAGE sql AS $$
           coalesce(put_schedule.weight, 1),
           nullif(put_schedule.max_running, 0), nullif(put_schedule.max_queued, 0), nullif(put_schedule.queue_drops, ''),
           coalesce(put_schedule.after_pause, 'drop'),
-          nullif(put_schedule.jitter, '0'), nullif(put_schedule.spread_window, '0'), nullif(put_schedule.max_runs, 0),
+          nullif(put_schedule.jitter, '0'), nullif(put_schedule.max_runs, 0),
           nullif(put_schedule.pause_after_failures, 0), nullif(put_schedule.probe_after, '0'),
           coalesce(put_schedule.depends_on_previous, false))
   ON CONFLICT (name) DO UPDATE SET
@@ -240,7 +240,7 @@ LANGUAGE sql AS $$
     max_queued = nullif(coalesce(put_schedule.max_queued, existing.max_queued), 0),
     queue_drops = nullif(coalesce(put_schedule.queue_drops, existing.queue_drops), ''),
     after_pause = coalesce(put_schedule.after_pause, existing.after_pause),
-    jitter = nullif(coalesce(put_schedule.jitter, existing.jitter), '0'), spread_window = nullif(coalesce(put_schedule.spread_window, existing.spread_window), '0'),
+    jitter = nullif(coalesce(put_schedule.jitter, existing.jitter), '0'),
     max_runs = nullif(coalesce(put_schedule.max_runs, existing.max_runs), 0),
     pause_after_failures = nullif(coalesce(put_schedule.pause_after_failures, existing.pause_after_failures), 0),
     probe_after = CASE WHEN put_schedule.pause_after_failures = 0 AND put_schedule.probe_after IS NULL THEN NULL ELSE nullif(coalesce(put_schedule.probe_after, existing.probe_after), '0') END,

@@ -57,9 +57,7 @@ CREATE TABLE pgcron.schedule (
   after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known CHECK (after_pause IN ('drop', 'catchup') OR pgcron.refuse('PC001',
     format('after_pause %L is not known', left(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).', 'Leave it out for drop.')),
   jitter interval CONSTRAINT a_jitter_is_at_most_a_day CHECK (jitter IS NULL OR (jitter > '0' AND jitter <= '1 day') OR pgcron.refuse('PC001',
-    format('jitter %s is out of range', jitter), 'Each fire is due so much later at most: more than nothing, up to 1 day.', 'Write for example ''10 minutes''; leave it out for none.')),
-  spread_window interval CONSTRAINT a_spread_window_is_at_most_a_day CHECK (spread_window IS NULL OR (spread_window > '0' AND spread_window <= '1 day') OR pgcron.refuse('PC001',
-    format('spread_window %s is out of range', spread_window), 'All fires are due later by one delay within it: more than nothing, up to 1 day.', 'Write for example ''30 minutes''; leave it out for none.')),
+    format('jitter %s is out of range', jitter), 'All fires are due later by one delay within it: more than nothing, up to 1 day.', 'Write for example ''10 minutes''; leave it out for none.')),
   depends_on_previous boolean NOT NULL DEFAULT false,
   max_runs int CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (max_runs IS NULL OR max_runs BETWEEN 1 AND 1000000000 OR pgcron.refuse('PC001',
     format('max_runs %s is out of range', max_runs), 'A schedule ends after 1 to 1000000000 runs.', 'Leave it out for a schedule that goes on.')),
@@ -97,8 +95,6 @@ CREATE TABLE pgcron.schedule (
   CONSTRAINT who_depends_on_the_last_run_waits_for_it CHECK (NOT depends_on_previous OR (overlap IN ('skip', 'queue') AND coalesce(max_running, 1) = 1) OR pgcron.refuse('PC001',
     format('depends_on_previous with overlap %L%s', overlap, CASE WHEN max_running > 1 THEN format(' and max_running %s', max_running) ELSE '' END),
     'Whether the fire before it succeeded is known when it is over: with overlap skip or queue, one run at a time.', 'Use overlap ''skip'' or ''queue'', and leave max_running out.')),
-  CONSTRAINT a_fire_is_delayed_in_one_way CHECK (jitter IS NULL OR spread_window IS NULL OR pgcron.refuse('PC001',
-    format('jitter %s with spread_window %s', jitter, spread_window), 'A fire is delayed by another time each (jitter) or by the same at each (spread_window).', 'Choose one of them.')),
   CONSTRAINT at_most_once_means_one_attempt CHECK (delivery <> 'at_most_once' OR coalesce(max_attempts, 1) = 1 OR pgcron.refuse('PC001',
     format('max_attempts %s with at_most_once', max_attempts), 'A run that may be executed at most once can''t be tried again.', 'Leave max_attempts out, or use at_least_once.'))
 ) WITH (fillfactor = 90);

@@ -97,11 +97,11 @@ LANGUAGE sql STABLE AS $$
     SELECT max(e.version) FROM pgcron.schedule_version e WHERE e.schedule_id = of.id
        AND (e.content ->> 'spec', e.content ->> 'timezone', e.content ->> 'dst', nullif(e.content -> 'calendars', 'null')) IS DISTINCT FROM (of.spec, of.timezone, of.dst, of.calendars)), 0) $$;
 
--- Whether a run that is due after its fire is so by the schedule's jitter or window alone: such a fire is decided again after an edit,
+-- Whether a run that is due after its fire is so by the schedule's jitter alone: such a fire is decided again after an edit,
 -- but not one that an earlier timing owed.
 CREATE FUNCTION pgcron.is_delayed(of pgcron.schedule, fire_at timestamptz, due_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  SELECT due_at > fire_at AND due_at < fire_at + coalesce(of.jitter, of.spread_window) AND fire_at > pgcron.timing_since(of)
+  SELECT due_at > fire_at AND due_at < fire_at + of.jitter AND fire_at > pgcron.timing_since(of)
      AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at AND o.action = 'move') $$;
 
 -- Makes an edit true for what is already materialized. The order is the proof: (1) the cursor row, where an edit and a

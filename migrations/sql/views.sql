@@ -24,7 +24,7 @@ CREATE VIEW pgcron.schedules AS
          s.source,
          s.max_running, s.max_queued, s.queue_drops,
          s.paused_until, s.after_pause,
-         s.jitter, s.spread_window, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after, s.depends_on_previous,
+         s.jitter, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after, s.depends_on_previous,
          CASE WHEN c.status = 'valid' AND c.next_fire = 'infinity' AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.origin = 'schedule') THEN 'done' ELSE c.status END AS status,
          c.error, c.canonical, c.watermark,
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'ready' AND r.scheduled_for > now()),

@@ -17,9 +17,9 @@ BEGIN
   IF decision IS NOT NULL THEN
     SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told;
     SELECT told.actor, told.note INTO actor, note FROM pgcron.told_by(reason) told;
-    IF due_at IS NULL THEN      -- it is due later by the schedule's jitter or window
+    IF due_at IS NULL THEN      -- it is due later by the schedule's jitter
       SELECT v.due_at, CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - greatest(v.due_at, to_timestamp(-2208988800)), '0') WHEN now() > v.due_at THEN now() - greatest(v.due_at, to_timestamp(-2208988800)) END INTO due_at, late_by
-        FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND coalesce(s.jitter, s.spread_window) IS NOT NULL WHERE v.id = run AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
+        FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND s.jitter IS NOT NULL WHERE v.id = run AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
       IF NOT FOUND THEN SELECT told.due_at, told.late_by INTO due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told; END IF;
     END IF;
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN

@@ -89,11 +89,10 @@ def backfill_command(
     it is local time in the schedule's zone. Nodes make the runs, a few at a time; edits of the
     schedule do not change them. Prints the backfill's id.
 
-    Of the schedule's policies jitter, a spread window and the start deadline are about fires on
-    time: no run of a backfill is delayed or expires by them. With depends_on_previous the runs are
-    made one after the other, the oldest first, each after the success of the one before; a failure
-    pauses the backfill until it is resumed. The first one runs whatever the fire before the range
-    came to.
+    Of the schedule's policies jitter and the start deadline are about fires on time: no run of a
+    backfill is delayed or expires by them. With depends_on_previous the runs are made one after the
+    other, the oldest first, each after the success of the one before; a failure pauses the backfill
+    until it is resumed. The first one runs whatever the fire before the range came to.
     """
     as_json = given.pop("as_json")
     for option, text in (("--since", since), ("--until", until)):

@@ -30,8 +30,7 @@ _SCHEDULE = (
     "paused_until, overlap, catchup, catchup_window, start_deadline, timeout, max_attempts, "
     "retry_base, retry_cap, retry, delivery, lane, requires, give_up_after, silence_timeout, "
     "weight, managed_by, source, after_pause, max_running, max_queued, queue_drops, "
-    "jitter, spread_window, max_runs, pause_after_failures, probe_after, "
-    "depends_on_previous"
+    "jitter, max_runs, pause_after_failures, probe_after, depends_on_previous"
 )
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups, "

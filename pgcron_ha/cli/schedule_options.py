@@ -21,7 +21,6 @@ _DURATIONS = (
     "give_up_after",
     "silence_timeout",
     "jitter",
-    "spread_window",
 )
 
 _OPTIONS = (
@@ -57,10 +56,7 @@ _OPTIONS = (
     click.option("--lane", help="Concurrency key: limits the runs that have it; empty removes it."),
     arguments.requires_option(),
     click.option(
-        "--jitter", metavar="DURATION", help="Maximum random delay of each fire; 0s: none."
-    ),
-    click.option(
-        "--spread-window", metavar="DURATION", help="Delay all fires by one amount within it."
+        "--jitter", metavar="DURATION", help="Delay all fires by one amount within it; 0s: none."
     ),
     click.option(
         "--depends-on-previous/--independent",

@@ -41,7 +41,6 @@ class Policies(TypedDict, total=False):
     queue_drops: str | None
     after_pause: str
     jitter: timedelta | float | str | None
-    spread_window: timedelta | float | str | None
     max_runs: int | None
     pause_after_failures: int | None
     probe_after: timedelta | float | str | None

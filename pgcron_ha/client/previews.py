@@ -9,26 +9,25 @@ from typing import Any
 
 from pgcron_ha.config import format_duration
 from pgcron_ha.db.schedule_policies import SchedulePolicies
-from pgcron_ha.model.delays import FireDelay, delay_of, has_delay
+from pgcron_ha.model.jitter import delay_of
 from pgcron_ha.model.preview import Preview, PreviewFire, preview
 from pgcron_ha.model.schedule_spec import spec_of
-from pgcron_ha.model.spec import Spec
 
 
 def schedule_preview(row: Mapping[str, Any], after: datetime, count: int) -> Preview:
     """The next fires of a row that has spec, timezone, dst, uuid and any of the policies (with
     max_runs also watermark and runs_made), as if it were not paused. Raises as `spec_of`.
     """
-    spec = spec_of(row)
-    ahead = preview(spec, after, count, policies_in(row))
+    ahead = preview(spec_of(row), after, count, policies_in(row))
     left = _runs_left(row)
     if left is not None:
         within = [fire for fire in ahead.fires if fire.fire_at <= row["watermark"]]
         fires = ahead.fires[: len(within) + left]
         is_over = ahead.is_over or len(fires) < len(ahead.fires)
         ahead = replace(ahead, fires=fires, is_over=is_over)
-    if has_delay(row) and (delay := delay_of(row)) is not None:
-        fires = tuple(_delayed(fire, spec, delay) for fire in ahead.fires)
+    if row.get("jitter"):
+        whole = format_duration(delay_of(row) // timedelta(seconds=1))
+        fires = tuple(_noted(fire, f"due {whole} later by jitter") for fire in ahead.fires)
         ahead = replace(ahead, fires=fires)
     return ahead
 
@@ -40,11 +39,7 @@ def _runs_left(row: Mapping[str, Any]) -> int | None:
     return max(0, int(row["max_runs"]) - int(row["runs_made"]))
 
 
-def _delayed(fire: PreviewFire, spec: Spec, delay: FireDelay) -> PreviewFire:
-    """With a note of what its delay is."""
-    length = delay.of(spec, fire.fire_at)
-    whole = format_duration(length // timedelta(seconds=1))
-    note = f"due {whole} later by {'jitter' if delay.jitter else 'its spread window'}"
+def _noted(fire: PreviewFire, note: str) -> PreviewFire:
     return replace(fire, note="; ".join(filter(None, (fire.note, note))))
 
 

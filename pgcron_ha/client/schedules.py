@@ -18,7 +18,7 @@ from pgcron_ha.db import doors
 from pgcron_ha.db.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.delays import LONGEST
+from pgcron_ha.model.jitter import LONGEST
 from pgcron_ha.model.plan import CatchUp
 from pgcron_ha.model.spec import check_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
@@ -62,7 +62,6 @@ class CodeSchedule:
     queue_drops: str | None = None
     after_pause: str = "drop"
     jitter: timedelta | None = None
-    spread_window: timedelta | None = None
     max_runs: int | None = None
     pause_after_failures: int | None = None
     probe_after: timedelta | None = None
@@ -78,7 +77,6 @@ class CodeSchedule:
         policies["max_queued"] = self.max_queued or 0
         policies["queue_drops"] = self.queue_drops or ""
         policies["jitter"] = self.jitter or timedelta(0)
-        policies["spread_window"] = self.spread_window or timedelta(0)
         policies["max_runs"] = self.max_runs or 0
         return await doors.put_schedule(
             connection, **policies, managed_by="code", actor=actor, door="code", schema=schema
@@ -112,27 +110,9 @@ def check_schedule(
     checked = cast(SchedulePolicies, dict(policies))
     _check_choices(checked)
     _check_durations(checked)
-    _check_spread(checked)
     checks.max_runs(checked.get("max_runs"))
     _check_spec(spec, checked)
     return checked
-
-
-def _check_spread(policies: SchedulePolicies) -> None:
-    """Durations of nothing are kept: they take away what a schedule has."""
-    for name in ("jitter", "spread_window"):
-        value = policies.get(name)
-        if value is not None and checks.seconds(name, value) != 0:
-            policies[name] = checks.duration(name, value, LONGEST)
-        elif value is not None:
-            policies[name] = timedelta(0)
-    if policies.get("jitter") and policies.get("spread_window"):
-        raise InvalidInput(
-            f"jitter {_shown(policies['jitter'])} with"
-            f" spread_window {_shown(policies['spread_window'])}",
-            "A fire is delayed by another time each (jitter) or by the same at each.",
-            "Choose one of them.",
-        )
 
 
 def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:
@@ -196,14 +176,14 @@ def _check_durations(policies: SchedulePolicies) -> None:
             policies[name] = checks.duration(name, policies[name], most)  # type: ignore[literal-required]
     if policies.get("silence_timeout") is not None:
         policies["silence_timeout"] = checks.silence(policies["silence_timeout"])
+    jitter = policies.get("jitter")
+    if jitter is not None:
+        is_none = checks.seconds("jitter", jitter) == 0  # takes away what the schedule has
+        policies["jitter"] = timedelta(0) if is_none else checks.duration("jitter", jitter, LONGEST)
     window = policies.get("catchup_window")
     if policies.get("catchup") == "all" and window and window > LONGEST_CATCHUP_OF_ALL:
         raise InvalidInput(
-            f"catch-up all with a window of {_shown(window)}",
+            f"catch-up all with a window of {format_duration(window.total_seconds())}",
             "All late fires run only within a bound: 31 days at most.",
             "Give a shorter catchup_window.",
         )
-
-
-def _shown(duration: timedelta | None) -> str:
-    return format_duration(0 if duration is None else duration.total_seconds())

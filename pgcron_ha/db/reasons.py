@@ -27,7 +27,7 @@ class Reason(NamedTuple):
     actor: str | None
     decided_at: datetime | None
     due_at: datetime | None
-    """When its run is due, if it was moved or is delayed by jitter or a spread window."""
+    """When its run is due, if it was moved or is delayed by jitter."""
     late_by: timedelta | None
     """From when it was due to its start; to now, while it waits."""
     until: datetime | None

@@ -37,7 +37,6 @@ class SchedulePolicies(TypedDict, total=False):
     queue_drops: str | None
     after_pause: str | None
     jitter: timedelta | None
-    spread_window: timedelta | None
     max_runs: int | None
     pause_after_failures: int | None
     probe_after: timedelta | None

@@ -12,6 +12,7 @@ from pgcron_ha.engine.isolation import SetAside, isolate, one_by_one
 from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.engine.zone_rules import ZoneRules
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.model.jitter import delay_of
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.zone_data import version_in_force
 from pgcron_ha.telemetry.control_events import ProbeSucceeded, SchedulePausedItself
@@ -219,9 +220,9 @@ def one_fire(row: Row | dict[str, Any], fire: datetime, canonical: str) -> dict[
         "canonicals": [canonical],
         **{f"dropped_{column}": [] for column in ("ids", "firsts", "lasts", "counts", "reasons")},
         "max_runs": [row["max_runs"]],
+        "delays": [delay_of(row)],
         "counted_ids": [] if row["max_runs"] is None else [row["schedule_id"]],
         "counted_fires": [] if row["max_runs"] is None else [fire],
-        "delays": "{}",  # who moves a fire says when it is due
         "fire_ids": [row["schedule_id"]],
         "fires": [fire],
         "tzdata": version_in_force(),

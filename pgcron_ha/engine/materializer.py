@@ -25,7 +25,7 @@ from pgcron_ha.engine.isolation import impatience, isolate
 from pgcron_ha.engine.previews import AT_ONCE, write_previews
 from pgcron_ha.engine.service import Service, unforeseen
 from pgcron_ha.errors import DatabaseUnavailable, InvalidSpec, PgcronError, Refused, SchemaError
-from pgcron_ha.model.delays import delay_of
+from pgcron_ha.model.jitter import delay_of
 from pgcron_ha.model.plan import Plan, plan
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.zone_data import version_in_force
@@ -253,15 +253,9 @@ def _columns(taken: Sequence[Decision]) -> dict[str, Any]:
         "next_fires": [planned.next_fire or _NEVER for _, planned, _ in taken],
         "canonicals": [canonical for _, _, canonical in taken],
         "max_runs": [row["max_runs"] for row, _, _ in taken],
+        "delays": [delay_of(row) for row, _, _ in taken],
         "counted_ids": [row["schedule_id"] for row, fire in _counted(taken)],
         "counted_fires": [fire for _, fire in _counted(taken)],
-        "delays": json.dumps(
-            {
-                f"{row['schedule_id']}/{fire.timestamp():.0f}": delay // timedelta(milliseconds=1)
-                for row, planned, _ in taken
-                for fire, delay in planned.delays.items()
-            }
-        ),
         "dropped_ids": [schedule for schedule, _ in missed],
         "dropped_firsts": [dropped.first for _, dropped in missed],
         "dropped_lasts": [dropped.last for _, dropped in missed],

@@ -5,14 +5,13 @@ Pure: the same arguments give the same plan on every node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.cron import EARLIEST
-from pgcron_ha.model.delays import FireDelay
 from pgcron_ha.model.spec import Spec
 from pgcron_ha.model.steps import MOST_STEPS, TooManySteps, spent
 
@@ -94,8 +93,6 @@ class Plan:
     missed: list[Missed]
     watermark: datetime
     next_fire: datetime | None
-    delays: dict[datetime, timedelta] = field(default_factory=dict)
-    """Of those fires that are due later than they fire."""
     is_cut: bool = False
     """Whether more fires took too long to find: they are for the next plan."""
 
@@ -109,23 +106,21 @@ def plan(
     window: timedelta,
     grace: timedelta,
     limit: int,
-    delay: FireDelay | None = None,
+    delay: timedelta = timedelta(0),
 ) -> Plan:
     """Decide the fires in (watermark, horizon_end], at most ``limit`` (>= 1) of them as runs.
 
     A fire is late when it is not after ``now - grace``. Of the late ones that are not older than
     ``window``, ``catchup`` keeps the newest, some, all, or none (`CatchUp`). Beyond ``limit``
     fires, or when more take too long to find, the new watermark is the last planned one; else it
-    is ``horizon_end`` (never earlier than the old one). With ``delay`` the age of a fire counts
-    from when it is due. A long outage costs no more than a short one. Raises `InvalidInput` for a
-    catch-up policy that does not exist.
+    is ``horizon_end`` (never earlier than the old one). A fire is due ``delay`` later than it
+    fires: its age counts from then. A long outage costs no more than a short one. Raises
+    `InvalidInput` for a catch-up policy that does not exist.
     """
     if limit < 1:
         raise ValueError("a plan that may not plan a fire would never advance")
     end = max(watermark, horizon_end)
-    late_since, old_since = _before(now, grace), _before(now, window)
-    if delay is not None:
-        late_since, old_since = (delay.last_due(spec, bound) for bound in (late_since, old_since))
+    late_since, old_since = _before(now, grace + delay), _before(now, window + delay)
     late_end = min(max(late_since, watermark), end)
     begin = spent()
     late = (old_since, late_end, CatchUp.parse(catchup), limit, begin)
@@ -137,9 +132,7 @@ def plan(
         planned, is_cut = planned + rest.fires, rest.is_cut
     if is_cut or len(planned) > limit:
         end = planned[:limit][-1]
-    fires = planned[:limit]
-    delays = {} if delay is None else {fire: delay.of(spec, fire) for fire in fires}
-    return Plan(fires, missed, end, spec.next(end), delays, is_cut)
+    return Plan(planned[:limit], missed, end, spec.next(end), is_cut)
 
 
 class _Some(NamedTuple):

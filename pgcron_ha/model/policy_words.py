@@ -148,13 +148,9 @@ def _pauses(policies: Mapping[str, Any]) -> str:
 
 
 def _due(policies: Mapping[str, Any]) -> str:
-    texts = []
-    if policies.get("jitter"):
-        texts.append(f"each fire is due up to {duration_words(policies['jitter'])} later")
-    if policies.get("spread_window"):
-        window = duration_words(policies["spread_window"])
-        texts.append(f"all are due by the same part of {window} later")
-    return listed(texts)
+    if not policies.get("jitter"):
+        return ""
+    return f"each fire is due up to {duration_words(policies['jitter'])} later, all alike"
 
 
 def _end(policies: Mapping[str, Any]) -> str:
@@ -174,7 +170,6 @@ def _nothing(policies: Mapping[str, Any]) -> str:
 _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "enabled": _enabled,
     "jitter": _due,
-    "spread_window": _nothing,
     "max_runs": _end,
     "overlap": _overlap,
     "max_running": _nothing,

@@ -267,7 +267,7 @@ async def materialize(
     next_fire: datetime | None = None,
     dropped: Sequence[Dropped] = (),
     max_runs: int | None = None,
-    delays: dict[str, int] | None = None,
+    delay: timedelta = timedelta(0),
 ) -> tuple[int, int]:
     """Decide these fires of one schedule; returns (schedules moved, runs made)."""
     return await materialize_many(
@@ -278,7 +278,7 @@ async def materialize(
         next_fire=next_fire,
         dropped=dropped,
         max_runs=max_runs,
-        delays=delays,
+        delay=delay,
     )
 
 
@@ -291,7 +291,7 @@ async def materialize_many(
     next_fire: datetime | None = None,
     dropped: Sequence[Dropped] = (),
     max_runs: int | None = None,
-    delays: dict[str, int] | None = None,
+    delay: timedelta = timedelta(0),
 ) -> tuple[int, int]:
     """One statement for many schedules; a missing watermark is the last fire of each."""
     ids = [cursor["schedule_id"] for cursor in cursors]
@@ -312,7 +312,7 @@ async def materialize_many(
         max_runs=[max_runs for _ in cursors],
         counted_ids=[] if max_runs is None else fire_ids,
         counted_fires=[] if max_runs is None else every_fire,
-        delays=json.dumps(delays or {}),
+        delays=[delay for _ in cursors],
         dropped_ids=[ids[0] for _ in dropped],
         dropped_firsts=[drop.first for drop in dropped],
         dropped_lasts=[drop.last for drop in dropped],

@@ -145,7 +145,7 @@ async def test_another_order_is_refused(connection: Connection, given: dict[str,
     assert await ask(connection, 3, **given) > 0
 
 
-async def test_jitter_spread_and_deadlines_of_starts_are_of_fires_on_time_and_not_of_backfills(
+async def test_jitter_and_deadlines_of_starts_are_of_fires_on_time_and_not_of_backfills(
     connection: Connection, node: Node
 ) -> None:
     await put_schedule(
@@ -154,12 +154,9 @@ async def test_jitter_spread_and_deadlines_of_starts_are_of_fires_on_time_and_no
         jitter=timedelta(seconds=30),
         start_deadline=timedelta(minutes=1),
     )
-    await put_schedule(connection, "spread", overlap="allow", spread_window=timedelta(minutes=1))
     await step(connection, await ask(connection, 1), instants(1))
-    other = await backfills.backfill(connection, "spread", DAY, DAY + minutes(1))
-    await step(connection, other, instants(1))
 
     made = await runs(connection)
-    assert [(run["scheduled_for"], run["expire_at"]) for run in made] == [(DAY, None)] * 2
+    assert [(run["scheduled_for"], run["expire_at"]) for run in made] == [(DAY, None)]
     assert all(run["due_at"] <= run["created_at"] for run in made)
-    assert len(await claim(connection, node)) == 2
+    assert len(await claim(connection, node)) == 1

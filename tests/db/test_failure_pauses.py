@@ -11,6 +11,7 @@ import pytest
 
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.model.jitter import delay_of
 from tests.db.control import (
     Connect,
     Connection,
@@ -225,6 +226,18 @@ async def test_a_probe_is_one_fire_and_its_success_resumes(
     assert (told["decision"], told["outcome"]) == ("run", "succeeded")
     wrong = "SELECT * FROM pgcron.check_ledger()"
     assert await connection.fetch(wrong) == []
+
+
+async def test_a_probe_is_due_later_by_the_jitter_of_its_schedule(
+    connection: Connection, database: str
+) -> None:
+    seed = "8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"
+    await paused(connection, uuid=seed, jitter=minutes(60))
+    await time_to_probe(connection)
+    await one_pass(database)
+
+    later = await connection.fetchval("SELECT due_at - scheduled_for FROM pgcron.run")
+    assert later == delay_of({"uuid": seed, "jitter": minutes(60)}) > minutes(1)
 
 
 async def test_a_probe_that_fails_pauses_for_twice_as_long_up_to_a_day(

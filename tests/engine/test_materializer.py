@@ -283,7 +283,7 @@ def test_a_decision_needs_no_database() -> None:
         "watermark": now,
         "catchup": "latest",
         "catchup_window": 3600.0,
-        **dict.fromkeys(("jitter", "spread_window", "max_runs")),
+        **dict.fromkeys(("jitter", "max_runs")),
         "runs_made": 0,
     }
 

@@ -9,7 +9,6 @@ from time import thread_time
 from typing import Final, TypeVar
 
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.delays import FireDelay
 from pgcron_ha.model.plan import plan
 from pgcron_ha.model.preview import preview
 from pgcron_ha.model.spec import Spec, parse_spec
@@ -91,13 +90,12 @@ class Evaluation:
     def _plan(self, spec: Spec) -> None:
         case = self.case
         watermark, end = case.now - case.late, case.now + timedelta(seconds=60)
-        delay = FireDelay(_SEED, case.jitter, case.window) if case.jitter or case.window else None
         grace = timedelta(seconds=10)
         planned = self._measured(
             "plan",
             lambda: plan(
                 *(spec, watermark, case.now, end, case.catchup, timedelta(days=40), grace, 1000),
-                delay,
+                case.delay,
             ),
         )
         _agree(all(watermark < fire <= end for fire in planned.fires), "a fire is not of the plan")

@@ -43,8 +43,7 @@ class Case:
     dst: DstPolicy
     calendars: Calendars
     catchup: str
-    jitter: timedelta
-    window: timedelta
+    delay: timedelta
     late: timedelta
     """How far behind the schedule is."""
     now: datetime
@@ -72,8 +71,7 @@ class Grammar:
             dst=self._one(tuple(DstPolicy)),
             calendars=tuple(calendars),
             catchup=self._one(("latest", "latest 5", "latest 100", "all", "none", "latest")),
-            jitter=timedelta(seconds=self._one((0, 0, 30, 3600))),
-            window=timedelta(seconds=self._one((0, 0, 60, 86_400))),
+            delay=timedelta(seconds=self._one((0, 0, 0, 30, 3600, 86_400))),
             late=timedelta(seconds=self._one(_LATE)),
             now=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self._number(0, 900_000_000)),
         )

@@ -87,7 +87,6 @@ def put(**given: Any) -> Statement:
             "queue_drops": None,
             "after_pause": None,
             "jitter": None,
-            "spread_window": None,
             "max_runs": None,
             "pause_after_failures": None,
             "probe_after": None,

@@ -105,7 +105,6 @@ class Story:
             managed_by=None,
             expected_version=None,
             jitter=None,
-            spread_window=None,
             max_runs=None,
             depends_on_previous=None,
             actor="me",

@@ -22,7 +22,7 @@ SELECT pgcron.resume_overdue(:schedule_id) AS is_resumed;
 
 -- name: early_fires
 -- Fires that were moved to before their time and are due within :horizon: they are decided ahead of the cursor, which comes to them later.
-SELECT o.schedule_id, o.fire_at, c.generation, c.watermark, c.next_fire, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.max_runs
+SELECT o.schedule_id, o.fire_at, c.generation, c.watermark, c.next_fire, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.jitter, s.max_runs
 FROM pgcron.occurrence_override o JOIN pgcron.cursor c ON c.schedule_id = o.schedule_id JOIN pgcron.schedule s ON s.id = o.schedule_id
 WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.due_at <= now() + make_interval(secs => :horizon::float8) AND o.fire_at > greatest(c.watermark, now())
   AND s.enabled AND c.status = 'valid' AND NOT c.edit_is_pending AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
@@ -67,7 +67,7 @@ SELECT pgcron.judge_failures(:schedule_id) AS verdict;
 
 -- name: due_probes
 -- Schedules paused by failures whose next fire is to probe; with probe_fire it was chosen already.
-SELECT p.schedule_id, p.probe_at, p.probe_fire, c.generation, c.watermark, c.next_fire, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.max_runs, now() AS now
+SELECT p.schedule_id, p.probe_at, p.probe_fire, c.generation, c.watermark, c.next_fire, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.jitter, s.max_runs, now() AS now
 FROM pgcron.failure_pause p JOIN pgcron.cursor c ON c.schedule_id = p.schedule_id JOIN pgcron.schedule s ON s.id = p.schedule_id
 WHERE p.look_at <= now() AND p.probe_run IS NULL AND p.probe_at IS NOT NULL AND NOT s.enabled AND NOT c.edit_is_pending AND c.status <> 'invalid' AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
   AND p.schedule_id <> ALL(:aside::bigint[])

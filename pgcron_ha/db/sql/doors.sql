@@ -24,7 +24,7 @@ SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
          expected_version => :expected_version::int,
          max_running => :max_running::int, max_queued => :max_queued::int, queue_drops => :queue_drops::text,
          after_pause => :after_pause::text,
-         jitter => pg_catalog.make_interval(secs => :jitter::float8), spread_window => pg_catalog.make_interval(secs => :spread_window::float8), max_runs => :max_runs::int,
+         jitter => pg_catalog.make_interval(secs => :jitter::float8), max_runs => :max_runs::int,
          pause_after_failures => :pause_after_failures::int, probe_after => pg_catalog.make_interval(secs => :probe_after::float8),
          depends_on_previous => :depends_on_previous::boolean) ELSE same.id END AS schedule_id
 FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS NULL AND same.name = :name AND same.spec = :spec AND same.handler = :handler
@@ -48,7 +48,6 @@ FROM (SELECT 1) one LEFT JOIN pgcron.schedule same ON :expected_version::int IS 
   AND same.queue_drops IS NOT DISTINCT FROM nullif(coalesce(:queue_drops, same.queue_drops), '')
   AND same.after_pause = coalesce(:after_pause, same.after_pause)
   AND coalesce(same.jitter, '0') = coalesce(pg_catalog.make_interval(secs => :jitter), same.jitter, '0')
-  AND coalesce(same.spread_window, '0') = coalesce(pg_catalog.make_interval(secs => :spread_window), same.spread_window, '0')
   AND coalesce(same.max_runs, 0) = coalesce(:max_runs, same.max_runs, 0)
   AND same.pause_after_failures IS NOT DISTINCT FROM nullif(coalesce(:pause_after_failures, same.pause_after_failures), 0)
   AND same.probe_after IS NOT DISTINCT FROM nullif(coalesce(pg_catalog.make_interval(secs => :probe_after), CASE WHEN :pause_after_failures = 0 THEN NULL ELSE same.probe_after END), '0')

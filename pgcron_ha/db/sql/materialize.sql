@@ -7,8 +7,7 @@
 -- turns: none of them, however many, delays the others. Each schedule is looked up by itself
 -- (LIMIT 1): a plan that doesn't know how small :at_most is would rather join the whole table, 200 ms a pass at a million schedules.
 SELECT c.schedule_id, c.generation, c.watermark, c.status, s.name, s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.catchup, extract(epoch FROM s.catchup_window)::float8 AS catchup_window,
-       extract(epoch FROM s.jitter)::float8 AS jitter, extract(epoch FROM s.spread_window)::float8 AS spread_window, s.max_runs, c.runs_made,
-       now() AS now
+       s.jitter, s.max_runs, c.runs_made, now() AS now
 FROM (
   SELECT DISTINCT ON (due.schedule_id) due.*
   FROM (
@@ -43,10 +42,10 @@ ORDER BY c.turn, c.next_fire NULLS FIRST LIMIT :at_most;
 -- One statement for many schedules. A schedule whose generation or watermark has moved (an edit, another node) decides nothing
 -- here; a row that somebody has locked is left to them; nor does a node whose zone data are no longer the cluster's. The ledger's primary key makes each fire one row for ever, and only
 -- rows that are new there get a run. Runs of schedules with max_runs are counted with the watermark, so that no two nodes make one
--- too many; fires that are due later than they fire have their milliseconds in :delays, by schedule and second.
+-- too many. :delays says how much later than it fires each schedule's fire is due.
 WITH planned AS (
-  SELECT * FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :watermarks::timestamptz[], :new_watermarks::timestamptz[], :next_fires::timestamptz[], :canonicals::text[], :max_runs::int[])
-                p(schedule_id, generation, watermark, new_watermark, next_fire, canonical, max_runs)),
+  SELECT * FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :watermarks::timestamptz[], :new_watermarks::timestamptz[], :next_fires::timestamptz[], :canonicals::text[], :max_runs::int[], :delays::interval[])
+                p(schedule_id, generation, watermark, new_watermark, next_fire, canonical, max_runs, delay)),
 held AS MATERIALIZED (
   SELECT c.schedule_id FROM pgcron.cursor c JOIN planned p ON p.schedule_id = c.schedule_id
   WHERE c.schedule_id = ANY(:schedule_ids) AND c.generation = p.generation AND c.watermark = p.watermark AND NOT c.edit_is_pending
@@ -91,10 +90,9 @@ fresh AS (
          greatest(due.at, now()), least(due.at + CASE WHEN s.start_deadline <= '36525 days' THEN s.start_deadline END, greatest(due.at, now()) + s.give_up_after),
          CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0 THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, greatest(due.at, now())) END,
          'schedule'
-  FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id
+  FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id JOIN planned p ON p.schedule_id = l.schedule_id
   LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = l.schedule_id AND o.fire_at = l.fire_at
-  CROSS JOIN LATERAL (SELECT coalesce(o.due_at, CASE WHEN coalesce(s.jitter, s.spread_window) IS NULL THEN l.fire_at
-    ELSE l.fire_at + coalesce((:delays::jsonb ->> (s.id || '/' || extract(epoch FROM l.fire_at)::bigint))::int, 0) * interval '1 millisecond' END) AS at) due
+  CROSS JOIN LATERAL (SELECT coalesce(o.due_at, l.fire_at + p.delay) AS at) due
   WHERE l.run_id IS NOT NULL
   ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING
   RETURNING id)

@@ -220,13 +220,8 @@ def _settings(row: dict[str, Any]) -> list[tuple[str, str]]:
         *([("After a pause", "catch up")] if row["after_pause"] == "catchup" else []),
         ("Start deadline", "none: it waits" if deadline is None else duration(deadline)),
         *(
-            [("Jitter", f"each fire up to {duration(row['jitter'])} later")]
+            [("Jitter", f"each fire up to {duration(row['jitter'])} later, all alike")]
             if row["jitter"]
-            else []
-        ),
-        *(
-            [("Spread window", f"all fires alike, within {duration(row['spread_window'])}")]
-            if row["spread_window"]
             else []
         ),
         *([("Depends on", "the fire before it")] if row["depends_on_previous"] else []),

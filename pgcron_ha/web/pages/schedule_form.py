@@ -57,7 +57,6 @@ _EXAMPLES: Final = {
     "retry": 'Such as {"backoff": "linear", "retry_for": "2h"}',
     "requires": "such as gpu, disk=ssd",
     "jitter": "such as 5m",
-    "spread_window": "such as 15m",
     "priority": "0 is first, 9 last",
 }
 

@@ -1,4 +1,4 @@
-"""Jitter, spread windows and max_runs in the database."""
+"""Jitter and max_runs in the database."""
 
 from __future__ import annotations
 
@@ -34,10 +34,6 @@ async def why(connection: Connection, instant: datetime) -> tuple[str, datetime 
     return told["code"], told["due_at"]
 
 
-def key(schedule: int, fire: datetime) -> str:
-    return f"{schedule}/{fire.timestamp():.0f}"
-
-
 async def take_given_back(connection: Connection) -> None:
     found = await call(connection, "given_back", at_most=1000, aside=[])
     await call(connection, "take_given_back", schedule_ids=[row["schedule_id"] for row in found])
@@ -59,28 +55,26 @@ async def test_the_policies_are_kept_versioned_and_taken_away(connection: Connec
     )
     await doors.put_schedule(connection, "a", "@daily~", "py:a", jitter=timedelta(0))
     await doors.put_schedule(
-        connection, "a", "@daily~", "py:a", spread_window=timedelta(hours=1), max_runs=0
+        connection, "a", "@daily~", "py:a", jitter=timedelta(hours=1), max_runs=0
     )
     await doors.put_schedule(connection, "a", "@daily~", "py:a")
 
     kept = await connection.fetch(
-        "SELECT content ->> 'jitter', content ->> 'spread_window', content ->> 'max_runs'"
+        "SELECT content ->> 'jitter', content ->> 'max_runs'"
         " FROM pgcron.schedule_version ORDER BY version"
     )
     assert [tuple(row) for row in kept] == [
-        ("00:05:00", None, "3"),
-        (None, None, "3"),
-        (None, "01:00:00", None),
+        ("00:05:00", "3"),
+        (None, "3"),
+        ("01:00:00", None),
     ]
 
 
 @pytest.mark.parametrize(
     ("policies", "fact"),
     [
-        ("jitter => '0.1 microseconds', spread_window => '-1 s'", "spread_window"),
+        ("jitter => '-1 s'", "jitter .* is out of range"),
         ("jitter => '25 hours'", "jitter .* is out of range"),
-        ("jitter => '5 min', spread_window => '5 min'", "jitter .* with spread_window"),
-        ("spread_window => '2 days'", "spread_window .* is out of range"),
         ("max_runs => -1", "max_runs -1 is out of range"),
     ],
 )
@@ -102,15 +96,15 @@ async def test_a_delayed_fire_keeps_its_instant_and_is_due_later(connection: Con
         second,
         second + minutes(30),
     )
-    delays = {key(schedule, first): 192_250, key(schedule, second): 1}
+    delay = timedelta(milliseconds=192_250)
     await materialize(
-        connection, await cursor_of(connection, schedule), [first, second], delays=delays
+        connection, await cursor_of(connection, schedule), [first, second], delay=delay
     )
 
     rows = await connection.fetch(
         "SELECT scheduled_for, due_at, expire_at FROM pgcron.run ORDER BY scheduled_for"
     )
-    due = first + timedelta(milliseconds=192_250)
+    due = first + delay
     assert [tuple(row) for row in rows] == [
         (first, due, due + minutes(2)),
         (second, second + minutes(30), second + minutes(32)),  # who moves it says when
@@ -124,7 +118,7 @@ async def test_what_is_still_delayed_follows_an_edit_and_a_pause(connection: Con
         connection,
         spec="*/10 * * * *",
         uuid="8f14e45f-ceea-467f-9575-9dc4a1c9e2b1",
-        spread_window=minutes(1440),
+        jitter=minutes(1440),
         overlap="allow",
         catchup="all",
         catchup_window=minutes(2880),
@@ -158,13 +152,13 @@ async def test_what_is_still_delayed_follows_an_edit_and_a_pause(connection: Con
 
 
 async def test_what_an_earlier_timing_owed_and_delayed_stays(connection: Connection) -> None:
-    schedule = await put_schedule(connection, spec="* * * * *", spread_window=minutes(60))
+    schedule = await put_schedule(connection, spec="* * * * *", jitter=minutes(60))
     now = (await database_now(connection)).replace(second=0, microsecond=0)
     await connection.execute("UPDATE pgcron.cursor SET watermark = $1", now - minutes(2))
     await connection.execute("UPDATE pgcron.schedule_version SET since = $1", now - minutes(2))
     fire = now - minutes(1)
-    delays = {key(schedule, fire): 30 * 60_000}
-    await materialize(connection, await cursor_of(connection, schedule), [fire], delays=delays)
+    before = await cursor_of(connection, schedule)
+    await materialize(connection, before, [fire], delay=minutes(30))
 
     await doors.put_schedule(connection, "job", "0 0 1 1 *", "py:job")
     before = await cursor_of(connection, schedule)
