@@ -15,11 +15,11 @@ from pgcron_ha.cli.output import echo
 from pgcron_ha.config import (
     Settings,
     SourcedSettings,
-    has_password,
     load_settings,
     may_others,
     read_sources,
 )
+from pgcron_ha.db.dsn import without_password
 from pgcron_ha.db.passwords import use_command
 from pgcron_ha.db.pooling import assume
 from pgcron_ha.errors import ConfigError
@@ -74,8 +74,9 @@ class CommandContext:
 
 def _warn_of_readers(sources: SourcedSettings) -> None:
     """Of a file with a password that other users may read."""
-    secrets = (sources.values[key] for key in ("dsn", "listen_dsn"))
-    if any(each.origin == str(sources.file) and has_password(str(each.raw)) for each in secrets):
+    given = (sources.values[key] for key in ("dsn", "listen_dsn"))
+    in_file = [str(each.raw) for each in given if each.origin == str(sources.file)]
+    if any(without_password(dsn) != dsn for dsn in in_file):
         assert sources.file is not None
         if may_others(sources.file.stat(), stat.S_IRGRP, stat.S_IROTH):
             echo(

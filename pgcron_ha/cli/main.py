@@ -18,7 +18,7 @@ import click
 
 from pgcron_ha.cli.context import CommandContext
 from pgcron_ha.cli.output import echo, print_json
-from pgcron_ha.config import has_password
+from pgcron_ha.db.dsn import without_password
 from pgcron_ha.errors import ConfigError, PgcronError
 
 FAILED = 1
@@ -150,7 +150,7 @@ def cli(
     context: click.Context, config_file: Path | None, dsn: str | None, schema: str | None
 ) -> None:
     """Cron and background jobs on PostgreSQL alone: equal nodes, no leader."""
-    if dsn is not None and has_password(dsn):
+    if dsn is not None and without_password(dsn) != dsn:
         raise ConfigError(
             "--dsn has a password",
             "Every user of this machine can read it in the list of processes.",

@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
 from pgcron_ha.cli.output import echo, echo_file, plural
 from pgcron_ha.cli.schedule_files import apply_definitions, write_file
-from pgcron_ha.db.dsn import split_dsn
 from pgcron_ha.db.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.zones import load_zone
@@ -93,7 +93,7 @@ def pg_cron_command(
         texts, told = asyncio.run(pg_cron_jobs(from_dsn))
         rows = [json.loads(text) for text in texts]
         zone = zone or {"GMT": "UTC"}.get(told or "", told)
-        server = split_dsn(from_dsn).hostname
+        server = urlsplit(from_dsn).hostname
     else:
         assert file is not None  # one of them was given
         name = str(file)

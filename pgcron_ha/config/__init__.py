@@ -9,7 +9,7 @@ same file lets this node run.
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.http_destinations import HttpDestination
-from pgcron_ha.config.loading import has_password, load_settings
+from pgcron_ha.config.loading import load_settings
 from pgcron_ha.config.settings import (
     SETTINGS,
     LogSettings,
@@ -49,7 +49,6 @@ __all__ = [
     "SqlProfile",
     "WebSettings",
     "format_duration",
-    "has_password",
     "load_settings",
     "may_others",
     "parse_duration",

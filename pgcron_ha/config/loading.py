@@ -96,11 +96,6 @@ def _clear_text(typed: dict[str, Any]) -> list[str]:
     return problems
 
 
-def has_password(dsn: str) -> bool:
-    """Whether the text of a DSN holds one, before the host or in the query."""
-    return re.search(r"://[^:/?#@\s]*:[^/?#\s]+@|[?&](ssl)?password=[^&\s]", dsn) is not None
-
-
 def _problem(setting: Setting, value: SourcedValue, expected: str) -> str:
     return f"{value.name}='{shown(setting, value.raw)}' ({value.origin}): expected {expected}"
 

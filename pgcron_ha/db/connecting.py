@@ -184,6 +184,10 @@ def unavailable(error: BaseException) -> PgcronError:
             "Create the database, or name another one in the DSN.",
         ),
         ((asyncpg.TooManyConnectionsError,), "Raise max_connections, or close other clients."),
+        (
+            (asyncpg.TargetServerAttributeNotMatched,),
+            "Name another host in the DSN (PGCRON_HA_DSN), or mend target_session_attrs.",
+        ),
         ((socket.gaierror,), "Check the host name in the DSN (PGCRON_HA_DSN)."),
         (
             (FileNotFoundError,),
@@ -200,8 +204,8 @@ def unavailable(error: BaseException) -> PgcronError:
                 asyncpg.CantChangeRuntimeParamError,
                 asyncpg.InvalidParameterValueError,
             ),
-            "A parameter of the DSN (PGCRON_HA_DSN), of its service or of PGOPTIONS is neither"
-            " libpq's nor a setting of the server: mend how it is written, or take it out.",
+            "A parameter of the DSN (PGCRON_HA_DSN) that the driver (asyncpg) does not know is sent"
+            " to the server as a setting: mend how it is written, or take it out.",
         ),
         (
             (ValueError, asyncpg.ClientConfigurationError),

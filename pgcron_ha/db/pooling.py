@@ -27,8 +27,7 @@ from uuid import uuid4
 import asyncpg
 
 from pgcron_ha.db.client_connection import ClientConnection
-from pgcron_ha.db.dsn import plain_dsn
-from pgcron_ha.db.hosts import ASKING, hosts_of, open_connection
+from pgcron_ha.db.hosts import ASKING, open_connection
 from pgcron_ha.db.statements import load
 
 _ASKED: Final = 100
@@ -63,11 +62,7 @@ async def connect_plainly(
     sender can do without (`distrust_statements`).
     """
     known = _known.get(dsn)
-    # Hosts are asked which of them is the newest, before anything is known.
-    if known is None:
-        is_careful = len(hosts_of(plain_dsn(dsn).text)) > 1
-    else:
-        is_careful = _is_careful(known, keeps_statements)
+    is_careful = known is not None and _is_careful(known, keeps_statements)
     options = cache_options(is_careful)
     if not keeps_statements:  # who does begins its transactions with settings of its own
         options["connection_class"] = ClientConnection

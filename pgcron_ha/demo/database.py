@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shlex
 import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from pgcron_ha.db import demo
 from pgcron_ha.db.clients import connect_client
-from pgcron_ha.db.dsn import split_dsn
+from pgcron_ha.db.dsn import without_password
 from pgcron_ha.embedded import EmbeddedPostgres, find_tool
 from pgcron_ha.errors import ConfigError
 
@@ -77,22 +75,6 @@ class WorkDatabase:
     def shown_dsn(self) -> str:
         """The DSN for people: with the password only if it is that of our own server."""
         return self.dsn if self.is_embedded else without_password(self.dsn)
-
-
-def without_password(dsn: str) -> str:
-    """The DSN without its password."""
-    bare = re.sub(r"(://[^:/@?]*):[^/?]*@", r"\1@", dsn)
-    return re.sub(r"([?&])password=[^&]*&?", r"\1", bare).rstrip("?&")
-
-
-def password_of(dsn: str) -> str | None:
-    """The password in the DSN, if there is one."""
-    user, _, _ = split_dsn(dsn).netloc.rpartition("@")
-    _, colon, password = user.partition(":")
-    if colon:
-        return unquote(password)
-    found = re.search(r"[?&]password=([^&]*)", dsn)
-    return unquote(found[1]) if found else None
 
 
 def process_environment(own: Mapping[str, str]) -> dict[str, str]:

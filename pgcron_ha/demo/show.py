@@ -15,13 +15,9 @@ from typing import Final
 
 from pgcron_ha.db import demo, doors
 from pgcron_ha.db.clients import Connection, connect_client
+from pgcron_ha.db.dsn import password_of, without_password
 from pgcron_ha.demo.accounting import Account, read_accounts
-from pgcron_ha.demo.database import (
-    WorkDatabase,
-    password_of,
-    process_environment,
-    without_password,
-)
+from pgcron_ha.demo.database import WorkDatabase, process_environment
 from pgcron_ha.demo.examples import EXAMPLES, put_examples
 from pgcron_ha.demo.facts import read_facts
 from pgcron_ha.demo.folder import GRACE_SECONDS, LEASE_TTL, DemoFolder

@@ -12,9 +12,9 @@ import json
 import os
 import re
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, quote_plus, unquote
+from urllib.parse import quote, quote_plus
 
-from pgcron_ha.db.dsn import split_dsn
+from pgcron_ha.db.dsn import password_of, without_password
 
 MASK: Final = "***"
 
@@ -123,18 +123,12 @@ def leave_masking_to_the_node() -> None:
 
 
 def remember_password(dsn: str) -> None:
-    """The password of a connection string (in its address, or as ``password=…``), or that of the
-    environment (``PGPASSWORD``), is a secret from now on.
+    """The password of a DSN, and that of the environment (``PGPASSWORD``), is a secret from now on.
 
-    One that is also the name of the user or the database is none.
+    One that the DSN also has as a name (the user's, the database's) is none.
     """
-    parts = split_dsn(dsn) if "://" in dsn else split_dsn("")
-    written = re.findall(r"(?:^|\s)(user|dbname|password)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)", dsn)
-    words = {name: re.sub(r"\\(.)", r"\1", value.strip("'")) for name, value in written}
-    words |= parse_qsl(parts.query)
-    names = {parts.username, parts.path.strip("/"), words.get("user"), words.get("dbname")}
-    raw, given = parts.password, os.environ.get("PGPASSWORD")
-    for secret in (raw, None if raw is None else unquote(raw), words.get("password"), given):
+    names = re.split(r"[/:@?&=,]+", without_password(dsn))
+    for secret in (password_of(dsn), os.environ.get("PGPASSWORD")):
         if secret not in names:
             remember_secret(secret)
 

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from pgcron_ha.db.clients import connect_client
+from pgcron_ha.db.dsn import password_of, without_password
 from pgcron_ha.demo.accounting import Account, Entry, judge, read_accounts
-from pgcron_ha.demo.database import password_of, without_password
 from pgcron_ha.demo.summary import summary_lines, unaccounted_error
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -232,8 +232,6 @@ def test_a_known_secret_is_masked_wherever_it_stands() -> None:
     [
         ("postgresql://app:p%40ss-word@db:5432/shop", "it said p@ss-word or p%40ss-word"),
         ("postgresql://app@db/shop?password=p%40ss-word", "it said p@ss-word"),
-        ("host=db password='p@ss word' user=app", "it said p@ss word"),
-        ("host=db password=p@ss-word", "it said p@ss-word"),
     ],
 )
 def test_the_password_of_the_node_s_own_database_is_a_secret(dsn: str, said: str) -> None:

@@ -97,18 +97,6 @@ async def subject_of(dsn: str) -> str:
         await connection.close()
 
 
-async def test_the_authorities_of_the_machine(
-    guarded: ThrowAwayServer, key: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = f"?sslrootcert=system&sslcert={key}&sslkey={key}"
-    dsn = dsn_of(guarded, key).partition("?")[0] + asked
-    assert CHECK_HINT in ((await refusal(dsn)).hint or "")
-    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATES / "authority.crt"))
-    assert await subject_of(dsn) == "/CN=app"
-    told = await refusal(dsn.replace("localhost", "127.0.0.1"))
-    assert "certificate" in (told.detail or "")
-
-
 async def test_a_certificate_opens_the_door_everywhere(guarded: ThrowAwayServer, key: Path) -> None:
     dsn = dsn_of(guarded, key)
     assert await subject_of(dsn) == "/CN=app"
