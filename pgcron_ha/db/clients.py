@@ -17,12 +17,11 @@ from pgcron_ha.db.connecting import (
     POOLED_SETTINGS,
     connect,
     prepare_connection,
+    reaching,
     session_name,
-    unavailable,
 )
-from pgcron_ha.db.hosts import CONNECT
-from pgcron_ha.db.pooling import cache_options, is_pooled, was_pooled
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.db.pooling import was_pooled
+from pgcron_ha.db.pools import close_pool, make_pool
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -82,12 +81,8 @@ class ClientPools:
     async def connection(self, dsn: str) -> AsyncIterator[Any]:
         """A connection of this loop's pool, made when none is free. Raises DatabaseUnavailable."""
         pool = await self._pool(dsn)
-        try:
+        with reaching():
             acquired = await pool.acquire(timeout=_CONNECT_SECONDS)
-        except PgcronError:
-            raise
-        except Exception as error:
-            raise unavailable(error) from error
         try:
             yield acquired
         finally:
@@ -97,40 +92,21 @@ class ClientPools:
         """Close what was opened in this event loop; the next use opens it again."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
-            try:
-                await asyncio.wait_for(pool.close(), _CLOSE_SECONDS)
-            except TimeoutError:
-                pool.terminate()
+            await close_pool(pool, _CLOSE_SECONDS)
 
     async def _pool(self, dsn: str) -> asyncpg.Pool:
         loop = asyncio.get_running_loop()
-        found = self._pools.get(loop)
-        if found is None:
-            try:
-                pooled = await is_pooled(dsn, timeout=_CONNECT_SECONDS)
-            except PgcronError:
-                raise
-            except Exception as error:
-                raise unavailable(error) from error
-            if loop in self._pools:
-                return self._pools[loop]
-            found = asyncpg.create_pool(
-                dsn,
-                connect=CONNECT,
-                connection_class=ClientConnection,
-                min_size=0,
-                max_size=MOST_CONNECTIONS,
-                init=partial(_prepare, pooled),
-                reset=_keep,
-                **cache_options(pooled),
-            )
-            self._pools[loop] = found
-            try:
-                await found  # connects to nothing yet, so nobody gets in between
-            except Exception as error:
-                del self._pools[loop]
-                raise unavailable(error) from error
-        return found
+        if loop not in self._pools:
+            with reaching():
+                made = await make_pool(
+                    dsn,
+                    MOST_CONNECTIONS,
+                    prepare=partial(_prepare, dsn),
+                    seconds=_CONNECT_SECONDS,
+                    connection_class=ClientConnection,
+                )
+            self._pools.setdefault(loop, made)  # somebody else may have made it meanwhile
+        return self._pools[loop]
 
 
 async def _settle(connection: Any, title: str, pooled: bool) -> None:
@@ -140,10 +116,6 @@ async def _settle(connection: Any, title: str, pooled: bool) -> None:
         connection.begin_with(_IN_TRANSACTION)
 
 
-async def _prepare(pooled: bool, connection: Any) -> None:
+async def _prepare(dsn: str, connection: Any) -> None:
     await prepare_connection(connection, is_control=False)
-    await _settle(connection, "pgcron_ha client", pooled)
-
-
-async def _keep(connection: Any) -> None:
-    """Our statements leave nothing behind, and a RESET would undo the settings."""
+    await _settle(connection, "pgcron_ha client", was_pooled(dsn))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import asyncpg
@@ -124,14 +126,10 @@ async def connect(
     A control connection gets the engine's settings: of its session, or through a pooler of each
     transaction, which whoever keeps statements begins. Raises DatabaseUnavailable with a hint.
     """
-    try:
+    with reaching():
         connection, pooled = await connect_plainly(
             dsn, timeout=timeout, keeps_statements=keeps_statements
         )
-    except PgcronError:
-        raise
-    except Exception as error:
-        raise unavailable(error) from error
     try:
         await prepare_connection(connection, is_control=is_control, pooled=pooled)
         if pooled and not keeps_statements:
@@ -169,6 +167,19 @@ def bound_of_transactions(connection: Any, word: str = "SET") -> str:
     if connection.get_server_version().major < _BOUNDS_TRANSACTIONS:
         return ""
     return f"; {word} transaction_timeout = {TRANSACTION_TIMEOUT_MS}"
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Inside, whatever keeps from a connection becomes DatabaseUnavailable with a hint; errors of
+    ours pass.
+    """
+    try:
+        yield
+    except PgcronError:
+        raise
+    except Exception as error:
+        raise unavailable(error) from error
 
 
 def unavailable(error: BaseException) -> PgcronError:

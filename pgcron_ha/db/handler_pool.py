@@ -12,8 +12,8 @@ from typing import Any, Final
 import asyncpg
 
 from pgcron_ha.db.connecting import CONNECTION_ERRORS, KEEPALIVES, prepare_connection, unavailable
-from pgcron_ha.db.hosts import CONNECT
-from pgcron_ha.db.pooling import cache_options, is_pooled
+from pgcron_ha.db.pooling import was_pooled
+from pgcron_ha.db.pools import close_pool, make_pool
 from pgcron_ha.errors import DatabaseUnavailable
 
 _RESET_SECONDS: Final = 10.0
@@ -60,7 +60,6 @@ class HandlerPool:
         try:
             if self._pool is None:
                 await self._make()
-            await self._pool
             return await self._pool.acquire()
         except CONNECTION_ERRORS as error:
             raise unavailable(error) from error
@@ -76,15 +75,20 @@ class HandlerPool:
         """Ends all connections, at once those that are in use."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            try:
-                await asyncio.wait_for(pool.close(), _CLOSE_SECONDS)
-            except CONNECTION_ERRORS:  # a time-out is one of them
-                pool.terminate()
+            await close_pool(pool, _CLOSE_SECONDS)
 
     async def _make(self) -> None:
         dsn = self._dsn()
-        password = None if self._password is None else self._password()
-        self._is_pooled = await is_pooled(dsn, timeout=_CONNECT_SECONDS, password=password)
+        made = await make_pool(
+            dsn,
+            self._most,
+            prepare=self._prepare,
+            seconds=_CONNECT_SECONDS,
+            tidy=self._tidy,
+            password=self._password,
+            max_inactive_connection_lifetime=_UNUSED_SECONDS,
+        )
+        self._is_pooled = was_pooled(dsn)
         if self._is_pooled and self._needs_session:
             raise DatabaseUnavailable(
                 "this DSN leads through a pooler that hands sessions around",
@@ -92,18 +96,7 @@ class HandlerPool:
                 "Point it at the server itself.",
             )
         if self._pool is None:  # nobody else has made it meanwhile
-            self._pool = asyncpg.create_pool(
-                dsn,
-                connect=CONNECT,
-                password=self._password,
-                **cache_options(self._is_pooled),
-                min_size=0,
-                max_size=self._most,
-                max_inactive_connection_lifetime=_UNUSED_SECONDS,
-                timeout=_CONNECT_SECONDS,
-                init=self._prepare,
-                reset=self._tidy,
-            )
+            self._pool = made
 
     async def _release(self, pool: Any, connection: Any) -> None:
         try:

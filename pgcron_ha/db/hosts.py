@@ -64,10 +64,6 @@ async def open_connection(dsn: str, *, timeout: float = 10.0, **options: Any) ->
         return await _open(dsn, timeout, {**options, "password": another})
 
 
-CONNECT: Final[Any] = open_connection
-"""The same as pools want it; asyncpg's protocol for it names what nobody needs."""
-
-
 async def _open(dsn: str, timeout: float, options: dict[str, Any]) -> Any:
     hosts = each_host(driver_dsn(dsn))
     if len(hosts) < 2:

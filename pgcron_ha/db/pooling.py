@@ -20,6 +20,7 @@ found out is, when a prepared statement is gone: see `distrust_statements`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 from uuid import uuid4
@@ -52,7 +53,11 @@ _known: dict[str, Pooling] = {}
 
 
 async def connect_plainly(
-    dsn: str, *, timeout: float, password: str | None = None, keeps_statements: bool = False
+    dsn: str,
+    *,
+    timeout: float,
+    password: Callable[[], str] | None = None,
+    keeps_statements: bool = False,
 ) -> tuple[asyncpg.Connection, bool]:
     """A connection without any setting, and whether sessions are handed around. Raises what asyncpg
     raises.
@@ -83,7 +88,7 @@ async def connect_plainly(
     )
 
 
-async def is_pooled(dsn: str, *, timeout: float, password: str | None = None) -> bool:
+async def is_pooled(dsn: str, *, timeout: float, password: Callable[[], str] | None = None) -> bool:
     """Whether sessions are handed around, for those who let the driver make their connections."""
     if dsn not in _known:
         connection, _ = await connect_plainly(dsn, timeout=timeout, password=password)

@@ -17,14 +17,14 @@ from pgcron_ha.db.connecting import (
     NO_PATH,
     POOLED_SETTINGS,
     prepare_connection,
+    reaching,
     session_name,
-    unavailable,
 )
-from pgcron_ha.db.hosts import CONNECT
-from pgcron_ha.db.pooling import cache_options, is_pooled, was_pooled
+from pgcron_ha.db.pooling import was_pooled
+from pgcron_ha.db.pools import close_pool, make_pool
 from pgcron_ha.db.revision import require_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.errors import DatabaseUnavailable
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -85,8 +85,9 @@ class ReadPool:
         Raises DatabaseUnavailable, SchemaError (the schema is missing or too old), Conflict (a
         statement took too long), and what else `pgcron_ha.db.answers` makes of an error inside.
         """
-        pool = await self._opened()
-        connection = await self._acquired(pool)
+        with reaching():
+            pool = await self._opened()
+            connection = await self._acquired(pool)
         try:
             with answers():
                 await connection.execute(_BEGIN)
@@ -108,50 +109,30 @@ class ReadPool:
         """Close every connection; the next use opens them again."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            try:
-                await asyncio.wait_for(pool.close(), _CLOSE_SECONDS)
-            except TimeoutError:
-                pool.terminate()
+            await close_pool(pool, _CLOSE_SECONDS)
 
     async def _opened(self) -> asyncpg.Pool:
-        try:
-            pooled = await is_pooled(self._dsn, timeout=_CONNECT_SECONDS)
-        except PgcronError:
-            raise
-        except Exception as error:
-            raise unavailable(error) from error
         if self._pool is None:
-            self._pool = asyncpg.create_pool(
+            made = await make_pool(
                 self._dsn,
-                connect=CONNECT,
-                **cache_options(pooled),
-                min_size=0,
-                max_size=MOST_CONNECTIONS,
-                init=self._prepare,
-                reset=_keep,
-                timeout=_CONNECT_SECONDS,
+                MOST_CONNECTIONS,
+                prepare=self._prepare,
+                seconds=_CONNECT_SECONDS,
                 command_timeout=_ANSWER_SECONDS,
             )
-            try:
-                await self._pool  # connects to nothing yet
-            except Exception as error:
-                self._pool = None
-                raise unavailable(error) from error
+            if self._pool is None:  # nobody else has made it meanwhile
+                self._pool = made
         return self._pool
 
     async def _acquired(self, pool: asyncpg.Pool) -> Any:
         try:
             return await pool.acquire(timeout=_ANSWER_SECONDS)
-        except PgcronError:
-            raise
         except TimeoutError as error:
             raise DatabaseUnavailable(
                 "the database does not answer",
                 f"No connection was free or could be made within {_ANSWER_SECONDS:g} s.",
                 "Try again in a moment.",
             ) from error
-        except Exception as error:
-            raise unavailable(error) from error
 
     async def _prepare(self, connection: Any) -> None:
         await prepare_connection(connection, is_control=False)
@@ -167,7 +148,3 @@ class ReadPool:
                 await connection.execute("ROLLBACK")
         except Exception:
             connection.terminate()
-
-
-async def _keep(connection: Any) -> None:
-    """Transactions leave nothing behind, and a RESET would undo the settings."""
