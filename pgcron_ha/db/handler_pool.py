@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
 from pgcron_ha.db.connecting import CONNECTION_ERRORS, KEEPALIVES, prepare_connection, unavailable
+from pgcron_ha.db.link import Unanswered
 from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.pools import close_pool, make_pool
 from pgcron_ha.errors import DatabaseUnavailable
+
+T = TypeVar("T")
+
+ANSWER_SECONDS: Final = 10.0
+"""Also of a COMMIT that waits for a synchronous standby."""
 
 _RESET_SECONDS: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
@@ -115,6 +121,21 @@ class HandlerPool:
             return  # the session is another's by now
         # The pool has rolled back and forgotten listeners before. All of it in one round trip.
         await connection.execute(f"{connection.get_reset_query()}\n{_TIDY}{self._settings}")
+
+
+async def answer_or_cut(sending: Awaitable[T], connection: Any) -> T:
+    """The answer to what is being sent, which is never cancelled: a cancel request can make a
+    COMMIT visible that waits for its standby. After `ANSWER_SECONDS` the connection is cut.
+
+    Raises Unanswered, and the driver's errors.
+    """
+    task = asyncio.ensure_future(sending)
+    done, _ = await asyncio.wait({task}, timeout=ANSWER_SECONDS)
+    if not done:
+        cut(connection)
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        raise Unanswered("the database did not answer in time", "It may have happened.")
+    return task.result()
 
 
 def cut(connection: Any) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import asyncpg
 
 from pgcron_ha.db.connecting import CONNECTION_ERRORS
-from pgcron_ha.db.handler_pool import HandlerPool, cut
+from pgcron_ha.db.handler_pool import HandlerPool, answer_or_cut, cut
 from pgcron_ha.db.hosts import open_connection
 from pgcron_ha.db.link import Unanswered
 from pgcron_ha.db.sql_values import as_json, as_text, read_by_text
@@ -26,7 +26,6 @@ Say = Callable[[str], None]
 FETCH_ROWS: Final = 500
 """Rows that are in memory at once; those that are not kept are only counted."""
 
-_ANSWER_SECONDS: Final = 10.0
 _OUTSIDE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.05
 _UNREACHABLE: Final[tuple[type[BaseException], ...]] = (
@@ -268,15 +267,8 @@ class SqlSession:
         return await other.fetchval(statement.sql, self.login.pid, self.login.began)
 
     async def _answered(self, sending: Awaitable[T]) -> T:
-        """Of our own statements: an answer within some seconds, and never cancelled."""
-        task = asyncio.ensure_future(sending)
-        done, _ = await asyncio.wait({task}, timeout=_ANSWER_SECONDS)
-        if not done:
-            cut(self._connection)
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            raise Unanswered("the database did not answer in time", "It may have happened.")
         try:
-            return task.result()
+            return await answer_or_cut(sending, self._connection)
         except BaseException as error:
             raise_told(error)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from pgcron_ha.db.connecting import CONNECTION_ERRORS, unavailable
-from pgcron_ha.db.handler_pool import HandlerPool, cut
+from pgcron_ha.db.handler_pool import ANSWER_SECONDS, HandlerPool, answer_or_cut, cut
 from pgcron_ha.db.link import Unanswered
 from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
@@ -25,8 +25,6 @@ IDLE_IN_TRANSACTION_SECONDS: Final = 60
 then: a node that is frozen would hold its locks for as long as it is.
 """
 
-# Also of a COMMIT that waits for a synchronous standby.
-_ANSWER_SECONDS: Final = 10.0
 _SETTINGS: Final = f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECONDS}s'"
 # Through a pooler it can't be the session's.
 _IN_TRANSACTION: Final = _SETTINGS.replace("SET ", "SET LOCAL ")
@@ -81,7 +79,7 @@ class Transactions:
         connections are in use for long.
         """
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 connection = await self._pool.acquire()
                 try:
                     return await connection.fetchrow(self._previous, run)
@@ -169,17 +167,8 @@ class Open:
             self._transactions.give_back(self.connection)
 
     async def _answer(self, sending: Awaitable[T]) -> T:
-        # Never cancelled: a cancel request can make a COMMIT visible that waits for its standby.
-        task = asyncio.ensure_future(sending)
-        done, _ = await asyncio.wait({task}, timeout=_ANSWER_SECONDS)
-        if not done:
-            cut(self.connection)
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            raise Unanswered(
-                "the database did not answer in time", "The transaction may be committed."
-            )
         try:
-            return task.result()
+            return await answer_or_cut(sending, self.connection)
         except CONNECTION_ERRORS as error:
             cut(self.connection)
             raise Unanswered(
