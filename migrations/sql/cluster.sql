@@ -108,7 +108,3 @@ CREATE INDEX lane_limit_pattern ON pgcron.lane_limit (lane) WHERE right(lane, 1)
 CREATE TABLE pgcron.timezone (name text PRIMARY KEY, rules bytea);
 COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
 COMMENT ON COLUMN pgcron.timezone.rules IS 'The zone as all nodes compute with it: the TZif file of cluster.tzdata.';
-
--- Which programs work with this schema. A revision that takes something away says from which revision on programs don't use it.
-CREATE FUNCTION pgcron.oldest_program() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'pgcron_0001'::text $$;
-COMMENT ON FUNCTION pgcron.oldest_program() IS 'Programs work with this schema if they bring this revision or a later one; older ones refuse to begin.';

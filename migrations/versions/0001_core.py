@@ -2,7 +2,6 @@
 
 from pgcron_ha.db.migration_steps import (
     begin_step,
-    begin_step_back,
     drop_everything,
     insert_timezones,
     run_script,
@@ -80,5 +79,4 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Drops every object of the schema but alembic's own version table."""
-    if begin_step_back(down_revision):
-        drop_everything()
+    drop_everything()

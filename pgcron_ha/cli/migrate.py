@@ -11,7 +11,7 @@ import click
 from pgcron_ha.cli.context import pass_settings
 from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config import Settings
-from pgcron_ha.db.revision import is_newer
+from pgcron_ha.db.revision import NEWEST, is_newer
 from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
 
 
@@ -24,9 +24,8 @@ from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
     help="With --sql: of a database at it, or at 'base' (empty); else the database is asked.",
 )
 @click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is older.")
-@click.option("--back", "is_back", is_flag=True, help="Take the newest step back, with --yes.")
 @click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")
-@click.option("--yes", "is_sure", is_flag=True, help="With --back or --uninstall: do it.")
+@click.option("--yes", "is_sure", is_flag=True, help="With --uninstall: do it.")
 @click.option(
     "--force",
     "by_force",
@@ -39,7 +38,7 @@ def migrate_command(settings: Settings, /, **flags: Any) -> None:
 
     Nodes of the version before and of this one work with either schema: migrate first and then
     replace the nodes one by one, or the other way round. --check exits with 0 where the schema is
-    as this version brings it, or newer. --back goes back to the version before.
+    as this version brings it, or newer.
 
     With --uninstall remove everything of it from the database instead: schedules, runs, history.
     Roles stay, and so does a schema that was there before.
@@ -55,13 +54,9 @@ def migrate_command(settings: Settings, /, **flags: Any) -> None:
         echo_file(_script(settings, wanted) + "\n")
         return
     dsn = settings.required_dsn()
-    if wanted.is_back:
-        _go_back(settings, dsn, wanted.is_sure)
-        return
     if not wanted.only_check:
         asyncio.run(schema.migrate(dsn, settings.schema))
-    found, head = asyncio.run(schema.check(dsn, settings.schema))
-    echo(_judged(settings.schema, found, head))
+    echo(_judged(settings.schema, asyncio.run(schema.check(dsn, settings.schema))))
 
 
 @dataclass(frozen=True)
@@ -71,20 +66,17 @@ class Wanted:
     as_sql: bool
     since: str | None
     only_check: bool
-    is_back: bool
     is_removal: bool
     is_sure: bool
     by_force: bool
 
     def __post_init__(self) -> None:
-        if self.only_check + self.is_removal + (self.as_sql or self.is_back) > 1:
-            raise click.UsageError("--check, --uninstall, and --sql or --back exclude each other")
+        if self.only_check + self.is_removal + self.as_sql > 1:
+            raise click.UsageError("--check, --uninstall and --sql exclude each other")
         if self.since is not None and not self.as_sql:
             raise click.UsageError("--from belongs to --sql")
-        if self.is_sure and not (self.is_removal or self.is_back):
-            raise click.UsageError("--yes belongs to --back and --uninstall")
-        if self.by_force and not self.is_removal:
-            raise click.UsageError("--force belongs to --uninstall")
+        if (self.is_sure or self.by_force) and not self.is_removal:
+            raise click.UsageError("--yes and --force belong to --uninstall")
 
 
 def _script(settings: Settings, wanted: Wanted) -> str:
@@ -93,36 +85,20 @@ def _script(settings: Settings, wanted: Wanted) -> str:
     since = wanted.since
     if since is None and settings.dsn is not None:
         since = _asked(settings.dsn, settings.schema)
-    if wanted.is_back:
-        return schema.sql_back(settings.schema, since)
     since = since or schema.BASE
-    if since == schema.head() or is_newer(since, schema.head()):
+    if since == NEWEST or is_newer(since, NEWEST):
         return f"-- schema '{settings.schema}' is at revision {since}: nothing is missing"
-    return f"-- from {since} to {schema.head()}\n" + schema.as_sql(settings.schema, since=since)
+    return f"-- from {since} to {NEWEST}\n" + schema.as_sql(settings.schema, since)
 
 
 def _asked(dsn: str, name: str) -> str | None:
     from pgcron_ha.db import schema
 
     try:
-        return asyncio.run(schema.check(dsn, name))[0]
+        return asyncio.run(schema.check(dsn, name))
     except DatabaseUnavailable as error:
         echo(f"note: {error.message}; --from says where to begin, else this is all of it", err=True)
         return None
-
-
-def _go_back(settings: Settings, dsn: str, is_sure: bool) -> None:
-    from pgcron_ha.db import schema
-
-    if not is_sure:
-        raise Refused(
-            f"the newest step of schema '{settings.schema}' is to be taken back",
-            "What the database keeps in it is lost; nodes of this version and of the one before "
-            "go on.",
-            "Say --yes to do it; --sql prints what would be run.",
-        )
-    found = asyncio.run(schema.step_back(dsn, settings.schema))
-    echo(f"schema '{settings.schema}' is at revision {found}")
 
 
 def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
@@ -138,15 +114,15 @@ def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
     echo(f"schema '{settings.schema}' " + ("is removed" if removed else "is not in this database"))
 
 
-def _judged(name: str, found: str | None, head: str) -> str:
+def _judged(name: str, found: str | None) -> str:
     """What there is, if this program works with it to the full; raises SchemaError if not."""
     told = f"schema '{name}' is at revision {found}"
-    if found == head:
+    if found == NEWEST:
         return told
-    if is_newer(found, head):
-        return f"{told}; this program brings {head}, and works with it"
+    if is_newer(found, NEWEST):
+        return f"{told}; this program brings {NEWEST}, and works with it"
     raise SchemaError(
         f"schema '{name}' is not in this database" if found is None else told,
-        f"This program brings revision {head}.",
+        f"This program brings revision {NEWEST}.",
         "Run `pgcron-ha migrate`, or give a DBA the output of `pgcron-ha migrate --sql`.",
     )

@@ -31,7 +31,7 @@ from pgcron_ha.db.connecting import (
 )
 from pgcron_ha.db.pooling import distrust_statements, was_pooled
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError, SchemaError
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 
 Row = asyncpg.Record
 
@@ -125,11 +125,6 @@ class Link:
         """Whether a pooler stands between; known after the first connection."""
         return was_pooled(self._dsn)
 
-    @property
-    def revision(self) -> str | None:
-        """The schema's, as far as this link has heard of it."""
-        return self._statements.revision
-
     def use_revision(self, revision: str | None) -> None:
         """From now on statements are those for a schema at this revision."""
         if revision is not None and revision != self._statements.revision:
@@ -143,12 +138,7 @@ class Link:
         error of ours that the statement raised.
         """
         async with self._lock:
-            try:
-                return await self._send(name, parameters)
-            except SchemaError:
-                if not await self._has_moved():
-                    raise
-                return await self._send(name, parameters)
+            return await self._send(name, parameters)
 
     async def value(self, name: str, /, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
@@ -220,17 +210,6 @@ class Link:
             else connection.fetch(statement.sql, *arguments)
         )
         return rows
-
-    async def _has_moved(self) -> bool:
-        """After a statement that did not fit the schema: whether somebody has migrated it."""
-        known = self.revision
-        try:
-            connection = await self._open()
-            read = self._statements["read_revision"].sql
-            self.use_revision(await self._answer(connection.fetchval(read)))
-        except PgcronError:
-            return False  # the first error says more
-        return self.revision != known
 
     async def _command(self, command: str) -> None:
         connection = await self._open()

@@ -3,7 +3,7 @@
 Either `pgcron_ha.db.schema` does, with the version table in our own schema; or the alembic of a
 host application, which has our revisions as a branch of its own history and a version table of its
 own. Then the step keeps ours as well, as nodes and `pgcron-ha migrate` read it, and does nothing
-where that says that the step was made already: forth, both ways may be gone in any order.
+where that says that the step was made already: both may be asked, in any order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sqlalchemy.exc import ProgrammingError
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.connecting import NO_PATH
 from pgcron_ha.db.literals import literal
-from pgcron_ha.db.revision import VERSION_TABLE, foreign_table, newest_of
+from pgcron_ha.db.revision import VERSION_TABLE, checksum_of_scripts, foreign_table, newest_of
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.db.uninstall import (
     MIGRATION_KEY,
@@ -39,9 +39,6 @@ SCHEMA_OPTION: Final = "pgcron_ha_schema"
 OWN: Final = "pgcron_ha"
 """The attribute of our own config; a config without it is a host application's."""
 
-LENIENT: Final = "plpgsql.extra_errors = 'none'"
-"""For the functions of 0001, four of which have a variable that is called found."""
-
 _FIRST: Final = "pgcron_0001"
 
 # The scripts' backslashes are plain, and they name what is not ours as if nothing stood before
@@ -49,7 +46,6 @@ _FIRST: Final = "pgcron_0001"
 _SETTINGS: Final = {
     "standard_conforming_strings": "on",
     "search_path": NO_PATH.partition(" = ")[2],
-    "plpgsql.extra_errors": "none",
 }
 _PARTS: Final = re.compile(
     r"--[^\n]*|\b[Ee]'(?:[^'\\]|\\.|'')*'|(?P<plain>'(?:[^']|'')*')", re.DOTALL
@@ -58,13 +54,17 @@ _PARTS: Final = re.compile(
 
 
 def begin_step(revision: str) -> bool:
-    """Whether the objects of `revision` are to be made now; in a host application's alembic it
-    waits for other migrations, makes the schema, and notes the revision.
+    """Whether the objects of `revision` are to be made now; notes the scripts that make them. In a
+    host application's alembic it waits for other migrations, makes the schema, and notes the
+    revision.
     """
-    is_due = _begin(revision)
-    if is_due and revision == _FIRST:
+    if not _begin(revision):
+        return False
+    if revision == _FIRST:
         _require_empty()
-    return is_due
+    table = f"{_schema(op.get_context())}.{VERSION_TABLE}"
+    op.execute(f"COMMENT ON TABLE {table} IS '{checksum_of_scripts()}'")
+    return True
 
 
 def _begin(revision: str) -> bool:
@@ -86,29 +86,11 @@ def _begin(revision: str) -> bool:
     return True
 
 
-def begin_step_back(down_revision: str | None) -> bool:
-    """Whether the objects of the revision after `down_revision` are to be taken away now."""
-    context = op.get_context()
-    if _is_ours(context):
-        return True
-    schema = _schema(context)
-    _take_turn(context, schema)
-    if not context.as_sql and (_noted(schema) or "") <= (down_revision or ""):
-        return False
-    op.execute(_forgetting(schema))
-    if down_revision is not None:
-        op.execute(f"INSERT INTO {schema}.{VERSION_TABLE} VALUES ('{down_revision}')")
-    return True
-
-
 def _take_turn(context: MigrationContext, schema: str) -> None:
-    """Waits for other migrations of a host's alembic; what is printed says how it is read."""
+    """Waits for other migrations of a host's alembic."""
     _require_own_table(context, schema)
-    op.execute(
-        f"SET LOCAL {LENIENT}"
-        if context.as_sql
-        else f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"
-    )
+    if not context.as_sql:
+        op.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})")
 
 
 def run_script(name: str) -> None:
@@ -144,10 +126,15 @@ def insert_timezones() -> None:
 
 
 def drop_everything() -> None:
-    """Drops the objects of the schema, whatever partitions were made since. Raises Conflict for
-    what others have in it or have built on it.
+    """Drops the objects of the schema for a host's alembic, whatever partitions were made since,
+    unless that has been done. Raises Conflict for what others have in it or have built on it.
     """
-    schema = _schema(op.get_context())
+    context = op.get_context()
+    schema = _schema(context)
+    _take_turn(context, schema)
+    if not context.as_sql and _noted(schema) is None:
+        return
+    op.execute(_forgetting(schema))
     _refuse("strangers_in_schema", lambda names: strangers_there(schema, names), known_names())
     _refuse("dependents_of_schema", dependents_there)
     run_script("drop")

@@ -2,17 +2,21 @@
 node stays small.
 
 Programs and schemas of neighbouring revisions work together, in both directions: an upgrade
-migrates first and replaces nodes one by one, or the other way round.
+migrates first and replaces nodes one by one, or the other way round. A database notes, beside its
+revision, the scripts that made it: until the first release the one revision changes in place.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
 from typing import Final
 
 import asyncpg
 
+from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import SchemaError
 
@@ -25,12 +29,26 @@ NEWEST: Final = "pgcron_0001"
 VERSION_TABLE: Final = "alembic_version"
 """Ours, in the schema of ours."""
 
-_OURS: Final = re.compile(r"pgcron_\d{4}")
+_OURS: Final = re.compile(r"pgcron_(\d{4})")
+
+
+def is_ours(revision: object) -> bool:
+    """Whether it is the name of a revision of pgcron_ha."""
+    return isinstance(revision, str) and _OURS.fullmatch(revision) is not None
 
 
 def is_newer(revision: str | None, than: str) -> bool:
     """Whether `revision` is one of ours, and a later one."""
-    return revision is not None and bool(_OURS.fullmatch(revision)) and revision > than
+    return revision is not None and is_ours(revision) and revision > than
+
+
+@lru_cache(maxsize=1)
+def checksum_of_scripts() -> str:
+    """The SHA-256 of ``migrations/sql``, as a migration notes it in the comment on the version
+    table.
+    """
+    scripts = sorted((MIGRATIONS / "sql").glob("*.sql"))
+    return sha256(b"".join(script.read_bytes() for script in scripts)).hexdigest()
 
 
 async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
@@ -57,7 +75,7 @@ async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SC
 def newest_of(noted: Sequence[object], schema: str) -> str | None:
     """What the rows of the version table say. Raises SchemaError when it is somebody else's."""
     revisions = [str(each) for each in noted]
-    others = sorted(each for each in revisions if not _OURS.fullmatch(each))
+    others = sorted(each for each in revisions if not is_ours(each))
     if others:
         raise foreign_table(schema, f"It says {', '.join(others)}, no revision of pgcron_ha.")
     return max(revisions, default=None)
@@ -74,9 +92,7 @@ def foreign_table(schema: str, why: str) -> SchemaError:
 
 
 async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str:
-    """The revision of the database. Raises SchemaError unless it is (at least) what this program
-    needs, and one that still works with this program.
-    """
+    """The revision of the database. Raises SchemaError unless this program works with it."""
     found = await read_revision(connection, schema)
     if found is None:
         raise SchemaError(
@@ -90,22 +106,34 @@ async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT
             f"This program needs revision {REQUIRED}.",
             "Run `pgcron-ha migrate`.",
         )
-    await require_program(connection, found, schema)
+    await require_known(connection, found, schema)
     return found
 
 
-async def require_program(
+async def require_known(
     connection: asyncpg.Connection, found: str | None, schema: str = DEFAULT_SCHEMA
 ) -> None:
-    """Raises SchemaError when the database's revision `found` is so new that it has taken away what
-    this program uses.
+    """Raises SchemaError when the database's revision `found` is more than one later than this
+    program's, or is this program's and was made by other scripts.
     """
-    if not is_newer(found, NEWEST):
-        return
-    oldest: str = await connection.fetchval(load(schema, found)["oldest_program"].sql)
-    if is_newer(oldest, NEWEST):
+    if is_newer(found, NEWEST) and _number(found) > _number(NEWEST) + 1:
         raise SchemaError(
             f"the schema {schema!r} is at revision {found}",
-            f"It works with programs that bring {oldest} or a later one; this one brings {NEWEST}.",
+            f"This program brings {NEWEST}, and works with the revision after it, too.",
             "Use a newer version of pgcron_ha.",
         )
+    if found != NEWEST:
+        return
+    if await connection.fetchval(load(schema)["read_scripts"].sql) != checksum_of_scripts():
+        raise SchemaError(
+            f"the schema {schema!r} was made by other scripts of revision {found}",
+            "Until the first release this revision changes in place, without a way from one state "
+            "to the next.",
+            "Remove the schema with all that it has (`pgcron-ha migrate --uninstall --yes`, or "
+            f"DROP SCHEMA {schema} CASCADE), and run `pgcron-ha migrate`.",
+        )
+
+
+def _number(revision: str | None) -> int:
+    match = _OURS.fullmatch(revision or "")
+    return int(match[1]) if match else 0

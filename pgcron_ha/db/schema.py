@@ -20,7 +20,6 @@ import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
-from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
@@ -30,15 +29,14 @@ from sqlalchemy.pool import NullPool
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import NO_PATH, connect
-from pgcron_ha.db.migration_steps import LENIENT, OWN, making
-from pgcron_ha.db.revision import is_newer, read_revision, require_program
+from pgcron_ha.db.migration_steps import OWN, making
+from pgcron_ha.db.revision import NEWEST, is_newer, read_revision, require_known
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
-from pgcron_ha.db.uninstall import MIGRATION_KEY, require_no_history
-from pgcron_ha.errors import PgcronError, Refused, SchemaError
+from pgcron_ha.db.uninstall import MIGRATION_KEY
+from pgcron_ha.errors import PgcronError, SchemaError
 
 BASE: Final = "base"
-HEAD: Final = "head"
-"""Before the first revision that a program carries, and its newest."""
+"""Before the first revision that a program carries."""
 
 LOCK_SECONDS: Final = 2
 """Whoever comes after a waiting migration waits as long as it does: less than a lease."""
@@ -58,71 +56,32 @@ class Locked(SchemaError):
     """Nothing happened: others hold locks on what is to be changed."""
 
 
-async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA, revision: str = HEAD) -> None:
-    """Brings `schema` in the database of `dsn` to `revision`; nothing happens when it is there
-    already, or when the head of a newer program is: that works with this one.
+async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
+    """Brings `schema` in the database of `dsn` to this program's revision; nothing happens when it
+    is there already, or when that of a newer program is: it works with this one.
 
     What nodes do meanwhile waits for the migration's locks, and it for theirs, for LOCK_SECONDS at
     most; then it is begun again, up to LOCK_TRIES times. Raises DatabaseUnavailable when the server
     can't be reached or is too old, SchemaError when the role lacks the rights, the locks are not to
-    be had, or the schema is too new for this program.
+    be had, or the schema is too new for this program or was made by other scripts.
     """
-
     # Alembic's context is one for the whole process, so its migrations take turns.
     async with _turn():
-        if revision == HEAD and is_newer((await check(dsn, schema))[0], head()):
-            return
-        await _migrate_in_tries(dsn, schema, revision)
+        if not is_newer(await check(dsn, schema), NEWEST):
+            await _migrate_in_tries(dsn, schema)
 
 
-async def step_back(dsn: str, schema: str = DEFAULT_SCHEMA) -> str:
-    """Takes the newest step back, with all that the database keeps in what it has made; returns the
-    revision that is there then.
-
-    Raises Refused for the first step, Conflict where an application's alembic has made the newest,
-    and what `migrate` raises.
-    """
-    found, newest = await check(dsn, schema)
-    if is_newer(found, newest):
-        raise SchemaError(
-            f"the schema {schema!r} is at revision {found}",
-            f"This program knows revisions up to {newest}, and not how to go back from there.",
-            "Use the version of pgcron_ha that made it.",
-        )
-    before = _step_before(found, schema)
-    connection = await connect(dsn, timeout=10)
-    try:
-        await require_no_history(connection, schema, before)
-    finally:
-        await connection.close(timeout=5)
-    async with _turn():
-        await _migrate_in_tries(dsn, schema, before, is_back=True)
-    return before
-
-
-def _step_before(found: str | None, schema: str) -> str:
-    scripts = ScriptDirectory.from_config(_config(schema))
-    before = None if found is None else scripts.get_revision(found).down_revision
-    if not isinstance(before, str):
-        raise Refused(
-            f"the schema {schema!r} has no step to take back",
-            "It is at revision " + (found or "none"),
-            "`pgcron-ha migrate --uninstall` removes all of it.",
-        )
-    return before
-
-
-async def _migrate_in_tries(dsn: str, schema: str, revision: str, *, is_back: bool = False) -> None:
+async def _migrate_in_tries(dsn: str, schema: str) -> None:
     for left in reversed(range(LOCK_TRIES)):
         try:
-            return await _migrate(dsn, schema, revision, is_back)
+            return await _migrate(dsn, schema)
         except Locked:
             if not left:
                 raise
         await asyncio.sleep(random.uniform(0, LOCK_SECONDS))
 
 
-async def _migrate(dsn: str, schema: str, revision: str, is_back: bool) -> None:
+async def _migrate(dsn: str, schema: str) -> None:
     async def open_connection() -> Any:
         return await connect(dsn, timeout=10, is_control=False)
 
@@ -135,7 +94,7 @@ async def _migrate(dsn: str, schema: str, revision: str, is_back: bool) -> None:
     )
     try:
         async with engine.connect() as connection:
-            await connection.run_sync(_migrate_on, schema, revision, is_back)
+            await connection.run_sync(_migrate_on, schema)
             await connection.commit()
     except Exception as error:
         raise _explained(error) from error
@@ -152,50 +111,31 @@ async def _turn() -> AsyncIterator[None]:
         _TURN.release()
 
 
-def as_sql(
-    schema: str = DEFAULT_SCHEMA, revision: str = HEAD, *, since: str = BASE, is_back: bool = False
-) -> str:
-    """What `migrate` would run on a database at `since`, or what takes it back to `revision`; for a
-    DBA to read and run. Raises SchemaError for a revision that this program does not carry.
+def as_sql(schema: str = DEFAULT_SCHEMA, since: str = BASE) -> str:
+    """What `migrate` would run on a database at `since`, for a DBA to read and run. Raises
+    SchemaError for a revision that this program does not carry.
     """
     output = io.StringIO()
     config = _config(schema, output_buffer=output)
     config.attributes[SINCE] = since
     try:
-        if is_back:
-            command.downgrade(config, f"{since}:{revision}", sql=True)
-        else:
-            command.upgrade(config, f"{since}:{revision}", sql=True)
+        command.upgrade(config, f"{since}:{NEWEST}", sql=True)
     except CommandError as error:
         raise _explained(error) from error
     return output.getvalue()
 
 
-def sql_back(schema: str = DEFAULT_SCHEMA, since: str | None = None) -> str:
-    """What `step_back` would run on a database at `since`, the newest if it is not given."""
-    since = since or head()
-    return as_sql(schema, _step_before(since, schema), since=since, is_back=True)
-
-
-async def check(dsn: str, schema: str = DEFAULT_SCHEMA) -> tuple[str | None, str]:
-    """(revision of the database or None, revision of this program). Raises SchemaError when the
-    first is newer and does not work with this program.
+async def check(dsn: str, schema: str = DEFAULT_SCHEMA) -> str | None:
+    """The revision of the database, or None. Raises SchemaError when it does not work with this
+    program and no migration helps: it is too new, or was made by other scripts.
     """
     connection = await connect(dsn, timeout=10)
     try:
         found = await read_revision(connection, schema)
-        await require_program(connection, found, schema)
-        return found, head()
+        await require_known(connection, found, schema)
+        return found
     finally:
         await connection.close(timeout=5)
-
-
-def head() -> str:
-    """The newest revision that this program carries."""
-    newest = ScriptDirectory.from_config(_config(DEFAULT_SCHEMA)).get_current_head()
-    if newest is None:
-        raise SchemaError("the migrations are missing", f"Looked in {MIGRATIONS}.")
-    return newest
 
 
 def run_environment(context: EnvironmentContext) -> None:
@@ -209,7 +149,7 @@ def run_environment(context: EnvironmentContext) -> None:
             dialect_name="postgresql", version_table_schema=schema, literal_binds=True
         )
         with context.begin_transaction():
-            for setting in (NO_PATH, "statement_timeout = 0", LENIENT):
+            for setting in (NO_PATH, "statement_timeout = 0"):
                 context.execute(f"SET LOCAL {setting}")
             if context.config.attributes.get(SINCE, BASE) == BASE:
                 context.execute(making(schema))
@@ -229,14 +169,11 @@ def _config(schema: str, **options: Any) -> Config:
     return config
 
 
-def _migrate_on(connection: Connection, schema: str, revision: str, is_back: bool) -> None:
+def _migrate_on(connection: Connection, schema: str) -> None:
     config = _config(schema)
     in_schema("", schema)  # refuses a name that is not plain before it gets into any SQL
     config.attributes["connection"] = connection
-    if is_back or revision == BASE:
-        command.downgrade(config, revision)
-    else:
-        command.upgrade(config, revision)
+    command.upgrade(config, NEWEST)
 
 
 def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:

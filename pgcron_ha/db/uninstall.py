@@ -11,7 +11,7 @@ import asyncpg
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.connecting import NO_PATH, connect
-from pgcron_ha.db.revision import VERSION_TABLE, is_newer, read_revision
+from pgcron_ha.db.revision import VERSION_TABLE, is_ours, read_revision
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.errors import Conflict
 
@@ -76,7 +76,7 @@ async def _remove_shell(connection: asyncpg.Connection, schema: str) -> bool:
 
 async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
     statements = load(schema)
-    await require_no_history(connection, schema)
+    await _require_no_history(connection, schema)
     nodes = await _names(connection, statements["nodes_with_lease"].sql)
     if nodes:
         raise Conflict(
@@ -89,21 +89,17 @@ async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
         raise dependents_there(built, "or --force, and they go, too")
 
 
-async def require_no_history(
-    connection: asyncpg.Connection, schema: str, left: str | None = None
-) -> None:
-    """Raises Conflict when the history of an application says that revisions of ours are there of
-    which only those up to `left` will be.
-    """
+async def _require_no_history(connection: asyncpg.Connection, schema: str) -> None:
+    """Raises Conflict when the history of an application says that revisions of ours are there."""
     names = await _names(connection, load(schema)["version_tables_of_others"].sql, schema)
     for name in names:
         rows = await connection.fetch(f"SELECT version_num FROM {name}")
-        if any(is_newer(row["version_num"], left or "") for row in rows):
+        if any(is_ours(row["version_num"]) for row in rows):
             raise Conflict(
                 f"an application's own alembic has made this, by its version table {name}",
                 "Its `alembic upgrade heads` would say that all is there, and make nothing.",
-                f"Let it go back itself: `alembic downgrade pgcron_ha@{left or 'base'}`; if it has "
-                f"made another schema's: {'--force' if left is None else '--back --sql'}.",
+                "Let it go back itself: `alembic downgrade pgcron_ha@base`; if it has made "
+                "another schema's: --force.",
             )
 
 

@@ -35,7 +35,6 @@ from pgcron_ha.telemetry.events import (
     ServiceFailed,
 )
 from pgcron_ha.telemetry.log import emit
-from pgcron_ha.telemetry.schema_events import SchemaMoved
 
 BEATS_PER_LEASE: Final = 6
 _LOOKS_PER_LEASE: Final = 60
@@ -116,7 +115,6 @@ class Session(threading.Thread):
         self._has_joined = False
         self._must_bury = False
         self._leave_because: str | None = None
-        self._revision: str | None = None
 
     def may_claim(self) -> bool:
         """Whether claims and handlers may begin, now."""
@@ -246,20 +244,12 @@ class Session(threading.Thread):
     async def _check_server(self) -> None:
         # A link opens itself; this looks at the schema first, so that a wrong one is said and not
         # stumbled over.
-        self._follow(
+        self._link.use_revision(
             await self._link.check(lambda connection: require_revision(connection, self._schema))
         )
         self.refusal = None
         await self._link.rows("note_timeline")
         await self._link.rows("learn_timezones", names=list(self._identity.zones))
-
-    def _follow(self, revision: str | None) -> None:
-        """The schema may be migrated, forth and back, while the node works."""
-        # The link may know it already: by a statement that did not fit.
-        before, self._revision = self._revision, revision or self._revision
-        self._link.use_revision(revision)
-        if None not in (before, revision) and before != revision:
-            emit(SchemaMoved(str(before), str(revision)))
 
     async def _renew(self) -> None:
         # Never without a pause while the engine stands still: the watch turns on this loop, too.
@@ -287,7 +277,7 @@ class Session(threading.Thread):
             self.is_cordoned = row["is_cordoned"]
             if not self.is_draining:
                 emit(NodeCordoned(self._identity.name, self.is_cordoned))
-        self._follow(row["revision"])
+        self._link.use_revision(row["revision"])  # somebody may migrate while the node works
         peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
         self._hooks.beat(
             Beat(

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgcron_ha.db.schema import head
+from pgcron_ha.db.revision import NEWEST
 from tests.cli.conftest import Cli, Execute, dsn_of
 from tests.servers import ThrowAwayServer
 
@@ -227,7 +227,7 @@ def test_migrate_brings_prints_and_checks_the_schema(
     assert pending.err.startswith("error: schema 'pgcron' is not in this database\n")
     assert "hint: Run `pgcron-ha migrate`" in pending.err
 
-    done = f"schema 'pgcron' is at revision {head()}\n"
+    done = f"schema 'pgcron' is at revision {NEWEST}\n"
     assert cli("migrate").out == done
     assert cli("migrate").out == done
     assert cli("migrate", "--check").out == done
@@ -245,20 +245,30 @@ def test_migrate_prints_sql_without_a_database(cli: Cli, monkeypatch: pytest.Mon
     assert cli("migrate").err.startswith("error: no database is given\n")
 
 
-def test_the_first_step_is_not_taken_back(cli: Cli) -> None:
+def test_migrate_prints_what_the_database_lacks(cli: Cli) -> None:
     assert cli("migrate", "--sql").out == (
-        f"-- schema 'pgcron' is at revision {head()}: nothing is missing\n"
+        f"-- schema 'pgcron' is at revision {NEWEST}: nothing is missing\n"
     )
-    refused = cli("migrate", "--back")
-    assert (refused.code, "is to be taken back" in refused.err) == (1, True)
-    for words in (["--yes"], ["--sql"]):
-        first = cli("migrate", "--back", *words)
-        assert (first.code, "hint: `pgcron-ha migrate --uninstall`" in first.err) == (1, True)
     assert "CREATE TABLE pgcron.run (" in cli("migrate", "--sql", "--from", "base").out
     assert "unheard_of" in cli("migrate", "--sql", "--from", "unheard_of").err
-    for wrong in ("--from base", "--back --check", "--check --yes", "--back --force"):
+    for wrong in ("--from base", "--sql --check", "--check --yes", "--sql --force"):
         assert cli("migrate", *wrong.split()).code == 2
+
+
+def test_a_schema_that_other_scripts_made_is_refused(cli: Cli, execute: Execute) -> None:
+    execute("COMMENT ON TABLE pgcron.alembic_version IS 'the checksum of another state'")
+
+    for command in ("migrate", "migrate --check", "migrate --sql", "status", "node"):
+        refused = cli(*command.split())
+        assert refused.code == 1, command
+        assert "the schema 'pgcron' was made by other scripts" in refused.err, command
+        assert "`pgcron-ha migrate --uninstall --yes`" in refused.err, command
+    doctor = cli("doctor")
+    assert (doctor.code, "was made by other scripts" in doctor.out) == (1, True)
+
+    assert cli("migrate", "--uninstall", "--yes").code == 0
     assert cli("migrate").code == 0
+    assert cli("migrate", "--check").code == 0
 
 
 READERS = ("status", "doctor", "nodes", "queues list", "runs list", "dead list", "schedules list")

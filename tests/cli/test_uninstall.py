@@ -170,7 +170,7 @@ def test_a_version_table_of_somebody_else_is_an_error_in_our_words(
     owner.execute(f"CREATE TABLE pgcron.alembic_version ({contents})".encode())
     owner.execute("INSERT INTO pgcron.alembic_version DEFAULT VALUES")
 
-    for words in ((), ("--check",), ("--back", "--yes"), ("--uninstall", "--yes", "--force")):
+    for words in ((), ("--check",), ("--uninstall", "--yes", "--force")):
         refused = bare("migrate", *words)
         assert refused.code == 1
         assert "pgcron.alembic_version is not the version table of pgcron_ha" in refused.err

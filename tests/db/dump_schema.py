@@ -1,8 +1,9 @@
 """The schema as text to review: ``python -m tests.db.dump_schema > tests/db/schema.sql``.
 
 Tables, constraints, indexes, triggers, views and grants, as pg_dump writes them from a freshly
-migrated database; without functions, which stand readable in ``migrations/sql``, and without what
-differs from day to day (partitions) and from version to version of pg_dump.
+migrated database; without functions, which stand readable in ``migrations/sql``, without their
+checksum, and without what differs from day to day (partitions) and from version to version of
+pg_dump.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _HEADER: Final = f"-- The schema that the migrations make, for review. Written b
 # A partition is named after its day or month, or `_before`, and its indexes after the partition.
 _PARTITION: Final = re.compile(r"\b[a-z]+_(\d{6}|\d{8}|before)(_\w+)?\b")
 _NOISE: Final = re.compile(
-    r"^(--.*|SET .*|SELECT pg_catalog\.set_config.*|\\(un)?restrict .*|ALTER .* OWNER TO .*)?$"
+    r"^(--.*|SET .*|SELECT pg_catalog\.set_config.*|\\(un)?restrict .*|ALTER .* OWNER TO .*"
+    r"|COMMENT ON TABLE \w+\.alembic_version IS .*)?$"
 )
 _FUNCTION: Final = re.compile(r"^-- Name: .*; Type: (FUNCTION|PROCEDURE);")
 _OF_FUNCTIONS: Final = re.compile(r"^-- Name: (FUNCTION|PROCEDURE) .*; Type: COMMENT;")

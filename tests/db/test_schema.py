@@ -7,17 +7,19 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from alembic.script import ScriptDirectory
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
+from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db import schema
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.migration_steps import escaped
 from pgcron_ha.db.revision import NEWEST, REQUIRED, read_revision, require_revision
-from pgcron_ha.db.schema import BASE, as_sql, check, head, migrate, step_back
+from pgcron_ha.db.schema import as_sql, check, migrate
 from pgcron_ha.db.statements import load
-from pgcron_ha.db.uninstall import MIGRATION_KEY
-from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
+from pgcron_ha.db.uninstall import MIGRATION_KEY, uninstall
+from pgcron_ha.errors import DatabaseUnavailable, SchemaError
 from tests.db.control import Connection
 from tests.db.dump_schema import COMMAND, REVIEWED, dump
 from tests.house.checkout import ROOT
@@ -39,20 +41,6 @@ async def role(server: ThrowAwayServer) -> str:
 
 def as_role(dsn: str, role: str) -> str:
     return dsn.replace(f"{USER}:{PASSWORD}", role)
-
-
-async def objects_of(dsn: str) -> set[str]:
-    """Names of everything in the schema."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        rows = await connection.fetch("""
-            SELECT relname AS name FROM pg_class WHERE relnamespace = 'pgcron'::regnamespace
-            UNION SELECT proname FROM pg_proc WHERE pronamespace = 'pgcron'::regnamespace
-            UNION SELECT typname FROM pg_type WHERE typnamespace = 'pgcron'::regnamespace
-        """)
-        return {row["name"] for row in rows}
-    finally:
-        await connection.close()
 
 
 @pytest.fixture
@@ -85,7 +73,7 @@ def test_three_migrations_at_once_make_one_schema(empty_database: str, reviewed:
 
     assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert dump(empty_database) == reviewed
-    assert asyncio.run(check(empty_database)) == (head(), head())
+    assert asyncio.run(check(empty_database)) == NEWEST
 
 
 def test_the_printed_sql_makes_the_same_schema(
@@ -108,26 +96,18 @@ def test_the_printed_sql_makes_the_same_schema(
 
     assert (answer.returncode, answer.stderr) == (0, "")
     assert dump(empty_database) == reviewed
-    assert asyncio.run(check(empty_database)) == (head(), head())
+    assert asyncio.run(check(empty_database)) == NEWEST
 
 
-async def test_going_back_leaves_nothing_and_going_forth_makes_it_again(
-    empty_database: str, reviewed: str
-) -> None:
+async def test_what_is_uninstalled_is_made_again(empty_database: str, reviewed: str) -> None:
     await migrate(empty_database)
-    with pytest.raises(Refused, match="no step to take back"):
-        await step_back(empty_database)
-    await migrate(empty_database, revision=BASE)
-
-    version_table = {name for name in await objects_of(empty_database) if "alembic" in name}
-    assert await objects_of(empty_database) == version_table
-
+    await uninstall(empty_database)
     await migrate(empty_database)
+
     assert dump(empty_database) == reviewed
 
 
 async def test_a_migration_gives_way_to_a_lock_and_comes_again(empty_database: str) -> None:
-    await migrate(empty_database, revision=BASE)
     waits = "SELECT pid FROM pg_locks WHERE NOT granted AND relation = $1::regclass"
     tries: set[int] = set()
 
@@ -137,13 +117,15 @@ async def test_a_migration_gives_way_to_a_lock_and_comes_again(empty_database: s
 
     table = "pgcron.alembic_version"
     holder, other = [await asyncpg.connect(empty_database) for _ in range(2)]
+    await holder.execute("CREATE SCHEMA pgcron")
+    await holder.execute(f"CREATE TABLE {table} (version_num varchar(32) PRIMARY KEY)")
     async with holder.transaction():
         await holder.execute(f"LOCK TABLE {table} IN SHARE MODE")
         migrating = asyncio.create_task(migrate(empty_database))
         await until("a second try waits", has_come_again)
     await migrating
 
-    assert await check(empty_database) == (head(), head())
+    assert await check(empty_database) == NEWEST
     await other.close()
     await holder.close()
 
@@ -157,8 +139,9 @@ async def test_two_schemas_live_in_one_database(database: str, reviewed: str) ->
 
 
 def test_the_revision_a_node_knows_is_the_newest_and_needs_no_later_one() -> None:
-    assert head() == NEWEST
-    assert REQUIRED <= NEWEST
+    scripts = ScriptDirectory(str(MIGRATIONS))
+    assert scripts.get_current_head() == NEWEST
+    assert REQUIRED in {script.revision for script in scripts.walk_revisions()}
 
 
 async def test_a_role_that_owns_the_database_migrates_without_being_superuser(

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from pgcron_ha.client import App
-from pgcron_ha.db.schema import as_sql, check, head, migrate
+from pgcron_ha.db.revision import NEWEST
+from pgcron_ha.db.schema import as_sql, check, migrate
 from pgcron_ha.db.uninstall import MIGRATION_KEY, uninstall
 from tests.e2e.attacker import stand_before_everything
 from tests.e2e.ledger import Connection
@@ -70,7 +71,7 @@ async def test_nothing_of_ours_is_looked_up_on_the_path_of_a_session(
 
     await give(dba, quote_all_identifiers="on", array_nulls="off", bytea_output="escape")
     await migrate(empty_database)
-    assert await check(empty_database) == (head(), head())
+    assert await check(empty_database) == NEWEST
     node = cluster.start("a")
     succeeds(cluster, "schedules", "put", "tick", "* * * * * *", "py:work")
     async with App(empty_database) as app:
@@ -107,7 +108,7 @@ async def test_who_waits_for_another_migration_waits_as_long_as_it_takes_and_see
     await transaction.commit()
     await migrating
 
-    assert await check(empty_database) == (head(), head())
+    assert await check(empty_database) == NEWEST
 
 
 async def test_sessions_that_wait_are_not_ended_by_the_databases_patience(

@@ -16,7 +16,8 @@ from pgcron_ha.db.handler_pool import HandlerPool
 from pgcron_ha.db.link import Busy, Link
 from pgcron_ha.db.pooling import Pooling, is_pooled, pooling_of
 from pgcron_ha.db.read_pool import ReadPool
-from pgcron_ha.db.schema import check, head, migrate
+from pgcron_ha.db.revision import NEWEST
+from pgcron_ha.db.schema import check, migrate
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
@@ -145,7 +146,7 @@ async def test_a_database_is_migrated_through_it(empty_database: str, pooler: Po
 
     await migrate(dsn)
 
-    assert await check(dsn) == (head(), head())
+    assert await check(dsn) == NEWEST
 
 
 async def test_a_node_works_and_says_what_it_lacks(

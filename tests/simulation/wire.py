@@ -111,7 +111,6 @@ class Wire:
         self.server = server
         self.opened = 0
         self.is_pooled = False
-        self.revision = NEWEST
         self._weather = weather
         self._answer_seconds = answer_seconds
         self._is_open = False

@@ -15,7 +15,6 @@ from pgcron_ha.telemetry import (
     events,
     hearing_events,
     retention_events,
-    schema_events,
     zone_events,
 )
 from pgcron_ha.telemetry.events import (
@@ -36,7 +35,6 @@ KINDS = [
         backfill_events,
         hearing_events,
         retention_events,
-        schema_events,
         zone_events,
     )
     for kind in vars(module).values()

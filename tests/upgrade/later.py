@@ -14,12 +14,12 @@ from pgcron_ha.db.revision import NEWEST
 from tests.house.checkout import ROOT
 
 VERSION: Final = "9999"
-REVISION: Final = "pgcron_9999"
+REVISION: Final = f"pgcron_{int(NEWEST[-4:]) + 1:04}"
 
 _STEP: Final = f'''
 """Expands: counts the beats of a node."""
 
-from pgcron_ha.db.migration_steps import begin_step, begin_step_back, run_script
+from pgcron_ha.db.migration_steps import begin_step, run_script
 
 revision = "{REVISION}"
 down_revision = "{NEWEST}"
@@ -27,15 +27,9 @@ down_revision = "{NEWEST}"
 
 def upgrade() -> None:
     if begin_step(revision):
-        run_script("9999_beats")
-
-
-def downgrade() -> None:
-    if begin_step_back(down_revision):
-        run_script("9999_drop")
+        run_script("beats")
 '''
 _ADDED: Final = "ALTER TABLE pgcron.node ADD beats bigint NOT NULL DEFAULT 0;\n"
-_DROPPED: Final = "ALTER TABLE pgcron.node DROP beats;\n"
 _COUNTED: Final = f"""
 -- name: count_beats
 -- since: {REVISION}
@@ -54,9 +48,8 @@ def make(folder: Path) -> Path:
 
     revision = folder / "pgcron_ha/db/revision.py"
     revision.write_text(_changed(revision.read_text(), f'NEWEST: Final = "{NEWEST}"', REVISION))
-    (folder / "migrations/versions/9999_expand_beats.py").write_text(_STEP)
-    (folder / "migrations/sql/9999_beats.sql").write_text(_ADDED)
-    (folder / "migrations/sql/9999_drop.sql").write_text(_DROPPED)
+    (folder / "migrations/versions/expand_beats.py").write_text(_STEP)
+    (folder / "migrations/sql/beats.sql").write_text(_ADDED)
     nodes = folder / "pgcron_ha/db/sql/nodes.sql"
     nodes.write_text(nodes.read_text() + _COUNTED + _beat(nodes.read_text()))
     return folder

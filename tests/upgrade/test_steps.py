@@ -1,4 +1,4 @@
-"""One step of the schema forth and back: by command, as printed, under a connection."""
+"""One step of the schema: by command, as printed, under a connection."""
 
 from __future__ import annotations
 
@@ -19,44 +19,25 @@ IS_AT = "schema 'pgcron' is at revision {}"
 
 
 @pytest.mark.long
-def test_the_last_step_is_shown_taken_back_and_brought_again(database: str, pgcron: Pgcron) -> None:
-    before = dump(database)
+def test_the_next_step_is_shown_and_brought(database: str, pgcron: Pgcron) -> None:
     pending = pgcron("migrate", "--check", code=1)
     assert pending.stderr.startswith(f"error: {IS_AT.format(NEWEST)}\n")
-    forth = pgcron("migrate", "--sql").stdout
-    assert forth.startswith(f"-- from {NEWEST} to {REVISION}\n")
+    printed = pgcron("migrate", "--sql").stdout
+    assert printed.startswith(f"-- from {NEWEST} to {REVISION}\n")
+    assert "CREATE SCHEMA" not in printed
 
-    assert pgcron("migrate").stdout == IS_AT.format(REVISION) + "\n"
-    after = dump(database)
-    assert "beats bigint" in after
-    back = pgcron("migrate", "--back", "--sql").stdout
-    assert "CREATE SCHEMA" not in forth + back
-
-    assert pgcron("migrate", "--back", "--yes").stdout == IS_AT.format(NEWEST) + "\n"
-    assert dump(database) == before
-
-    for script, expected in ((forth, after), (back, before)):
-        with psycopg.connect(database, autocommit=True) as session:
-            session.execute(script.encode())
-        assert dump(database) == expected
-
-
-def test_a_step_back_is_refused_where_an_applications_history_would_not_see_it(
-    database: str, pgcron: Pgcron
-) -> None:
-    pgcron("migrate")
     with psycopg.connect(database, autocommit=True) as session:
-        session.execute("CREATE TABLE public.alembic_version (version_num varchar(32))")
-        session.execute("INSERT INTO public.alembic_version VALUES (%s)", [REVISION])
-        refused = pgcron("migrate", "--back", "--yes", code=1)
-        assert f"alembic downgrade pgcron_ha@{NEWEST}" in refused.stderr
-
-        session.execute("UPDATE public.alembic_version SET version_num = %s", [NEWEST])
-        pgcron("migrate", "--back", "--yes")
+        session.execute(printed.encode())
+        by_hand = dump(database)
+        assert "beats bigint" in by_hand
+        session.execute("ALTER TABLE pgcron.node DROP beats")
+        session.execute("UPDATE pgcron.alembic_version SET version_num = %s", [NEWEST])
+    assert pgcron("migrate").stdout == IS_AT.format(REVISION) + "\n"
+    assert dump(database) == by_hand
 
 
 @pytest.mark.usefixtures("later_statements")
-async def test_a_link_follows_a_schema_that_is_migrated_under_it(
+async def test_a_link_sends_what_the_revision_takes_that_it_has_heard_of(
     database: str, pgcron: Pgcron
 ) -> None:
     link = Link(database, revision=NEWEST)
@@ -65,13 +46,8 @@ async def test_a_link_follows_a_schema_that_is_migrated_under_it(
     assert "pgcron-ha migrate" in str(refused.value.hint)
 
     pgcron("migrate")
+    link.use_revision(REVISION)
     assert len(await link.rows("count_beats")) == 1
-    assert link.revision == REVISION
-
-    pgcron("migrate", "--back", "--yes")
-    with pytest.raises(SchemaError, match=f"at revision {NEWEST}"):
-        await link.value("count_beats")
-    assert (link.revision, link.opened) == (NEWEST, 1)
     await link.close()
 
 

@@ -5,9 +5,9 @@ SELECT to_regclass(:name::text)::text AS name;
 -- name: read_revision
 SELECT a.version_num FROM pgcron.alembic_version a;
 
--- name: oldest_program
--- Asked by programs that are older than the schema.
-SELECT pgcron.oldest_program() AS revision;
+-- name: read_scripts
+-- Which scripts made the schema; NULL when no migration has noted it.
+SELECT obj_description('pgcron.alembic_version'::regclass, 'pg_class') AS checksum;
 
 -- name: read_timeline
 -- Which database system this is, and on which timeline it writes; NULL on a standby.
