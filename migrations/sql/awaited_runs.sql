@@ -1,8 +1,5 @@
 -- Who waits for a run is told when it is over, by NOTIFY. A run that nobody waits for has no mark, and its end tells nobody.
 
-ALTER TABLE pgcron.run ADD COLUMN awaited boolean;
-COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is told on pgcron.end_channel(); NULL is nobody.';
-
 CREATE FUNCTION pgcron.end_channel() RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -27,7 +27,8 @@ CREATE TABLE pgcron.backfill (
   args jsonb CONSTRAINT backfill_args_are_an_object_of_256_kib
     CHECK (args IS NULL OR (jsonb_typeof(args) = 'object'
       AND (octet_length(args::text) <= 200 OR (octet_length(args::text) <= 262144 AND NOT jsonb_path_exists(args, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')))) OR pgcron.refuse_args(args)),
-  note text,
+  note text CONSTRAINT backfill_note_is_short
+    CHECK (note IS NULL OR length(note) <= 2000 OR pgcron.refuse_words('note', note, 2000)),
   state text NOT NULL DEFAULT 'open' CONSTRAINT a_backfill_state_is_known CHECK (state IN ('open', 'paused', 'stopping', 'stopped', 'done')),
   reached timestamptz,
   planned int,
@@ -37,9 +38,13 @@ CREATE TABLE pgcron.backfill (
   failed int NOT NULL DEFAULT 0,
   error jsonb,
   created_at timestamptz NOT NULL DEFAULT now(),
-  created_by text NOT NULL,
+  created_by text NOT NULL CONSTRAINT backfill_created_by_is_short
+    CHECK (created_by IS NULL OR length(created_by) <= 300
+      OR pgcron.refuse_words('created_by', created_by, 300)),
   changed_at timestamptz NOT NULL DEFAULT now(),
-  changed_by text,
+  changed_by text CONSTRAINT backfill_changed_by_is_short
+    CHECK (changed_by IS NULL OR length(changed_by) <= 300
+      OR pgcron.refuse_words('changed_by', changed_by, 300)),
   ended_at timestamptz,
   CONSTRAINT a_backfill_lies_in_the_past CHECK ((since < until AND until <= created_at AND until - since <= '3660 days') OR pgcron.refuse('PC001',
     format('a backfill from %s to %s', since, until),

@@ -14,7 +14,8 @@ CREATE TABLE pgcron.breaker (
   fallback_handler text CONSTRAINT a_fallback_is_a_handler_name CHECK (fallback_handler IS NULL OR pgcron.handler_is_fine(fallback_handler) OR pgcron.refuse_handler(fallback_handler)),
   fallback_queue text CONSTRAINT a_fallback_queue_is_simple CHECK (fallback_queue IS NULL OR (fallback_queue ~ '^[A-Za-z0-9_.-]+$' AND length(fallback_queue) <= 100)
     OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(fallback_queue, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".', 'Write for example ''default''.')),
-  set_by text,
+  set_by text CONSTRAINT breaker_set_by_is_short
+    CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
   state text NOT NULL DEFAULT 'closed' CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK (state IN ('closed', 'open', 'half_open')),
   failed_at timestamptz[] NOT NULL DEFAULT '{}',
@@ -25,7 +26,9 @@ CREATE TABLE pgcron.breaker (
   last_error text,
   probe_run bigint,
   probe_fence bigint,
-  reset_by text,
+  reset_by text CONSTRAINT breaker_reset_by_is_short
+    CHECK (reset_by IS NULL OR length(reset_by) <= 300
+      OR pgcron.refuse_words('reset_by', reset_by, 300)),
   reset_at timestamptz,
   CONSTRAINT a_breaker_is_open_no_longer_than_a_week CHECK (open_for_at_most BETWEEN open_for AND '7 days' OR pgcron.refuse('PC001',
     format('open_for_at_most %s is out of range', open_for_at_most), 'It is at least open_for and at most 7 days.', 'Leave it out for ''10 minutes''.')),

@@ -239,3 +239,4 @@ BEGIN
   DELETE FROM pgcron.breaker b WHERE b.name = forget_breaker.name;
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
+COMMENT ON FUNCTION pgcron.forget_breaker IS 'Removes a breaker that nobody declares any more.';

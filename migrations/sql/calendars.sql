@@ -24,7 +24,9 @@ CREATE TABLE pgcron.calendar (
      AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$', '', 'gn'), 5000, 512)) OR pgcron.refuse_calendar(content)),
   version int NOT NULL DEFAULT 1,
   updated_at timestamptz NOT NULL DEFAULT now(),
-  updated_by text NOT NULL,
+  updated_by text NOT NULL CONSTRAINT calendar_updated_by_is_short
+    CHECK (updated_by IS NULL OR length(updated_by) <= 300
+      OR pgcron.refuse_words('updated_by', updated_by, 300)),
   parts text[] NOT NULL GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED,
   source text CONSTRAINT a_source_has_a_name CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '') OR pgcron.refuse('PC001',
     'the name of the source is empty or too long', 'A source is a file or a folder of schedules; its name has 1 to 200 characters.', 'Give it a short name, for example ''billing''.'))

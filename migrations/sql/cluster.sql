@@ -8,8 +8,12 @@ CREATE TABLE pgcron.cluster (
   epoch bigint NOT NULL DEFAULT 1,
   quarantine_until timestamptz NOT NULL DEFAULT '-infinity',
   paused_at timestamptz,
-  paused_by text,
-  paused_note text,
+  paused_by text CONSTRAINT cluster_paused_by_is_short
+    CHECK (paused_by IS NULL OR length(paused_by) <= 300
+      OR pgcron.refuse_words('paused_by', paused_by, 300)),
+  paused_note text CONSTRAINT cluster_paused_note_is_short
+    CHECK (paused_note IS NULL OR length(paused_note) <= 2000
+      OR pgcron.refuse_words('paused_note', paused_note, 2000)),
   tzdata text COLLATE "C"
 );
 COMMENT ON COLUMN pgcron.cluster.is_synchronous IS 'Whether the server waits for a standby with each commit, as beats found it; after a failover it says so of the old server. NULL: not known.';
@@ -66,13 +70,18 @@ CREATE TABLE pgcron.queue (
   name text PRIMARY KEY CONSTRAINT a_queue_name_is_simple CHECK ((name ~ '^[A-Za-z0-9_.-]+$' AND length(name) <= 100) OR pgcron.refuse('PC001',
     format('queue %L is not a queue name', left(name, 200)), 'A queue name has 1 to 100 letters, digits, "_", "." and "-".', 'Write for example ''default''.')),
   paused_at timestamptz,
-  paused_by text,
-  paused_note text,
+  paused_by text CONSTRAINT queue_paused_by_is_short
+    CHECK (paused_by IS NULL OR length(paused_by) <= 300
+      OR pgcron.refuse_words('paused_by', paused_by, 300)),
+  paused_note text CONSTRAINT queue_paused_note_is_short
+    CHECK (paused_note IS NULL OR length(paused_note) <= 2000
+      OR pgcron.refuse_words('paused_note', paused_note, 2000)),
   max_running int CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 100000 OR pgcron.refuse('PC001',
     format('max_running %s is out of range', max_running), 'Of one queue 1 to 100000 runs may execute at once.', 'NULL is no limit; pausing the queue lets nothing run.')),
   rate int,
   per interval,
-  set_by text,
+  set_by text CONSTRAINT queue_set_by_is_short
+    CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz,
   is_plain boolean NOT NULL GENERATED ALWAYS AS (paused_at IS NULL AND max_running IS NULL AND rate IS NULL) STORED,
   CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
@@ -88,7 +97,8 @@ CREATE TABLE pgcron.lane_limit (
   per interval,
   slots int CONSTRAINT a_lane_has_1_to_10000_slots CHECK (slots IS NULL OR slots BETWEEN 1 AND 10000 OR pgcron.refuse('PC001',
     format('%s slots are out of range', slots), 'A lane has 1 to 10000 slots.', 'NULL is no limit.')),
-  set_by text NOT NULL DEFAULT session_user,
+  set_by text NOT NULL DEFAULT session_user CONSTRAINT lane_limit_set_by_is_short
+    CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
   CONSTRAINT a_lane_starts_1_to_1000000_runs_in_a_time CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
 );
@@ -108,3 +118,19 @@ CREATE INDEX lane_limit_pattern ON pgcron.lane_limit (lane) WHERE right(lane, 1)
 CREATE TABLE pgcron.timezone (name text PRIMARY KEY, rules bytea);
 COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
 COMMENT ON COLUMN pgcron.timezone.rules IS 'The zone as all nodes compute with it: the TZif file of cluster.tzdata.';
+
+CREATE FUNCTION pgcron.channel() RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT 'pgcron_' || 'pgcron'::regnamespace::oid::text;
+END;
+COMMENT ON FUNCTION pgcron.channel() IS 'The NOTIFY channel of this installation. Notifications are hints; nothing depends on them.';
+
+-- A session that listens and leaves a transaction open keeps what was sent to anybody on the server; when that queue is full PostgreSQL
+-- refuses to commit what notifies. From half of it on nothing is sent, and everybody looks by himself.
+CREATE FUNCTION pgcron.notify(channel text, payload text) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+  SELECT pg_notify(channel, payload) WHERE pg_notification_queue_usage() < 0.5;
+END;
+COMMENT ON FUNCTION pgcron.notify(text, text) IS 'NOTIFY, but for a server whose queue of notifications is half full: then what is told is found by looking.';

@@ -6,9 +6,12 @@ CREATE TABLE pgcron.cordon (
   incarnation uuid REFERENCES pgcron.node ON DELETE CASCADE,
   reason text CONSTRAINT a_cordon_has_a_reason_of_500_characters CHECK (reason IS NULL OR length(reason) <= 500 OR pgcron.refuse('PC001',
     format('the reason has %s characters', length(reason)), 'A reason has at most 500 characters.', 'Say it shorter.')),
-  set_by text NOT NULL DEFAULT session_user,
+  set_by text NOT NULL DEFAULT session_user CONSTRAINT cordon_set_by_is_short
+    CHECK (set_by IS NULL OR length(set_by) <= 300 OR pgcron.refuse_words('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
-  lifted_by text,
+  lifted_by text CONSTRAINT cordon_lifted_by_is_short
+    CHECK (lifted_by IS NULL OR length(lifted_by) <= 300
+      OR pgcron.refuse_words('lifted_by', lifted_by, 300)),
   lifted_at timestamptz,
   CONSTRAINT a_lifted_cordon_says_by_whom CHECK ((lifted_at IS NULL) = (lifted_by IS NULL))
 );

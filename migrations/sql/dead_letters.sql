@@ -47,6 +47,7 @@ BEGIN
   END IF;
   RETURN new_id;
 END $$;
+COMMENT ON FUNCTION pgcron.redrive IS 'Sends a dead letter again, once; args NULL means its own. Returns the id of the new run.';
 
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most `at_most` (1000) in a call. Each is
 -- redriven once, however many callers there are: a letter that somebody else redrives at the moment is theirs. Lost ones, which may

@@ -246,6 +246,7 @@ LANGUAGE sql AS $$
     probe_after = CASE WHEN put_schedule.pause_after_failures = 0 AND put_schedule.probe_after IS NULL THEN NULL ELSE nullif(coalesce(put_schedule.probe_after, existing.probe_after), '0') END,
     depends_on_previous = coalesce(put_schedule.depends_on_previous, existing.depends_on_previous)
   RETURNING id $$;
+COMMENT ON FUNCTION pgcron.put_schedule IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
 
 -- Until somebody resumes it, or until an instant: then a node resumes it.
 CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL, until timestamptz DEFAULT NULL) RETURNS void
@@ -254,6 +255,7 @@ BEGIN
   PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.door);
   UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until WHERE id = pgcron.schedule_id(pause_schedule.name);
 END $$;
+COMMENT ON FUNCTION pgcron.pause_schedule IS 'No fires from now on; those that pass meanwhile are one missed range with the note.';
 
 CREATE FUNCTION pgcron.resume_schedule(name text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -261,6 +263,7 @@ BEGIN
   PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.door);
   UPDATE pgcron.schedule SET enabled = true WHERE id = pgcron.schedule_id(resume_schedule.name);
 END $$;
+COMMENT ON FUNCTION pgcron.resume_schedule IS 'Fires again from now on.';
 
 CREATE FUNCTION pgcron.delete_schedule(name text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -268,6 +271,7 @@ BEGIN
   PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.door);
   DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.name);
 END $$;
+COMMENT ON FUNCTION pgcron.delete_schedule IS 'Ends what has not started and removes the schedule; its history stays, and its name can be used again.';
 
 -- A run of the schedule beside its fires, under the same overlap policy; returns its id. fire_time: for which instant it is, whenever
 -- it runs. A deletion under way is waited for: it would not see this run, which would be executed after it.
@@ -294,6 +298,7 @@ BEGIN
   END IF;
   RETURN new_id;
 END $$;
+COMMENT ON FUNCTION pgcron.run_now IS 'A run beside the schedule''s fires; args NULL means the schedule''s. Returns the id of the run.';
 
 -- What is known of a run that is not alive: raises PC010 when there was none.
 CREATE FUNCTION pgcron.ended_run(run bigint) RETURNS pgcron.history
@@ -329,6 +334,7 @@ BEGIN
   PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', why);
   RETURN 'cancelled';
 END $$;
+COMMENT ON FUNCTION pgcron.cancel_run IS 'Ends a run: cancelled (had not begun), requested (its node stops it) or finished.';
 
 -- A waiting run becomes due now (same id); an ended one is run again as a new run that names it (new id).
 CREATE FUNCTION pgcron.retry_run(run bigint, actor text DEFAULT NULL) RETURNS bigint
@@ -360,13 +366,16 @@ BEGIN
   END IF;
   RETURN new_id;
 END $$;
+COMMENT ON FUNCTION pgcron.retry_run IS 'A waiting run is due now (same id); an ended one runs again as a new run, whose id is returned.';
 
 CREATE FUNCTION pgcron.pause_queue(name text, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note) VALUES (pause_queue.name, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
   ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at), paused_by = EXCLUDED.paused_by, paused_note = EXCLUDED.paused_note $$;
+COMMENT ON FUNCTION pgcron.pause_queue IS 'Nobody claims from the queue until it is resumed; what runs goes on.';
 
 CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.name;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
+COMMENT ON FUNCTION pgcron.resume_queue IS 'The queue is claimed from again.';

@@ -34,10 +34,15 @@ CREATE TABLE pgcron.occurrence_override (
   args jsonb CONSTRAINT override_args_are_an_object_of_256_kib
     CHECK (args IS NULL OR (jsonb_typeof(args) = 'object'
       AND (octet_length(args::text) <= 200 OR (octet_length(args::text) <= 262144 AND NOT jsonb_path_exists(args, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')))) OR pgcron.refuse_args(args)),
-  note text,
-  actor text NOT NULL DEFAULT session_user,
+  note text CONSTRAINT occurrence_override_note_is_short
+    CHECK (note IS NULL OR length(note) <= 2000 OR pgcron.refuse_words('note', note, 2000)),
+  actor text NOT NULL DEFAULT session_user CONSTRAINT occurrence_override_actor_is_short
+    CHECK (actor IS NULL OR length(actor) <= 300 OR pgcron.refuse_words('actor', actor, 300)),
   at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (schedule_id, fire_at),
+  CONSTRAINT a_fire_lies_within_the_calendar CHECK ((fire_at >= to_timestamp(-2208988800) AND fire_at < to_timestamp(253370764800)
+    AND (due_at IS NULL OR (due_at >= to_timestamp(-2208988800) AND due_at < to_timestamp(253370764800)))) OR pgcron.refuse('PC001',
+    format('fire %s%s is outside of the calendar', fire_at, ' at ' || due_at), 'A fire lies, and is moved, within the years 1900 to 9998.', 'SELECT * FROM pgcron.preview(…) shows those to come.')),
   CONSTRAINT a_move_says_where_to CHECK ((action = 'move') = (due_at IS NOT NULL)),
   CONSTRAINT an_edit_has_args CHECK (action <> 'edit' OR args IS NOT NULL)
 );
@@ -91,7 +96,6 @@ CREATE INDEX history_id ON pgcron.history (id);
 CREATE INDEX history_schedule ON pgcron.history (schedule_id, finished_at) WHERE schedule_id IS NOT NULL;
 -- What was made of a run: few rows have a parent, so ending a run costs no more for it.
 CREATE INDEX history_parent ON pgcron.history (parent_run) WHERE parent_run IS NOT NULL;
-CREATE INDEX run_parent ON pgcron.run (parent_run) WHERE parent_run IS NOT NULL;
 
 CREATE TABLE pgcron.history_overflow (LIKE pgcron.history INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
 COMMENT ON TABLE pgcron.history_overflow IS 'Takes what has no partition, so that a run can always end; the janitor moves it over.';

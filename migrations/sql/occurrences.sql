@@ -132,3 +132,77 @@ COMMENT ON FUNCTION pgcron.restore_occurrence(text, timestamptz) IS 'A fire to c
 
 -- Locks and writes what only nodes may: for those whom `pgcron-ha grants` lets pause schedules.
 REVOKE ALL ON FUNCTION pgcron.override_occurrence(text, timestamptz, pgcron.occurrence_override), pgcron.lock_occurrence(text, timestamptz) FROM PUBLIC;
+
+-- Called where runs that wait end as skipped or superseded; nothing for schedules that don't count.
+CREATE FUNCTION pgcron.give_back_runs(run_ids bigint[]) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  INSERT INTO pgcron.given_back (schedule_id, runs)
+  SELECT s.id, count(*) FROM pgcron.run r JOIN pgcron.schedule s ON s.id = r.schedule_id
+   WHERE r.id = ANY(run_ids) AND r.origin = 'schedule' AND r.attempt = 0 AND s.max_runs IS NOT NULL GROUP BY s.id $$;
+
+-- A schedule that had ended goes on with what it is given back. Returns the schedules that are done with: one that somebody has locked is left out.
+CREATE FUNCTION pgcron.take_given_back(schedules bigint[]) RETURNS SETOF bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  WITH held AS MATERIALIZED (
+    SELECT c.schedule_id FROM pgcron.cursor c WHERE c.schedule_id = ANY(schedules) ORDER BY c.schedule_id FOR UPDATE SKIP LOCKED),
+  taken AS (
+    DELETE FROM pgcron.given_back g
+     WHERE g.schedule_id = ANY(schedules)
+       AND (g.schedule_id IN (SELECT h.schedule_id FROM held h) OR NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = g.schedule_id))
+    RETURNING g.schedule_id, g.runs),
+  totals AS (SELECT t.schedule_id, sum(t.runs)::int AS runs FROM taken t GROUP BY 1),
+  counted AS (
+    UPDATE pgcron.cursor c SET runs_made = greatest(c.runs_made - t.runs, 0), next_fire = nullif(c.next_fire, 'infinity')
+      FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id)
+  SELECT t.schedule_id FROM totals t $$;
+
+REVOKE ALL ON FUNCTION pgcron.give_back_runs(bigint[]), pgcron.take_given_back(bigint[]) FROM PUBLIC;
+
+-- After a time in which no node lived: what became due meanwhile is late, also where it was a run
+-- already. A node asks before it may claim, so the catch-up policy of the schedule decides first.
+
+-- ready -> skipped
+-- Late is what became due after the last beat of any node and more than `grace` ago. Of those the
+-- policy keeps the newest; none where a newer late fire has no run yet, as the materializer decides
+-- about that one. A run that was moved or edited by a person stays. Returns how many ended, at most
+-- `most`; does nothing while some node has its lease.
+CREATE FUNCTION pgcron.end_late_fires(grace interval, most int) RETURNS int
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  silent_since timestamptz;
+  ended int := 0;
+  late record;
+BEGIN
+  IF EXISTS (SELECT FROM pgcron.node n WHERE n.state <> 'dead' AND n.lease_until > now()) THEN
+    RETURN 0;
+  END IF;
+  SELECT coalesce(max(n.lease_until - n.lease_ttl), '-infinity') INTO silent_since
+    FROM pgcron.node n;
+  FOR late IN
+    SELECT judged.reason, array_agg(judged.id ORDER BY judged.id) AS runs FROM (
+      SELECT placed.id,
+             CASE WHEN placed.catchup = 'none' THEN 'it was late, and its schedule does not catch up'
+                  WHEN placed.is_old THEN 'it was late, and older than the catch-up window'
+                  WHEN placed.place > placed.kept
+                  THEN 'it was late, and a newer late fire runs in its place' END AS reason
+        FROM (
+          SELECT r.id, s.catchup, r.due_at < now() - s.catchup_window AS is_old,
+                 row_number() OVER (PARTITION BY s.id ORDER BY r.scheduled_for DESC) AS place,
+                 CASE WHEN s.catchup = 'latest' THEN 1
+                      WHEN s.catchup LIKE 'latest %' THEN split_part(s.catchup, ' ', 2)::int END
+                 - (c.next_fire <= now() - grace AND NOT c.is_paused)::int AS kept
+            FROM pgcron.schedule s
+            JOIN pgcron.cursor c ON c.schedule_id = s.id
+           CROSS JOIN LATERAL (
+             SELECT w.* FROM pgcron.run w
+              WHERE w.schedule_id = s.id AND w.state = 'ready' AND w.origin = 'schedule'
+                AND w.attempt = 0 AND w.due_at > silent_since AND w.due_at <= now() - grace) r
+           WHERE s.catchup <> 'all' AND NOT EXISTS (
+             SELECT FROM pgcron.occurrence_override o
+              WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for)) placed) judged
+     WHERE judged.reason IS NOT NULL GROUP BY judged.reason LOOP
+    SELECT ended + count(*) INTO ended
+      FROM pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);
+  END LOOP;
+  RETURN ended;
+END $$;

@@ -6,6 +6,9 @@ CREATE TABLE pgcron.retention (
   ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (ahead BETWEEN '1 day' AND '1 year'),
   keep interval NOT NULL CONSTRAINT retention_is_at_least_a_day CHECK (keep >= '1 day' OR pgcron.refuse('PC001',
     format('retention of %s is too short', keep), 'Partitions are dropped a day after the last of their rows is due, at the earliest.', 'Keep at least ''1 day''.'))
+    -- What is kept for longer is kept for good, and no clock can say until when.
+    CONSTRAINT retention_is_at_most_a_century CHECK (keep <= '36525 days' OR pgcron.refuse('PC001',
+      format('%s for %s is longer than a century', keep, relation), 'Rows are kept for a day to 36525 days.', 'Write for example ''400 days''.'))
 );
 COMMENT ON TABLE pgcron.retention IS 'How long each partitioned table is kept. Change keep by plain SQL; a changed period holds for new partitions.';
 INSERT INTO pgcron.retention VALUES

@@ -1,6 +1,11 @@
 -- Placement: runs that require labels are claimed only by nodes that announce all of them. Those without a key wait in an index of
 -- their own, by what they require, and are claimed by claim_limited; what requires nothing is claimed by other statements and pays nothing.
 
+-- What a node with these labels satisfies: it may run whatever requires nothing else.
+CREATE FUNCTION pgcron.label_words(labels jsonb) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(array_agg(word), '{}') FROM jsonb_each_text(labels) label CROSS JOIN LATERAL (VALUES (label.key), (label.key || '=' || label.value)) satisfied(word) $$;
+
 -- The first due runs of a queue's priority that need no key and no label, so many of each of the three ways that they are claimed by.
 CREATE FUNCTION pgcron.path_heads(queue text, priority smallint, look int) RETURNS TABLE (id bigint, handler text)
 LANGUAGE sql STABLE ROWS 10

@@ -85,7 +85,6 @@ BEGIN
 END $do$;
 COMMENT ON FUNCTION pgcron.judge_run_of_guest(pgcron.run) IS 'As pgcron.judge_run, for whoever is no owner.';
 
--- As in revision pgcron_0001, but a confined producer changes only what it has made. session_user: here the owner is the current one.
 -- Keys that name runs. Whoever is neither the owner nor an operator leaves a living one as it is, and gives one only to a run that its own transaction
 -- makes, as pgcron.enqueue does. Who is judged stands in the triggers, where no path of the caller's changes what is meant.
 CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger

@@ -229,18 +229,3 @@ LANGUAGE sql VOLATILE AS $$
   WITH noted AS (
     UPDATE pgcron.retention_sweep s SET gone = 0 WHERE s.partition = note_given_back.partition AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) < s.bytes * 0.75 RETURNING s.partition)
   SELECT EXISTS (SELECT FROM noted) $$;
-
--- Who may read what is kept may read why.
-DO $$
-DECLARE
-  reader record;
-BEGIN
-  FOR reader IN SELECT DISTINCT g.grantee FROM pg_catalog.pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) g
-                 WHERE c.oid = 'pgcron.retention'::regclass AND g.privilege_type = 'SELECT' AND g.grantee <> c.relowner LOOP
-    EXECUTE format('GRANT SELECT ON pgcron.retention_rule, pgcron.retention_sweep TO %s', CASE reader.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(reader.grantee)) END);
-  END LOOP;
-END $$;
-
--- As before, but it misses no run that a rule of retention has removed.
--- Rows that break a rule, at most so many of each; none is how it must be. Of one schedule (living, or deleted by its last name) or of all;
--- of what fired, ended or was dropped since.

@@ -48,7 +48,10 @@ CREATE TABLE pgcron.run (
   last_error text,
   lost_early smallint,
   created_at timestamptz NOT NULL DEFAULT now(),
-  created_by text NOT NULL DEFAULT session_user
+  created_by text NOT NULL DEFAULT session_user CONSTRAINT run_created_by_is_short
+    CHECK (created_by IS NULL OR length(created_by) <= 300
+      OR pgcron.refuse_words('created_by', created_by, 300)),
+  awaited boolean
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
 COMMENT ON TABLE pgcron.run IS 'One wish to execute a handler, while it is alive. Ended runs are in history.';
@@ -64,6 +67,7 @@ COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_i
 COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.time_limits makes them; NULL is none.';
 COMMENT ON COLUMN pgcron.run.lost_early IS '1: its last node ended before its handler was seen to begin. 2: another node has begun to prepare it since; when that ends, too, the run is dead.';
+COMMENT ON COLUMN pgcron.run.awaited IS 'Somebody waits for its end, which is told on pgcron.end_channel(); NULL is nobody.';
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
 
 -- The rules of a live run, each under the name that its refusal gives. They stand in one function, and not in a CHECK each:
@@ -191,6 +195,31 @@ CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, hold, due_at) WHERE
 -- What waits for a slot of its schedule: by policy the first ones, however long the backlog is.
 CREATE INDEX run_waiting ON pgcron.run (schedule_id, overlap, priority, due_at, id) WHERE hold = 'overlap';
 CREATE INDEX run_expiring ON pgcron.run (expire_at) WHERE state = 'ready' AND expire_at IS NOT NULL;
+-- What was made of a run: few rows have a parent.
+CREATE INDEX run_parent ON pgcron.run (parent_run) WHERE parent_run IS NOT NULL;
+
+-- A NOTIFY takes a database-wide lock at commit, so it is sent only while a node is idle. Outside of
+-- a transaction block the statement trigger checks that. Inside a block the deferred row trigger
+-- checks it once, at commit: nodes that were busy at the INSERT may be idle by then.
+CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF TG_LEVEL = 'ROW' THEN
+    IF current_setting('pgcron.asked', true) = 'yes' THEN RETURN NULL; END IF;
+    PERFORM set_config('pgcron.asked', 'yes', true);
+  ELSIF statement_timestamp() > transaction_timestamp() THEN
+    RETURN NULL;
+  END IF;
+  IF EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
+    PERFORM pgcron.notify(pgcron.channel(), TG_TABLE_NAME);
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_idle_nodes();
+CREATE CONSTRAINT TRIGGER wake_at_commit AFTER INSERT ON pgcron.run
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+WHEN (statement_timestamp() > transaction_timestamp()) EXECUTE FUNCTION pgcron.wake_idle_nodes();
+REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
 
 CREATE TABLE pgcron.progress (
   run_id bigint PRIMARY KEY,

@@ -20,8 +20,12 @@ CREATE TABLE pgcron.schedule (
   priority smallint NOT NULL DEFAULT 5 CONSTRAINT a_schedule_priority_is_0_to_9 CHECK (priority BETWEEN 0 AND 9 OR pgcron.refuse('PC001',
     format('priority %s is out of range', priority), 'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.')),
   enabled boolean NOT NULL DEFAULT true,
-  paused_note text,
-  paused_by text,
+  paused_note text CONSTRAINT schedule_paused_note_is_short
+    CHECK (paused_note IS NULL OR length(paused_note) <= 2000
+      OR pgcron.refuse_words('paused_note', paused_note, 2000)),
+  paused_by text CONSTRAINT schedule_paused_by_is_short
+    CHECK (paused_by IS NULL OR length(paused_by) <= 300
+      OR pgcron.refuse_words('paused_by', paused_by, 300)),
   overlap text NOT NULL DEFAULT 'skip' CONSTRAINT an_overlap_policy_is_known CHECK (overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate') OR pgcron.refuse_overlap(overlap)),
   max_running int CONSTRAINT at_once_run_1_to_1000 CHECK (max_running IS NULL OR max_running BETWEEN 1 AND 1000 OR pgcron.refuse('PC001',
     format('max_running %s is out of range', max_running), 'So many runs of a schedule may execute at once: 1 to 1000.', 'Leave it out for 1 (for no limit with overlap allow).')),
@@ -33,9 +37,13 @@ CREATE TABLE pgcron.schedule (
     format('catch-up policy %L is not known', left(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.',
     'Leave it out for latest.')),
   catchup_window interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_catchup_window_is_positive CHECK (catchup_window > '0' OR pgcron.refuse('PC001',
-    format('catch-up window %s is not positive', catchup_window), 'It says how old a missed fire may be to be run late.', 'Write for example ''1 hour''; catchup ''none'' runs nothing late.')),
+    format('catch-up window %s is not positive', catchup_window), 'It says how old a missed fire may be to be run late.', 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'))
+    CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (catchup_window <= '36525 days' OR pgcron.refuse('PC001',
+      format('catch-up window %s is longer than a century', catchup_window), 'It says how old a missed fire may be to be run late: at most 36525 days.', 'Write for example ''30 days''.')),
   start_deadline interval CONSTRAINT a_start_deadline_is_positive CHECK (start_deadline IS NULL OR start_deadline > '0' OR pgcron.refuse('PC001',
-    format('start deadline %s is not positive', start_deadline), 'A run that has not started this long after its fire time expires.', 'Leave it out to wait for ever.')),
+    format('start deadline %s is not positive', start_deadline), 'A run that has not started this long after its fire time expires.', 'Leave it out to wait for ever.'))
+    CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (start_deadline IS NULL OR start_deadline <= '36525 days' OR pgcron.refuse('PC001',
+      format('start deadline %s is longer than a century', start_deadline), 'A run that has not started this long after its fire time expires: at most 36525 days.', 'Leave it out to wait for ever.')),
   timeout interval NOT NULL DEFAULT '1 hour' CONSTRAINT a_schedule_timeout_is_positive CHECK ((timeout > '0' AND timeout <= '30 days') OR pgcron.refuse('PC001',
     format('timeout %s is out of range', timeout), 'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.')),
   max_attempts int CONSTRAINT schedule_attempts_are_1_to_100 CHECK (max_attempts IS NULL OR max_attempts BETWEEN 1 AND 100 OR pgcron.refuse('PC001',
@@ -53,7 +61,9 @@ CREATE TABLE pgcron.schedule (
   silence_timeout interval CONSTRAINT a_schedule_silence_timeout_is_in_reason CHECK (silence_timeout IS NULL OR pgcron.time_limits_fit(NULL, silence_timeout)),
   weight int NOT NULL DEFAULT 1 CONSTRAINT a_schedule_weight_is_1_to_1000 CHECK (weight BETWEEN 1 AND 1000 OR pgcron.refuse_weight(weight)),
   paused_until timestamptz CONSTRAINT a_pause_ends_at_an_instant CHECK (paused_until IS NULL OR isfinite(paused_until) OR pgcron.refuse('PC001',
-    format('paused_until %s is no instant', paused_until), 'A pause ends at an instant, or when somebody resumes the schedule.', 'Leave it out to pause until somebody resumes it.')),
+    format('paused_until %s is no instant', paused_until), 'A pause ends at an instant, or when somebody resumes the schedule.', 'Leave it out to pause until somebody resumes it.'))
+    CONSTRAINT a_pause_ends_within_the_calendar CHECK (paused_until IS NULL OR NOT isfinite(paused_until) OR paused_until < to_timestamp(253370764800) OR pgcron.refuse('PC001',
+      format('paused_until %s is outside of the calendar', paused_until), 'A pause ends in the year 9998 at the latest.', 'Leave it out for a pause without an end.')),
   after_pause text NOT NULL DEFAULT 'drop' CONSTRAINT what_happens_after_a_pause_is_known CHECK (after_pause IN ('drop', 'catchup') OR pgcron.refuse('PC001',
     format('after_pause %L is not known', left(after_pause, 100)), 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).', 'Leave it out for drop.')),
   jitter interval CONSTRAINT a_jitter_is_at_most_a_day CHECK (jitter IS NULL OR (jitter > '0' AND jitter <= '1 day') OR pgcron.refuse('PC001',
@@ -137,11 +147,20 @@ CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST) WHERE status <>
 CREATE INDEX cursor_refused ON pgcron.cursor (retry_at) WHERE retry_at IS NOT NULL;
 CREATE INDEX cursor_edited ON pgcron.cursor (schedule_id) WHERE edit_is_pending;
 
+-- Fires that were counted as runs of a schedule with max_runs and never ran: skipped and superseded ones don't count.
+CREATE TABLE pgcron.given_back (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  schedule_id bigint NOT NULL,
+  runs int NOT NULL
+);
+COMMENT ON TABLE pgcron.given_back IS 'Taken by the next materializer, who holds the cursor when it counts: whoever ends runs may not lock it any more.';
+
 CREATE TABLE pgcron.schedule_version (
   schedule_id bigint NOT NULL,
   version int NOT NULL,
   at timestamptz NOT NULL DEFAULT now(),
-  actor text NOT NULL,
+  actor text NOT NULL CONSTRAINT schedule_version_actor_is_short
+    CHECK (actor IS NULL OR length(actor) <= 300 OR pgcron.refuse_words('actor', actor, 300)),
   door text NOT NULL,
   operation text NOT NULL CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK (operation IN ('create', 'edit', 'delete')),
   content jsonb NOT NULL,

@@ -1,4 +1,4 @@
--- Stopping by force, and giving up.
+-- Stopping by force, giving up, and runs that last longer than expected.
 
 -- The second step after cancel_run, or the first at once: its node ends it without any grace, as far as it can be ended by force.
 -- 'cancelled': it had not begun and never will; 'requested': its node was asked to kill it; 'finished': it had ended already.
@@ -39,3 +39,43 @@ BEGIN
   END LOOP;
 END $$;
 COMMENT ON FUNCTION pgcron.give_up_runs(int) IS 'Ends waiting runs whose time in all is over; writes history and the dead letters in the same transaction.';
+
+-- Runs of schedules that execute for longer than their schedule's history lets expect.
+
+-- Kept apart from the run: few runs have such a row, and the others pay nothing.
+CREATE TABLE pgcron.overrun (
+  run_id bigint PRIMARY KEY,
+  schedule_id bigint NOT NULL,
+  expected interval NOT NULL,
+  noticed_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE pgcron.overrun IS 'Runs that execute, or executed a moment ago, for longer than expected; the row of a run that is over is removed within minutes.';
+CREATE INDEX overrun_schedule ON pgcron.overrun (schedule_id);
+
+-- How long a run of the schedule may take before it overruns: half as long again as 95 of 100 of its last 50 that succeeded took (of the
+-- last 200 that ended), and 10 seconds at least. NULL while fewer than 5 of them did.
+CREATE FUNCTION pgcron.expected_duration(schedule_id bigint) RETURNS interval
+LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN count(*) >= 5 THEN greatest(1.5 * percentile_cont(0.95) WITHIN GROUP (ORDER BY took.length), interval '10 seconds') END
+    FROM (SELECT last.finished_at - last.started_at AS length FROM (
+            SELECT h.outcome, h.started_at, h.finished_at FROM pgcron.history h WHERE h.schedule_id = expected_duration.schedule_id ORDER BY h.finished_at DESC LIMIT 200) last
+           WHERE last.outcome = 'succeeded' AND last.started_at IS NOT NULL LIMIT 50) took $$;
+COMMENT ON FUNCTION pgcron.expected_duration(bigint) IS
+  'What lasts longer overruns: 1.5 times the 95th percentile of the last 50 successes of the schedule, 10 seconds at least; NULL while fewer than 5 are known.';
+
+-- Each run once, whoever looks: who inserts the row tells of it. Where more runs last than one look compares, each look takes others.
+CREATE FUNCTION pgcron.notice_overruns(at_most int) RETURNS TABLE (run_id bigint, schedule text, expected interval, taken interval)
+LANGUAGE sql VOLATILE AS $$
+  WITH long AS MATERIALIZED (
+    SELECT r.id, r.schedule_id, r.schedule, now() - r.started_at AS taken FROM pgcron.run r
+     WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.schedule_id IS NOT NULL AND r.started_at < now() - interval '10 seconds'
+       AND NOT EXISTS (SELECT FROM pgcron.overrun o WHERE o.run_id = r.id)
+     ORDER BY random() LIMIT notice_overruns.at_most),
+  expected AS MATERIALIZED (
+    SELECT s.schedule_id, pgcron.expected_duration(s.schedule_id) AS length FROM (SELECT DISTINCT l.schedule_id FROM long l) s),
+  noticed AS (
+    INSERT INTO pgcron.overrun AS o (run_id, schedule_id, expected)
+    SELECT l.id, l.schedule_id, e.length FROM long l JOIN expected e ON e.schedule_id = l.schedule_id WHERE l.taken > e.length ORDER BY l.id
+    ON CONFLICT DO NOTHING RETURNING o.run_id, o.expected)
+  SELECT n.run_id, l.schedule, n.expected, l.taken FROM noticed n JOIN long l ON l.id = n.run_id $$;
+COMMENT ON FUNCTION pgcron.notice_overruns(int) IS 'Notes runs that execute for longer than expected, each once, and returns those that are new.';

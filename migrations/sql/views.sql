@@ -52,6 +52,7 @@ CREATE VIEW pgcron.nodes AS
          c.set_at AS cordoned_at, c.set_by AS cordoned_by, c.reason AS cordon_reason, n.is_pooled, n.tzdata, n.health
     FROM pgcron.node n
     LEFT JOIN LATERAL (SELECT e.* FROM pgcron.cordon e WHERE e.lifted_at IS NULL AND e.node IN (n.name, n.incarnation::text) ORDER BY e.set_at LIMIT 1) c ON n.state <> 'dead';
+COMMENT ON VIEW pgcron.nodes IS 'Processes that work, or have worked: what they offer, and whether they hold their lease.';
 
 CREATE VIEW pgcron.queues AS
   SELECT coalesce(q.name, w.queue) AS name, q.paused_at, q.paused_by, q.paused_note, q.max_running, coalesce(w.waiting, 0) AS waiting, coalesce(w.due, 0) AS due,
@@ -61,8 +62,10 @@ CREATE VIEW pgcron.queues AS
              count(*) FILTER (WHERE r.state = 'running') AS running, count(*) FILTER (WHERE r.hold NOT IN ('overlap', 'previous')) AS held,
              min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS oldest_due
         FROM pgcron.run r GROUP BY r.queue) w ON w.queue = q.name;
+COMMENT ON VIEW pgcron.queues IS 'Queues with what waits in them, is due, runs and is held.';
 
 CREATE VIEW pgcron.dead_letters AS
   SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.queue, d.priority, d.args, d.attempts, d.error_class, d.error,
          d.fingerprint, d.requeued_as, d.requeued_at, d.requeued_by
     FROM pgcron.dead_letter d;
+COMMENT ON VIEW pgcron.dead_letters IS 'Runs that ended dead or lost, and whether they were sent again.';
