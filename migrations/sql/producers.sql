@@ -54,37 +54,6 @@ BEGIN
   RETURN true;
 END $$;
 
--- For each run that somebody makes who is no owner of the table. Everything is judged with the owner's rights and path, the other rules, too:
--- whoever has a schema of its own could put operators on its path that find everything fine. What need not be looked up is not: while
--- there are no rules their table has no page.
-CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  is_confined boolean := pg_relation_size('pgcron.producer_rule') > 0 AND pgcron.judge_by_rules(r.queue, r.handler, who);
-BEGIN
-  IF (r.created_by IN (who, session_user) AND r.id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
-    PERFORM pgcron.judge_claims(r.id, r.created_by, who, is_confined);
-  END IF;
-  RETURN pgcron.judge_run_of_guest(r);
-END $$;
-COMMENT ON FUNCTION pgcron.judge_guest(pgcron.run, name) IS 'True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises.';
-
--- In judge_run it is the first rule, and for an owner one look at the rights it has. The other rules stand in a function of their own once
--- more: one that is called with two paths in turn is planned anew each time.
-DO $do$
-DECLARE
-  known text := pg_get_functiondef('pgcron.judge_run(pgcron.run)'::regprocedure);
-  head text := 'FUNCTION pgcron.judge_run(';
-  first_rule text := $$WHEN (r.state IN ('blocked', 'ready', 'running')) IS NOT TRUE THEN$$;
-BEGIN
-  IF position(head IN known) = 0 OR position(first_rule IN known) = 0 THEN RAISE EXCEPTION 'pgcron.judge_run is not the one of revision pgcron_0001'; END IF;
-  EXECUTE replace(known, head, 'FUNCTION pgcron.judge_run_of_guest(');
-  EXECUTE replace(known, first_rule, $$WHEN NOT pg_catalog.has_table_privilege('pgcron.run'::pg_catalog.regclass, 'TRUNCATE')
-      THEN CASE WHEN pgcron.judge_guest(r, current_user) THEN NULL ELSE 'a_guest_keeps_the_rules' END
-    $$ || first_rule);
-END $do$;
-COMMENT ON FUNCTION pgcron.judge_run_of_guest(pgcron.run) IS 'As pgcron.judge_run, for whoever is no owner.';
-
 -- Keys that name runs. Whoever is neither the owner nor an operator leaves a living one as it is, and gives one only to a run that its own transaction
 -- makes, as pgcron.enqueue does. Who is judged stands in the triggers, where no path of the caller's changes what is meant.
 CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger

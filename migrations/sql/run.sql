@@ -169,11 +169,27 @@ BEGIN
   END CASE;
 END $$;
 
+-- For each run that somebody makes who is no owner of the table. Everything is judged with the owner's rights and path, the other rules, too:
+-- whoever has a schema of its own could put operators on its path that find everything fine. What need not be looked up is not: while
+-- there are no rules their table has no page.
+CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  is_confined boolean := pg_relation_size('pgcron.producer_rule') > 0 AND pgcron.judge_by_rules(r.queue, r.handler, who);
+BEGIN
+  IF (r.created_by IN (who, session_user) AND r.id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
+    PERFORM pgcron.judge_claims(r.id, r.created_by, who, is_confined);
+  END IF;
+  RETURN pgcron.judge_run(r);
+END $$;
+COMMENT ON FUNCTION pgcron.judge_guest(pgcron.run, name) IS 'True, or raises PC013 for what the role may not make, or whatever pgcron.judge_run raises.';
+
 -- In front of the rules stands what is true of a first attempt without a lane, and breaks none of them: the claim, which
--- writes it, must not pay for a call.
+-- writes it, must not pay for a call. Who may not empty the table is a guest.
 ALTER TABLE pgcron.run ADD CONSTRAINT a_run_keeps_its_rules CHECK (
   (attempt = 1 AND num_nonnulls(owner, token, fence, claimed_at) = 4 AND hold IS NULL AND lane IS NULL AND requires IS NULL AND overlap IS NULL AND overlap_slot IS NULL AND state = 'running')
-  OR pgcron.judge_run(run));
+  OR CASE WHEN has_table_privilege('pgcron.run'::regclass, 'TRUNCATE') THEN pgcron.judge_run(run)
+          ELSE pgcron.judge_guest(run, current_user) END);
 
 -- The nets under the claims: one live run of a fire, one holder of a schedule's overlap slot, one of each slot of a lane.
 CREATE UNIQUE INDEX run_fire ON pgcron.run (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL;

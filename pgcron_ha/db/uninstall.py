@@ -20,8 +20,8 @@ MIGRATION_KEY: Final = 0x706763726F6E
 
 _MADE: Final = re.compile(
     r"^\s*(?:CREATE (?:OR REPLACE )?(?:UNLOGGED )?"
-    r"(?:TABLE|VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE|DOMAIN|AGGREGATE)\s+(?:IF NOT EXISTS\s+)?"
-    r"|COMMENT ON FUNCTION )pgcron\.(\w+)",  # one that is made from another has its comment alone
+    r"(?:TABLE|VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE|DOMAIN|AGGREGATE)\s+(?:IF NOT EXISTS\s+)?)"
+    r"pgcron\.(\w+)",
     re.MULTILINE,
 )
 

@@ -34,7 +34,6 @@ OF_THE_ENGINE: Final = frozenset(
         "has_key",
         "judge_guest",
         "judge_run",
-        "judge_run_of_guest",
         "let_waiting_go",
         "reap_runs",
         "refuse",
