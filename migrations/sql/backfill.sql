@@ -146,19 +146,19 @@ BEGIN
 END $$;
 
 -- No more runs are made; those that were are executed.
-CREATE FUNCTION pgcron.pause_backfill(backfill bigint, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.pause_backfill(backfill_id bigint, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  held pgcron.backfill := pgcron.hold_backfill(pause_backfill.backfill, 'paused');
+  held pgcron.backfill := pgcron.hold_backfill(pause_backfill.backfill_id, 'paused');
 BEGIN
   UPDATE pgcron.backfill b SET state = 'paused', changed_at = now(), changed_by = coalesce(pause_backfill.actor, session_user) WHERE b.id = held.id AND b.state = 'open';
 END $$;
 COMMENT ON FUNCTION pgcron.pause_backfill(bigint, text) IS 'Makes no more runs of a backfill until it is resumed.';
 
-CREATE FUNCTION pgcron.resume_backfill(backfill bigint, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  held pgcron.backfill := pgcron.hold_backfill(resume_backfill.backfill, 'resumed');
+  held pgcron.backfill := pgcron.hold_backfill(resume_backfill.backfill_id, 'resumed');
 BEGIN
   UPDATE pgcron.backfill b SET state = 'open', error = NULL, changed_at = now(), changed_by = coalesce(resume_backfill.actor, session_user) WHERE b.id = held.id AND b.state = 'paused';
   PERFORM pgcron.wake_backfills();
@@ -166,10 +166,10 @@ END $$;
 COMMENT ON FUNCTION pgcron.resume_backfill(bigint, text) IS 'Goes on with a backfill that was paused.';
 
 -- What has not begun is cancelled, with the reason in the ledger; what runs ends as it ends. Returns how many were cancelled.
-CREATE FUNCTION pgcron.stop_backfill(backfill bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS int
+CREATE FUNCTION pgcron.stop_backfill(backfill_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  held pgcron.backfill := pgcron.hold_backfill(stop_backfill.backfill, 'stopped');
+  held pgcron.backfill := pgcron.hold_backfill(stop_backfill.backfill_id, 'stopped');
   cancelled int;
 BEGIN
   PERFORM pgcron.require_read_committed('backfills');

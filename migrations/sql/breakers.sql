@@ -175,16 +175,16 @@ BEGIN
 END $$;
 
 -- The settings of a breaker by hand: they count before what nodes declare. handlers: which ones share it, besides the one that it is named after.
-CREATE FUNCTION pgcron.set_breaker(name text, failures int DEFAULT 5, within interval DEFAULT '1 minute', open_for interval DEFAULT '30 seconds',
+CREATE FUNCTION pgcron.set_breaker(breaker text, failures int DEFAULT 5, within interval DEFAULT '1 minute', open_for interval DEFAULT '30 seconds',
                                    open_for_at_most interval DEFAULT NULL, fallback_handler text DEFAULT NULL, fallback_queue text DEFAULT NULL,
                                    handlers text[] DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most, fallback_handler, fallback_queue, set_by)
-  VALUES (set_breaker.name, set_breaker.failures, set_breaker.within, set_breaker.open_for,
+  VALUES (set_breaker.breaker, set_breaker.failures, set_breaker.within, set_breaker.open_for,
           coalesce(set_breaker.open_for_at_most, greatest(set_breaker.open_for, '10 minutes')), set_breaker.fallback_handler, set_breaker.fallback_queue, coalesce(set_breaker.actor, session_user))
   ON CONFLICT ON CONSTRAINT breaker_pkey DO UPDATE SET failures = EXCLUDED.failures, within = EXCLUDED.within, open_for = EXCLUDED.open_for,
     open_for_at_most = EXCLUDED.open_for_at_most, fallback_handler = EXCLUDED.fallback_handler, fallback_queue = EXCLUDED.fallback_queue, set_by = EXCLUDED.set_by, set_at = now();
-  INSERT INTO pgcron.breaker_handler AS m (handler, breaker) SELECT DISTINCT one.handler, set_breaker.name FROM unnest(set_breaker.name || set_breaker.handlers) one(handler)
+  INSERT INTO pgcron.breaker_handler AS m (handler, breaker) SELECT DISTINCT one.handler, set_breaker.breaker FROM unnest(set_breaker.breaker || set_breaker.handlers) one(handler)
   ON CONFLICT ON CONSTRAINT breaker_handler_pkey DO UPDATE SET breaker = EXCLUDED.breaker;
   SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 COMMENT ON FUNCTION pgcron.set_breaker(text, int, interval, interval, interval, text, text, text[], text) IS
@@ -220,23 +220,23 @@ BEGIN
 END $$;
 
 -- Closes a breaker by hand, whatever its state: what waits for it goes. True when it was not closed.
-CREATE FUNCTION pgcron.reset_breaker(name text, by text DEFAULT NULL) RETURNS boolean
+CREATE FUNCTION pgcron.reset_breaker(breaker text, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  row_found pgcron.breaker := pgcron.require_breaker(reset_breaker.name);
+  row_found pgcron.breaker := pgcron.require_breaker(reset_breaker.breaker);
 BEGIN
   PERFORM pgcron.close_breaker(row_found.name);
-  UPDATE pgcron.breaker b SET reset_by = coalesce(reset_breaker.by, session_user), reset_at = now() WHERE b.name = row_found.name;
+  UPDATE pgcron.breaker b SET reset_by = coalesce(reset_breaker.actor, session_user), reset_at = now() WHERE b.name = row_found.name;
   RETURN row_found.state <> 'closed';
 END $$;
 COMMENT ON FUNCTION pgcron.reset_breaker(text, text) IS 'Closes a breaker by hand; the runs that wait for it go at once.';
 
 -- A node whose file or application declares it makes it again when it starts.
-CREATE FUNCTION pgcron.forget_breaker(name text) RETURNS void
+CREATE FUNCTION pgcron.delete_breaker(breaker text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pgcron.require_breaker(forget_breaker.name);
-  DELETE FROM pgcron.breaker b WHERE b.name = forget_breaker.name;
+  PERFORM pgcron.require_breaker(delete_breaker.breaker);
+  DELETE FROM pgcron.breaker b WHERE b.name = delete_breaker.breaker;
   PERFORM pgcron.notify(pgcron.channel(), 'breaker');
 END $$;
-COMMENT ON FUNCTION pgcron.forget_breaker IS 'Removes a breaker that nobody declares any more.';
+COMMENT ON FUNCTION pgcron.delete_breaker IS 'Removes a breaker that nobody declares any more.';

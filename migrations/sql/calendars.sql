@@ -149,7 +149,7 @@ BEGIN
 END $$;
 
 -- Makes or changes a calendar, and the schedules that use it.
-CREATE FUNCTION pgcron.put_calendar(name text, content text, actor text DEFAULT NULL, door text DEFAULT NULL, take_over boolean DEFAULT false) RETURNS bigint
+CREATE FUNCTION pgcron.put_calendar(calendar text, content text, actor text DEFAULT NULL, door text DEFAULT NULL, take_over boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -157,18 +157,18 @@ DECLARE
   owner text;
   known bigint;
 BEGIN
-  IF num_nulls(put_calendar.name, put_calendar.content) > 0 THEN
-    PERFORM pgcron.refuse('PC005', format('the %s of the calendar is NULL', CASE WHEN put_calendar.name IS NULL THEN 'name' ELSE 'content' END), 'A calendar has a name and a text.',
+  IF num_nulls(put_calendar.calendar, put_calendar.content) > 0 THEN
+    PERFORM pgcron.refuse('PC005', format('the %s of the calendar is NULL', CASE WHEN put_calendar.calendar IS NULL THEN 'name' ELSE 'content' END), 'A calendar has a name and a text.',
                           'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').');
   END IF;
   PERFORM pgcron.lock_calendars();
   PERFORM pgcron.act_as(put_calendar.actor, put_calendar.door);
-  changed := pgcron.write_calendars(jsonb_build_object(put_calendar.name, put_calendar.content), put_calendar.actor);
-  SELECT c.id, c.source INTO known, owner FROM pgcron.calendar c WHERE c.name = put_calendar.name;
+  changed := pgcron.write_calendars(jsonb_build_object(put_calendar.calendar, put_calendar.content), put_calendar.actor);
+  SELECT c.id, c.source INTO known, owner FROM pgcron.calendar c WHERE c.name = put_calendar.calendar;
   IF owner IS NOT NULL AND take_over THEN
     UPDATE pgcron.calendar c SET source = NULL, version = c.version + (cardinality(changed) = 0)::int WHERE c.id = known;
   ELSIF owner IS NOT NULL AND cardinality(changed) > 0 THEN
-    RAISE NOTICE USING ERRCODE = '01PC1', MESSAGE = format('calendar %L is defined by the files of %L, and was edited through %s', put_calendar.name, owner, pgcron.door()),
+    RAISE NOTICE USING ERRCODE = '01PC1', MESSAGE = format('calendar %L is defined by the files of %L, and was edited through %s', put_calendar.calendar, owner, pgcron.door()),
       DETAIL = pgcron.owner_puts_back('file'), HINT = 'Edit it there; or make it nobody''s: take_over (`pgcron-ha calendars put --take-over`).';
   END IF;
   RETURN known;
@@ -184,22 +184,22 @@ LANGUAGE sql STABLE AS $$
     UNION ALL
     (SELECT 'calendar ' || c.name FROM pgcron.calendar c WHERE c.name <> ALL(going) AND users_of_calendar.name = ANY(c.parts) ORDER BY c.name LIMIT 5)) u $$;
 
-CREATE FUNCTION pgcron.delete_calendar(name text, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.delete_calendar(calendar text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   users text;
 BEGIN
   PERFORM pgcron.lock_calendars();
-  PERFORM FROM pgcron.calendar c WHERE c.name = delete_calendar.name FOR UPDATE;
+  PERFORM FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar FOR UPDATE;
   IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC010', format('calendar %L does not exist', left(delete_calendar.name, 200)), 'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.');
+    PERFORM pgcron.refuse('PC010', format('calendar %L does not exist', left(delete_calendar.calendar, 200)), 'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.');
   END IF;
-  users := pgcron.users_of_calendar(delete_calendar.name);
+  users := pgcron.users_of_calendar(delete_calendar.calendar);
   IF users IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.name), 'By ' || users || '.', 'Take it out of their specs first.');
+    PERFORM pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.calendar), 'By ' || users || '.', 'Take it out of their specs first.');
   END IF;
-  DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.name;
+  DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar;
 END $$;
 COMMENT ON FUNCTION pgcron.delete_calendar(text, text) IS 'Deletes a calendar that nobody uses.';
 

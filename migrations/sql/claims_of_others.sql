@@ -36,12 +36,12 @@ LANGUAGE sql VOLATILE AS $$
     'Roll back and do nothing more for this run; another attempt does the work, or has done it.') $$;
 
 -- A service that works for a run in a transaction of its own says so here, at any time in it.
-CREATE FUNCTION pgcron.assert_token(run bigint, token uuid) RETURNS void
+CREATE FUNCTION pgcron.assert_token(run_id bigint, token uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM FROM pgcron.run r WHERE r.id = assert_token.run AND r.token = assert_token.token;
-  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(assert_token.run); END IF;
-  INSERT INTO pgcron.assertion (run, token) VALUES (assert_token.run, assert_token.token) ON CONFLICT DO NOTHING;
+  PERFORM FROM pgcron.run r WHERE r.id = assert_token.run_id AND r.token = assert_token.token;
+  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(assert_token.run_id); END IF;
+  INSERT INTO pgcron.assertion (run, token) VALUES (assert_token.run_id, assert_token.token) ON CONFLICT DO NOTHING;
 END $$;
 COMMENT ON FUNCTION pgcron.assert_token(bigint, uuid) IS
   'Raises PC012 now, or at the end of the caller''s transaction, if the token does not hold the run (any more): it can''t commit after the run was taken away. Nobody waits for the caller before its COMMIT.';
@@ -49,7 +49,7 @@ COMMENT ON FUNCTION pgcron.assert_token(bigint, uuid) IS
 -- running -> succeeded
 -- The fenced completion inside the transaction that holds the handler's effects. Raising, and not answering "no", leaves nothing
 -- that could be committed without it.
-CREATE FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed float8 DEFAULT NULL, result jsonb DEFAULT NULL, node text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed float8 DEFAULT NULL, result jsonb DEFAULT NULL, node text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   ending pgcron.run;
@@ -61,10 +61,10 @@ BEGIN
     PERFORM pgcron.refuse('PC004', 'the result is nested more than 100 levels deep',
                           'Objects and lists of a result may stand in each other 100 levels deep.', 'Write it flatter.');
   END IF;
-  SELECT r.* INTO ending FROM pgcron.run r WHERE r.id = finish_run.run AND r.token = finish_run.token FOR UPDATE;
-  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run); END IF;
+  SELECT r.* INTO ending FROM pgcron.run r WHERE r.id = finish_run.run_id AND r.token = finish_run.token FOR UPDATE;
+  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run_id); END IF;
   -- It held until here, and nobody can take it away from here on.
-  DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run;
+  DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run_id;
   ending.started_at := coalesce(ending.started_at, clock_timestamp() - finish_run.elapsed * interval '1 second');
   PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, finish_run.node, finish_run.result, clock_timestamp());
 END $$;

@@ -11,10 +11,10 @@ END $$;
 COMMENT ON FUNCTION pgcron.resume_overdue(bigint) IS 'Resumes a schedule whose pause had an end that has passed; fires from that end on are owed.';
 
 -- Id, uuid and history stay: runs that wait follow the name, those that run or have ended keep that of their time.
-CREATE FUNCTION pgcron.rename_schedule(name text, new_name text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.rename_schedule(schedule text, new_name text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  renamed bigint := pgcron.schedule_id(rename_schedule.name);
+  renamed bigint := pgcron.schedule_id(rename_schedule.schedule);
 BEGIN
   PERFORM pgcron.act_as(rename_schedule.actor, rename_schedule.door);
   UPDATE pgcron.schedule s SET name = coalesce(rename_schedule.new_name, '') WHERE s.id = renamed;

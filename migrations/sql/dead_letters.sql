@@ -28,22 +28,22 @@ BEGIN
 END $$;
 
 -- Runs a dead letter again as a new run, once: the letter remembers as what. args replace the letter's.
-CREATE FUNCTION pgcron.redrive(run bigint, actor text DEFAULT NULL, args jsonb DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION pgcron.redrive(run_id bigint, actor text DEFAULT NULL, args jsonb DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
   new_id bigint;
 BEGIN
-  SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = run FOR UPDATE;
+  SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = redrive.run_id FOR UPDATE;
   IF letter.run_id IS NULL THEN
-    PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run), 'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
+    PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run_id), 'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
   ELSIF letter.requeued_as IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
+    PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run_id), format('It runs again as run %s since %s.', letter.requeued_as, letter.requeued_at),
                           format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.', letter.requeued_as));
   END IF;
   new_id := pgcron.run_of_letter(letter, args, now(), actor);
   IF new_id IS NULL THEN
-    PERFORM pgcron.refuse_met(format('dead letter %s can''t be redriven', run), pgcron.run_with_key(letter.unique_key, letter.handler), letter.unique_key);
+    PERFORM pgcron.refuse_met(format('dead letter %s can''t be redriven', run_id), pgcron.run_with_key(letter.unique_key, letter.handler), letter.unique_key);
   END IF;
   RETURN new_id;
 END $$;
@@ -57,7 +57,7 @@ CREATE FUNCTION pgcron.redrive_many(
   fingerprint text DEFAULT NULL, handler text DEFAULT NULL, queue text DEFAULT NULL, error_class text DEFAULT NULL, schedule text DEFAULT NULL,
   since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, also_lost boolean DEFAULT false, args jsonb DEFAULT NULL, rate int DEFAULT NULL,
   per interval DEFAULT '1 minute', starting timestamptz DEFAULT NULL, at_most int DEFAULT 1000, actor text DEFAULT NULL)
-  RETURNS TABLE (dead_letter bigint, run bigint, due_at timestamptz)
+  RETURNS TABLE (dead_letter bigint, run_id bigint, due_at timestamptz)
 LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
@@ -89,8 +89,8 @@ BEGIN
          AND (d.unique_key IS NULL OR d.unique_scope = 'period' OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
        ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
       seen := seen + 1;
-      run := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
-      CONTINUE WHEN run IS NULL;      -- an older letter of these has its key now
+      run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
+      CONTINUE WHEN run_id IS NULL;      -- an older letter of these has its key now
       dead_letter := letter.run_id;
       made := made + 1;
       RETURN NEXT;

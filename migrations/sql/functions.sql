@@ -188,7 +188,7 @@ END $$;
 -- a max_running or max_queued of 0 and an empty queue_drops, no jitter and 0 runs.
 -- A schedule that is new is managed by the door that made it, unless said.
 CREATE FUNCTION pgcron.put_schedule(
-  name text, spec text, handler text, args jsonb DEFAULT NULL, timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
+  schedule text, spec text, handler text, args jsonb DEFAULT NULL, timezone text DEFAULT NULL, dst text DEFAULT NULL, queue text DEFAULT NULL,
   priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL, catchup text DEFAULT NULL, catchup_window interval DEFAULT NULL,
   start_deadline interval DEFAULT NULL, timeout interval DEFAULT NULL, max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
   retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL, managed_by text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL,
@@ -201,14 +201,14 @@ CREATE FUNCTION pgcron.put_schedule(
   depends_on_previous boolean DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(put_schedule.actor, put_schedule.door);
-  SELECT pgcron.expect_version(put_schedule.name, put_schedule.expected_version);
+  SELECT pgcron.expect_version(put_schedule.schedule, put_schedule.expected_version);
   INSERT INTO pgcron.schedule AS existing (name, spec, handler, args, timezone, dst, queue, priority, enabled, overlap, catchup, catchup_window,
                                            start_deadline, timeout, max_attempts, retry_base, retry_cap, retry, delivery, managed_by, lane, requires, give_up_after, silence_timeout, weight,
                                            max_running, max_queued, queue_drops,
                                            after_pause,
                                            jitter, max_runs,
                                            pause_after_failures, probe_after, depends_on_previous)
-  VALUES (put_schedule.name, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
+  VALUES (put_schedule.schedule, put_schedule.spec, put_schedule.handler, coalesce(put_schedule.args, '{}'), coalesce(put_schedule.timezone, 'UTC'),
           coalesce(put_schedule.dst, 'vixie'), coalesce(put_schedule.queue, 'default'), coalesce(put_schedule.priority, 5),
           coalesce(put_schedule.enabled, true), coalesce(put_schedule.overlap, 'skip'), coalesce(put_schedule.catchup, 'latest'),
           coalesce(put_schedule.catchup_window, '1 hour'), put_schedule.start_deadline, coalesce(put_schedule.timeout, '1 hour'),
@@ -249,34 +249,34 @@ LANGUAGE sql AS $$
 COMMENT ON FUNCTION pgcron.put_schedule IS 'Creates or changes the schedule of that name; what is NULL stays as it is, or takes the default. Returns its id.';
 
 -- Until somebody resumes it, or until an instant: then a node resumes it.
-CREATE FUNCTION pgcron.pause_schedule(name text, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL, until timestamptz DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.pause_schedule(schedule text, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL, until timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.door);
-  UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until WHERE id = pgcron.schedule_id(pause_schedule.name);
+  UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until WHERE id = pgcron.schedule_id(pause_schedule.schedule);
 END $$;
 COMMENT ON FUNCTION pgcron.pause_schedule IS 'No fires from now on; those that pass meanwhile are one missed range with the note.';
 
-CREATE FUNCTION pgcron.resume_schedule(name text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.resume_schedule(schedule text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.door);
-  UPDATE pgcron.schedule SET enabled = true WHERE id = pgcron.schedule_id(resume_schedule.name);
+  UPDATE pgcron.schedule SET enabled = true WHERE id = pgcron.schedule_id(resume_schedule.schedule);
 END $$;
 COMMENT ON FUNCTION pgcron.resume_schedule IS 'Fires again from now on.';
 
-CREATE FUNCTION pgcron.delete_schedule(name text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.delete_schedule(schedule text, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.door);
-  DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.name);
+  DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.schedule);
 END $$;
 COMMENT ON FUNCTION pgcron.delete_schedule IS 'Ends what has not started and removes the schedule; its history stays, and its name can be used again.';
 
 -- A run of the schedule beside its fires, under the same overlap policy; returns its id. fire_time: for which instant it is, whenever
 -- it runs. A deletion under way is waited for: it would not see this run, which would be executed after it.
 -- overlap: another policy than the schedule's, for this run alone.
-CREATE FUNCTION pgcron.run_now(name text, args jsonb DEFAULT NULL, actor text DEFAULT NULL, overlap text DEFAULT NULL,
+CREATE FUNCTION pgcron.run_now(schedule text, args jsonb DEFAULT NULL, actor text DEFAULT NULL, overlap text DEFAULT NULL,
                                fire_time timestamptz DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -290,10 +290,10 @@ BEGIN
   SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority, s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts, s.timeout,
          s.retry_base, s.retry_cap, s.retry, pgcron.run_overlap(run_now.overlap, s), pgcron.lane_of(s.lane, s.weight), s.requires,
          now() + s.give_up_after, pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1), coalesce(run_now.actor, session_user)
-    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.name) FOR KEY SHARE OF s
+    FROM pgcron.schedule s WHERE s.id = pgcron.schedule_id(run_now.schedule) FOR KEY SHARE OF s
   RETURNING made.id INTO new_id;
   IF new_id IS NULL THEN      -- deleted meanwhile: refused, unless it was made anew
-    RETURN pgcron.run_now(run_now.name, run_now.args, run_now.actor, run_now.overlap,
+    RETURN pgcron.run_now(run_now.schedule, run_now.args, run_now.actor, run_now.overlap,
                           run_now.fire_time);
   END IF;
   RETURN new_id;
@@ -316,42 +316,42 @@ BEGIN
 END $$;
 
 -- 'cancelled': it had not begun and never will; 'requested': its node was asked to stop it; 'finished': it had ended already.
-CREATE FUNCTION pgcron.cancel_run(run bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
+CREATE FUNCTION pgcron.cancel_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
   why text := concat_ws(': ', 'cancelled by ' || left(coalesce(actor, session_user), 300), left(reason, 500));
 BEGIN
-  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
+  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   IF found_state IS NULL THEN
-    PERFORM pgcron.ended_run(run);
+    PERFORM pgcron.ended_run(run_id);
     RETURN 'finished';
   ELSIF found_state = 'running' THEN
-    UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run;
+    UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run_id;
     PERFORM pgcron.notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
     RETURN 'requested';
   END IF;
-  PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', why);
+  PERFORM pgcron.end_waiting_runs(ARRAY[run_id], 'cancelled', why);
   RETURN 'cancelled';
 END $$;
 COMMENT ON FUNCTION pgcron.cancel_run IS 'Ends a run: cancelled (had not begun), requested (its node stops it) or finished.';
 
 -- A waiting run becomes due now (same id); an ended one is run again as a new run that names it (new id).
-CREATE FUNCTION pgcron.retry_run(run bigint, actor text DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION pgcron.retry_run(run_id bigint, actor text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
   ended pgcron.history;
   new_id bigint;
 BEGIN
-  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
+  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   IF found_state = 'ready' THEN
-    UPDATE pgcron.run r SET due_at = least(r.due_at, now()) WHERE r.id = run;
-    RETURN run;
+    UPDATE pgcron.run r SET due_at = least(r.due_at, now()) WHERE r.id = run_id;
+    RETURN run_id;
   ELSIF found_state IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', format('run %s is %s', run, found_state), 'Only a waiting or an ended run can be retried.', 'Cancel it first, or wait until it has ended.');
+    PERFORM pgcron.refuse('PC011', format('run %s is %s', run_id, found_state), 'Only a waiting or an ended run can be retried.', 'Cancel it first, or wait until it has ended.');
   END IF;
-  ended := pgcron.ended_run(run);
+  ended := pgcron.ended_run(run_id);
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority, handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
                           retry, lane, requires, expire_at, time_limits, weight, created_by, unique_key, unique_scope)
   VALUES ('rerun', ended.schedule_id, ended.schedule, coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority, ended.handler,
@@ -362,20 +362,20 @@ BEGIN
           ended.unique_key, CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
   ON CONFLICT (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL THEN
-    PERFORM pgcron.refuse_met(format('run %s can''t be run again', run), pgcron.run_with_key(ended.unique_key, ended.handler), ended.unique_key);
+    PERFORM pgcron.refuse_met(format('run %s can''t be run again', run_id), pgcron.run_with_key(ended.unique_key, ended.handler), ended.unique_key);
   END IF;
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.retry_run IS 'A waiting run is due now (same id); an ended one runs again as a new run, whose id is returned.';
 
-CREATE FUNCTION pgcron.pause_queue(name text, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.pause_queue(queue text, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note) VALUES (pause_queue.name, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
+  INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note) VALUES (pause_queue.queue, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
   ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at), paused_by = EXCLUDED.paused_by, paused_note = EXCLUDED.paused_note $$;
 COMMENT ON FUNCTION pgcron.pause_queue IS 'Nobody claims from the queue until it is resumed; what runs goes on.';
 
-CREATE FUNCTION pgcron.resume_queue(name text, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.resume_queue(queue text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.name;
+  UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL WHERE q.name = resume_queue.queue;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.resume_queue IS 'The queue is claimed from again.';

@@ -370,11 +370,11 @@ COMMENT ON FUNCTION pgcron.claim_limited(uuid, text[], text[], text[], int, int,
 
 -- So many runs of the queue execute at once, on all nodes together (NULL: no limit). What runs already goes on, and counts; a claim that
 -- was under way may still end as it began.
-CREATE FUNCTION pgcron.set_queue(name text, max_running int DEFAULT NULL, rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.set_queue(queue text, max_running int DEFAULT NULL, rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  DELETE FROM pgcron.rate_window w USING pgcron.queue q WHERE w.kind = 'queue' AND w.name = set_queue.name AND q.name = w.name AND q.per IS DISTINCT FROM set_queue.per;
+  DELETE FROM pgcron.rate_window w USING pgcron.queue q WHERE w.kind = 'queue' AND w.name = set_queue.queue AND q.name = w.name AND q.per IS DISTINCT FROM set_queue.per;
   INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
-  VALUES (set_queue.name, set_queue.max_running, set_queue.rate, set_queue.per, coalesce(set_queue.actor, session_user), now())
+  VALUES (set_queue.queue, set_queue.max_running, set_queue.rate, set_queue.per, coalesce(set_queue.actor, session_user), now())
   ON CONFLICT (name) DO UPDATE SET max_running = EXCLUDED.max_running, rate = EXCLUDED.rate, per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = EXCLUDED.set_at;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_queue(text, int, int, interval, text) IS 'Limits how many runs of a queue execute at once (max_running), and how many start in any span of time (rate, per), on all nodes together; what is left out is no limit.';
@@ -391,8 +391,8 @@ LANGUAGE sql AS $$
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_lane(text, int, int, interval, text) IS 'Says how many runs of a lane (customer-7), of each lane that begins so (customer-*) or of any other lane (*) execute at once, and how many start in any span of time.';
 
-CREATE FUNCTION pgcron.forget_lane(lane text) RETURNS void
+CREATE FUNCTION pgcron.delete_lane(lane text) RETURNS void
 LANGUAGE sql AS $$
-  DELETE FROM pgcron.lane_limit l WHERE l.lane = forget_lane.lane;
+  DELETE FROM pgcron.lane_limit l WHERE l.lane = delete_lane.lane;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
-COMMENT ON FUNCTION pgcron.forget_lane(text) IS 'Removes what set_lane has said.';
+COMMENT ON FUNCTION pgcron.delete_lane(text) IS 'Removes the limits that set_lane gave a lane; it has one slot again, or what a pattern says.';

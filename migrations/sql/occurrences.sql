@@ -7,7 +7,7 @@ COMMENT ON INDEX pgcron.occurrence_override_early IS 'Fires that were moved ahea
 -- Why a run or a decision is not what the schedule says, for the ledger.
 CREATE FUNCTION pgcron.override_words(action text, due_at timestamptz, actor text, note text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT concat_ws(': ', CASE action WHEN 'skip' THEN 'skipped by ' || actor WHEN 'edit' THEN 'other args by ' || actor
+  SELECT concat_ws(': ', CASE action WHEN 'skip' THEN 'skipped by ' || actor WHEN 'edit' THEN 'other args by ' || actor WHEN 'restore' THEN 'restored by ' || actor
                                      ELSE format('moved to %s by %s', to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), actor) END, note) $$;
 
 -- Locks what decides a fire, in the order of an edit: schedule, cursor, run. Raises PC010 (no such schedule), PC011 (it has begun or is over)
@@ -50,7 +50,7 @@ BEGIN
   END IF;
 END $$;
 
--- Writes the override, NULL for none, and makes it true for a run that there is already.
+-- Writes the override, one without an action for none, and makes it true for a run that there is already.
 CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamptz, wanted pgcron.occurrence_override) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -77,7 +77,7 @@ BEGIN
     END IF;
     IF wanted.due_at < earliest THEN      -- it would become a run before the ledger has a partition for it
       PERFORM pgcron.refuse('PC001', format('the fire of schedule %L at %s can''t run as early as %s', left(name, 200), instant, wanted.due_at),
-        format('The ledger is kept so far ahead that it can run from %s on (ahead of occurrence in pgcron.retention).', earliest), 'Skip it, and run the schedule for it then: pgcron.run_now(name, fire_time => …).');
+        format('The ledger is kept so far ahead that it can run from %s on (ahead of occurrence in pgcron.retention).', earliest), 'Skip it, and run the schedule for it then: pgcron.run_now(schedule, fire_time => …).');
     END IF;
     INSERT INTO pgcron.occurrence_override AS o (schedule_id, fire_at, action, due_at, args, note, actor)
     VALUES (held.schedule, instant, wanted.action, wanted.due_at, wanted.args, left(wanted.note, 500), wanted.actor)
@@ -93,42 +93,44 @@ BEGIN
     UPDATE pgcron.run r SET due_at = made_due, expire_at = r.expire_at + (made_due - r.due_at), time_limits = pgcron.time_limits_from(r.time_limits, made_due),
            args = coalesce(wanted.args, (SELECT s.args FROM pgcron.schedule s WHERE s.id = held.schedule))
      WHERE r.id = held.run;
-    UPDATE pgcron.occurrence o SET reason = CASE WHEN wanted.action IS NOT NULL THEN pgcron.override_words(wanted.action, wanted.due_at, wanted.actor, wanted.note) END
+    UPDATE pgcron.occurrence o SET reason = pgcron.override_words(coalesce(wanted.action, 'restore'), wanted.due_at, wanted.actor, wanted.note)
      WHERE o.schedule_id = held.schedule AND o.fire_at = instant;
   END IF;
 END $$;
 
-CREATE FUNCTION pgcron.skip_occurrence(name text, instant timestamptz, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.skip_occurrence(schedule text, fire_time timestamptz, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
-  SELECT pgcron.override_occurrence(skip_occurrence.name, skip_occurrence.instant,
+  SELECT pgcron.override_occurrence(skip_occurrence.schedule, skip_occurrence.fire_time,
     ROW(NULL, NULL, 'skip', NULL, NULL, skip_occurrence.note, coalesce(skip_occurrence.actor, session_user), NULL)::pgcron.occurrence_override) $$;
 COMMENT ON FUNCTION pgcron.skip_occurrence(text, timestamptz, text, text) IS 'One fire to come does not run. Nobody but a node can tell beyond the horizon whether an instant is one: the other doors ask first.';
 
--- "to" may be before or after its fire time; the run is still that of its fire time.
-CREATE FUNCTION pgcron.move_occurrence(name text, instant timestamptz, "to" timestamptz, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+-- due_at may be before or after its fire time; the run is still that of its fire time.
+CREATE FUNCTION pgcron.move_occurrence(schedule text, fire_time timestamptz, due_at timestamptz, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF ("to" > clock_timestamp() AND "to" <= '9998-12-31 00:00Z' AND "to" <> instant) IS NOT TRUE THEN
-    PERFORM pgcron.refuse('PC001', format('a fire can''t be moved from %s to %s', instant, coalesce("to"::text, 'NULL')), 'It is moved to another instant to come.',
-                          'Skip it, and run the schedule for it now: pgcron.run_now(name, fire_time => …).');
+  IF (due_at > clock_timestamp() AND due_at <= '9998-12-31 00:00Z' AND due_at <> fire_time) IS NOT TRUE THEN
+    PERFORM pgcron.refuse('PC001', format('a fire can''t be moved from %s to %s', fire_time, coalesce(due_at::text, 'NULL')), 'It is moved to another instant to come.',
+                          'Skip it, and run the schedule for it now: pgcron.run_now(schedule, fire_time => …).');
   END IF;
-  PERFORM pgcron.override_occurrence(move_occurrence.name, move_occurrence.instant,
-    ROW(NULL, NULL, 'move', "to", NULL, move_occurrence.note, coalesce(move_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
+  PERFORM pgcron.override_occurrence(move_occurrence.schedule, move_occurrence.fire_time,
+    ROW(NULL, NULL, 'move', due_at, NULL, move_occurrence.note, coalesce(move_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
 END $$;
 COMMENT ON FUNCTION pgcron.move_occurrence(text, timestamptz, timestamptz, text, text) IS 'One fire to come is due at another instant; it stays the fire of its own.';
 
-CREATE FUNCTION pgcron.edit_occurrence(name text, instant timestamptz, args jsonb, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.edit_occurrence(schedule text, fire_time timestamptz, args jsonb, note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF edit_occurrence.args IS NULL THEN PERFORM pgcron.refuse_args('null'); END IF;
-  PERFORM pgcron.override_occurrence(edit_occurrence.name, edit_occurrence.instant,
+  PERFORM pgcron.override_occurrence(edit_occurrence.schedule, edit_occurrence.fire_time,
     ROW(NULL, NULL, 'edit', NULL, edit_occurrence.args, edit_occurrence.note, coalesce(edit_occurrence.actor, session_user), NULL)::pgcron.occurrence_override);
 END $$;
 COMMENT ON FUNCTION pgcron.edit_occurrence(text, timestamptz, jsonb, text, text) IS 'One fire to come gets other args.';
 
-CREATE FUNCTION pgcron.restore_occurrence(name text, instant timestamptz) RETURNS void
-LANGUAGE sql AS $$ SELECT pgcron.override_occurrence(restore_occurrence.name, restore_occurrence.instant, NULL::pgcron.occurrence_override) $$;
-COMMENT ON FUNCTION pgcron.restore_occurrence(text, timestamptz) IS 'A fire to come that was skipped, moved or given other args is as the schedule says again.';
+CREATE FUNCTION pgcron.restore_occurrence(schedule text, fire_time timestamptz, actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  SELECT pgcron.override_occurrence(restore_occurrence.schedule, restore_occurrence.fire_time,
+    ROW(NULL, NULL, NULL, NULL, NULL, NULL, coalesce(restore_occurrence.actor, session_user), NULL)::pgcron.occurrence_override) $$;
+COMMENT ON FUNCTION pgcron.restore_occurrence(text, timestamptz, text) IS 'A fire to come that was skipped, moved or given other args is as the schedule says again.';
 
 -- Locks and writes what only nodes may: for those whom `pgcron-ha grants` lets pause schedules.
 REVOKE ALL ON FUNCTION pgcron.override_occurrence(text, timestamptz, pgcron.occurrence_override), pgcron.lock_occurrence(text, timestamptz) FROM PUBLIC;

@@ -10,7 +10,7 @@ CREATE TABLE pgcron.retention (
     CONSTRAINT retention_is_at_most_a_century CHECK (keep <= '36525 days' OR pgcron.refuse('PC001',
       format('%s for %s is longer than a century', keep, relation), 'Rows are kept for a day to 36525 days.', 'Write for example ''400 days''.'))
 );
-COMMENT ON TABLE pgcron.retention IS 'How long each partitioned table is kept. Change keep by plain SQL; a changed period holds for new partitions.';
+COMMENT ON TABLE pgcron.retention IS 'How long each partitioned table is kept. Set by set_table_retention; a changed period holds for new partitions.';
 INSERT INTO pgcron.retention VALUES
   ('occurrence', 'month', '40 days', '400 days'),
   ('history', 'day', '7 days', '30 days'),

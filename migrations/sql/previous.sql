@@ -13,13 +13,13 @@ COMMENT ON FUNCTION pgcron.previous_run(bigint, timestamptz) IS
   'How the last run before a fire time of a schedule ended, and with what result; runs by hand and skipped fires are not looked at.';
 
 -- The same for who works for a run, and may read no table: with the claim's token. All NULL without a schedule, too.
-CREATE FUNCTION pgcron.previous_of(run bigint, token uuid, OUT previous bigint, OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb, OUT error text)
+CREATE FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previous bigint, OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb, OUT error text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   working pgcron.run;
 BEGIN
-  SELECT r.* INTO working FROM pgcron.run r WHERE r.id = previous_of.run AND r.token = previous_of.token;
-  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(previous_of.run); END IF;
+  SELECT r.* INTO working FROM pgcron.run r WHERE r.id = previous_of.run_id AND r.token = previous_of.token;
+  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(previous_of.run_id); END IF;
   SELECT p.run, p.fire_time, p.outcome, p.finished_at, p.result, p.error INTO previous, fire_time, outcome, finished_at, result, error
     FROM pgcron.previous_run(working.schedule_id, coalesce(working.scheduled_for, working.nominal_for)) p;
 END $$;

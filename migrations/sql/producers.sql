@@ -107,17 +107,17 @@ SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.hold, v.delivery
   FROM pgcron.runs v WHERE v.created_by IN (session_user, current_user);
 COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued, and nobody else''s; best asked by id.';
 
-CREATE FUNCTION pgcron.cancel_own_run(run bigint, reason text DEFAULT NULL) RETURNS text
+CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT EXISTS (SELECT FROM pgcron.runs v WHERE v.id = cancel_own_run.run AND v.created_by = session_user) THEN
-    PERFORM pgcron.refuse('PC010', format('run %s does not exist', run), 'There is no such run, or another role has enqueued it.', 'pgcron.own_runs lists your own.');
+  IF NOT EXISTS (SELECT FROM pgcron.runs v WHERE v.id = cancel_own_run.run_id AND v.created_by = session_user) THEN
+    PERFORM pgcron.refuse('PC010', format('run %s does not exist', run_id), 'There is no such run, or another role has enqueued it.', 'pgcron.own_runs lists your own.');
   END IF;
-  RETURN pgcron.cancel_run(run, reason, session_user);
+  RETURN pgcron.cancel_run(run_id, reason, session_user);
 END $$;
 COMMENT ON FUNCTION pgcron.cancel_own_run(bigint, text) IS 'As cancel_run, for who enqueued it and may not touch the runs of others.';
 
-CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}', handlers text[] DEFAULT '{*}') RETURNS void
+CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}', handlers text[] DEFAULT '{*}', actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles known WHERE known.rolname = role) THEN
@@ -125,20 +125,20 @@ BEGIN
   END IF;
   IF cardinality(queues) > 0 IS NOT TRUE OR cardinality(handlers) > 0 IS NOT TRUE OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL THEN
     PERFORM pgcron.refuse('PC001', format('role %L is to be confined to no queue or handler', role), 'An empty list, or a name that is NULL, makes no rule, and a role without rules may enqueue anything.',
-      'Name them, or leave the argument out for all; pgcron.free_producer takes rules away, REVOKE the right to enqueue.');
+      'Name them, or leave the argument out for all; pgcron.unconfine_producer takes rules away, REVOKE the right to enqueue.');
   END IF;
-  INSERT INTO pgcron.producer_rule (role, queue, handler)
-  SELECT quote_ident(confine_producer.role)::regrole, q, h FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
+  INSERT INTO pgcron.producer_rule (role, queue, handler, set_by)
+  SELECT quote_ident(confine_producer.role)::regrole, q, h, coalesce(actor, session_user) FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
 END $$;
-COMMENT ON FUNCTION pgcron.confine_producer(text, text[], text[]) IS
+COMMENT ON FUNCTION pgcron.confine_producer(text, text[], text[], text) IS
   'A role, and whoever has its rights, may enqueue these handlers into these queues from now on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of the schema.';
 
-CREATE FUNCTION pgcron.free_producer(role text) RETURNS int
+CREATE FUNCTION pgcron.unconfine_producer(role text) RETURNS int
 LANGUAGE sql AS $$
-  WITH gone AS (DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known WHERE known.rolname = free_producer.role AND p.role = known.oid RETURNING p.role)
+  WITH gone AS (DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known WHERE known.rolname = unconfine_producer.role AND p.role = known.oid RETURNING p.role)
   SELECT count(*)::int FROM gone $$;
-COMMENT ON FUNCTION pgcron.free_producer(text) IS 'Removes all rules of a role; returns how many there were.';
+COMMENT ON FUNCTION pgcron.unconfine_producer(text) IS 'Removes all rules of a role; returns how many there were.';
 
 REVOKE ALL ON FUNCTION pgcron.judge_by_rules(text, text, name), pgcron.judge_claims(bigint, text, name, boolean), pgcron.refuse_producer(name, text, text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION pgcron.cancel_own_run(bigint, text), pgcron.confine_producer(text, text[], text[]), pgcron.free_producer(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.cancel_own_run(bigint, text), pgcron.confine_producer(text, text[], text[], text), pgcron.unconfine_producer(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.a_living_key_stays(), pgcron.a_key_names_a_new_run() FROM PUBLIC;

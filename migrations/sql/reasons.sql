@@ -46,4 +46,4 @@ LANGUAGE sql STABLE AS $$
 -- 'skipped by anna: a holiday' is anna's; the rest is her note. Of what a machine decided there is neither.
 CREATE FUNCTION pgcron.told_by(told text, OUT actor text, OUT note text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT found[1], nullif(found[2], '') FROM regexp_match(told, '^(?:skipped|cancelled|killed|moved|backfill [0-9]+ was stopped) by (.*?)(?:: (.*))?$') found $$;
+  SELECT found[1], nullif(found[2], '') FROM regexp_match(told, '^(?:skipped|cancelled|killed|moved|restored|backfill [0-9]+ was stopped) by (.*?)(?:: (.*))?$') found $$;

@@ -70,7 +70,7 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   IF set_retention.keep IS NULL THEN
-    PERFORM pgcron.refuse('PC001', 'keep is not given', 'It says how long the runs are kept after their end.', 'Write for example ''7 days''; pgcron.reset_retention takes a rule back.');
+    PERFORM pgcron.refuse('PC001', 'keep is not given', 'It says how long the runs are kept after their end.', 'Write for example ''7 days''; pgcron.delete_retention removes a rule.');
   END IF;
   INSERT INTO pgcron.retention_rule AS r (queue, outcome, keep, set_by) VALUES (set_retention.queue, set_retention.outcome, set_retention.keep, coalesce(set_retention.actor, session_user))
   ON CONFLICT (coalesce(queue, ''), coalesce(outcome, '')) DO UPDATE SET keep = EXCLUDED.keep, set_by = EXCLUDED.set_by, set_at = now();
@@ -78,16 +78,16 @@ END $$;
 COMMENT ON FUNCTION pgcron.set_retention(interval, text, text, text) IS
   'Keeps ended runs of a queue (or of every queue) that ended so (or however) for a shorter time than history. What is over is removed within the hour, day by day.';
 
-CREATE FUNCTION pgcron.reset_retention(queue text DEFAULT NULL, outcome text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.delete_retention(queue text DEFAULT NULL, outcome text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM pgcron.retention_rule r WHERE r.queue IS NOT DISTINCT FROM reset_retention.queue AND r.outcome IS NOT DISTINCT FROM reset_retention.outcome;
+  DELETE FROM pgcron.retention_rule r WHERE r.queue IS NOT DISTINCT FROM delete_retention.queue AND r.outcome IS NOT DISTINCT FROM delete_retention.outcome;
   IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC010', format('there is no retention rule for %s', concat_ws(' and ', coalesce('queue ' || quote_literal(left(reset_retention.queue, 200)), 'every queue'),
-        coalesce('outcome ' || quote_literal(left(reset_retention.outcome, 200)), 'every outcome'))), 'A rule is named by its queue and its outcome.', '`pgcron-ha retention list` lists them.');
+    PERFORM pgcron.refuse('PC010', format('there is no retention rule for %s', concat_ws(' and ', coalesce('queue ' || quote_literal(left(delete_retention.queue, 200)), 'every queue'),
+        coalesce('outcome ' || quote_literal(left(delete_retention.outcome, 200)), 'every outcome'))), 'A rule is named by its queue and its outcome.', '`pgcron-ha retention list` lists them.');
   END IF;
 END $$;
-COMMENT ON FUNCTION pgcron.reset_retention(text, text) IS 'Takes a retention rule back: what it was about is kept as the next less specific rule says, or as long as history.';
+COMMENT ON FUNCTION pgcron.delete_retention(text, text) IS 'Removes a retention rule: what it was about is kept as the next less specific rule says, or as long as history.';
 
 CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval) RETURNS void
 LANGUAGE plpgsql AS $$

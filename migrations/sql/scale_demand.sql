@@ -105,11 +105,11 @@ LANGUAGE sql STABLE AS $$
 -- Not looked at: which nodes offer a handler, have the labels or are large enough. A lane that waits in several queues counts in each.
 -- Bounded: at most `cap` rows of what executes are counted and at most `cap` of what is due; beside them a look is a step for each lane and each
 -- requirement (2,000 and 1,000 a queue), for each queue (1,000), and for each group of parked runs (1,000). Of more than that the answer is too low, and large.
-CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL, cap int DEFAULT 5000) RETURNS bigint
+CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL, at_most int DEFAULT 5000) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  most CONSTANT int := greatest(1, least(coalesce(scale_demand.cap, 5000), 100000));
+  most CONSTANT int := greatest(1, least(coalesce(scale_demand.at_most, 5000), 100000));
   rows_left int := most;
   demand bigint;
   queue_now text := scale_demand.queue;

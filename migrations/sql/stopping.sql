@@ -2,20 +2,20 @@
 
 -- The second step after cancel_run, or the first at once: its node ends it without any grace, as far as it can be ended by force.
 -- 'cancelled': it had not begun and never will; 'requested': its node was asked to kill it; 'finished': it had ended already.
-CREATE FUNCTION pgcron.kill_run(run bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
+CREATE FUNCTION pgcron.kill_run(run_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   why text := concat_ws(': ', 'killed by ' || left(coalesce(actor, session_user), 300), left(reason, 500));
 BEGIN
-  PERFORM FROM pgcron.run r WHERE r.id = run FOR UPDATE;      -- so that it does not begin in between
+  PERFORM FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;      -- so that it does not begin in between
   UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()), kill_at = coalesce(r.kill_at, now()),
          cancel_reason = CASE WHEN r.kill_at IS NULL THEN concat_ws('; ', r.cancel_reason, why) ELSE r.cancel_reason END
-   WHERE r.id = run AND r.state = 'running';
+   WHERE r.id = run_id AND r.state = 'running';
   IF FOUND THEN
     PERFORM pgcron.notify(pgcron.channel(), 'cancel');      -- a hint: the owner's next beat is the truth
     RETURN 'requested';
   END IF;
-  RETURN pgcron.cancel_run(run, reason, actor);
+  RETURN pgcron.cancel_run(run_id, reason, actor);
 END $$;
 COMMENT ON FUNCTION pgcron.kill_run(bigint, text, text) IS 'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is only asked.';
 

@@ -98,7 +98,7 @@ LANGUAGE sql AS $$
                        'Each value has the type of its column, a duration as text (''90 s''); few columns may be null.', 'Correct it, or leave it out for what there is.') $$;
 
 -- Changes some columns of a schedule, named as in pgcron.schedule; null is the column's default. Needs the rights on these columns and no other.
-CREATE FUNCTION pgcron.edit_schedule(name text, changes jsonb, expected_version int DEFAULT NULL, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS int
+CREATE FUNCTION pgcron.edit_schedule(schedule text, changes jsonb, expected_version int DEFAULT NULL, note text DEFAULT NULL, actor text DEFAULT NULL, door text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
   known bigint;
@@ -112,9 +112,9 @@ BEGIN
   IF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
     PERFORM pgcron.refuse('PC001', 'a schedule has no spec or no handler', 'It says when it fires, and what runs then.', 'Leave out what is to stay as it is.');
   END IF;
-  PERFORM pgcron.expect_version(edit_schedule.name, expected_version);
+  PERFORM pgcron.expect_version(edit_schedule.schedule, expected_version);
   PERFORM pgcron.act_as(edit_schedule.actor, edit_schedule.door);
-  known := pgcron.schedule_id(edit_schedule.name);
+  known := pgcron.schedule_id(edit_schedule.schedule);
   SELECT string_agg(format(CASE WHEN changes -> k = 'null' THEN '%1$I = DEFAULT' ELSE '%1$I = (SELECT n.%1$I FROM jsonb_populate_record(NULL::pgcron.schedule, $1) n)' END, k), ', ')
     INTO assigned FROM jsonb_object_keys(changes) k;
   PERFORM set_config('pgcron_ha.version_note', coalesce(edit_schedule.note, ''), true);
@@ -122,27 +122,27 @@ BEGIN
   PERFORM set_config('pgcron_ha.version_note', '', true);
   RETURN new_version;
 EXCEPTION WHEN data_exception OR not_null_violation THEN
-  PERFORM pgcron.refuse_value(edit_schedule.name, SQLERRM);
+  PERFORM pgcron.refuse_value(edit_schedule.schedule, SQLERRM);
 END $$;
 COMMENT ON FUNCTION pgcron.edit_schedule(text, jsonb, int, text, text, text) IS
   'Changes some columns of a schedule, null to their defaults, if it has the version that is expected (PC014); returns its version. The note is kept with the version.';
 
 -- What the version said about when, what and how becomes true again, as a new version that says so. Name, owner, and whether it is
 -- paused stay as they are. A deleted schedule is created anew, with another id: it owes nothing of the time between.
-CREATE FUNCTION pgcron.restore_schedule(name text, version int, actor text DEFAULT NULL, door text DEFAULT NULL, expected_version int DEFAULT NULL,
+CREATE FUNCTION pgcron.restore_schedule(schedule text, version int, actor text DEFAULT NULL, door text DEFAULT NULL, expected_version int DEFAULT NULL,
                                         OUT schedule_id bigint, OUT new_version int, OUT note text)
 LANGUAGE plpgsql AS $$
 DECLARE
-  known bigint := pgcron.schedule_of_versions(restore_schedule.name);
+  known bigint := pgcron.schedule_of_versions(restore_schedule.schedule);
   old jsonb := (SELECT v.content FROM pgcron.schedule_version v WHERE v.schedule_id = known AND v.version = restore_schedule.version LIMIT 1);
   is_gone boolean := NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = known);
   columns text;
 BEGIN
   IF old IS NULL THEN
-    PERFORM pgcron.refuse('PC010', format('schedule %L has no version %s', left(restore_schedule.name, 200), restore_schedule.version),
-      'The newest 200 versions of a schedule are kept, and those of a deleted one as long as its ledger.', format('`pgcron-ha schedules versions %s` lists them.', left(restore_schedule.name, 200)));
+    PERFORM pgcron.refuse('PC010', format('schedule %L has no version %s', left(restore_schedule.schedule, 200), restore_schedule.version),
+      'The newest 200 versions of a schedule are kept, and those of a deleted one as long as its ledger.', format('`pgcron-ha schedules versions %s` lists them.', left(restore_schedule.schedule, 200)));
   END IF;
-  PERFORM pgcron.expect_version(restore_schedule.name, expected_version);
+  PERFORM pgcron.expect_version(restore_schedule.schedule, expected_version);
   PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.door);
   IF is_gone AND (old ->> 'paused_until')::timestamptz <= clock_timestamp() THEN      -- its pause is over by now
     old := old || '{"enabled": true, "paused_note": null, "paused_until": null}';
@@ -154,7 +154,7 @@ BEGIN
      AND a.attname <> ALL ('{id,uuid,version,created_at,updated_at,paused_by,calendars}') AND (is_gone OR a.attname !~ '^(name|enabled|managed_by|source|paused_.*)$');
   IF is_gone THEN
     EXECUTE format('INSERT INTO pgcron.schedule AS s (%1$s) SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1) RETURNING s.id, s.version', columns)
-       INTO schedule_id, new_version USING old || jsonb_build_object('name', restore_schedule.name);
+       INTO schedule_id, new_version USING old || jsonb_build_object('name', restore_schedule.schedule);
   ELSE
     EXECUTE format('UPDATE pgcron.schedule s SET (%1$s) = (SELECT %1$s FROM jsonb_populate_record(NULL::pgcron.schedule, $1)) WHERE s.id = $2 RETURNING s.id, s.version', columns)
        INTO schedule_id, new_version USING old, known;

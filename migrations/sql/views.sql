@@ -41,7 +41,7 @@ CREATE VIEW pgcron.occurrences AS
   SELECT s.name, m.schedule_id, m.first_at, m.last_at, 'missed', concat_ws(': ', m.reason, m.note), NULL, m.fires, m.decided_at,
          pgcron.reason_code('missed', m.reason)
     FROM pgcron.missed m LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id;
-COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: pgcron.reason.';
+COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: a word that stays; pgcron.why says what it means.';
 
 CREATE VIEW pgcron.nodes AS
   SELECT n.incarnation, n.name, n.host, n.process_id, n.version,

@@ -2,7 +2,7 @@
 
 -- Of an instant of the schedule that is, or was last, called so. `decision` is run, skipped, superseded, expired, cancelled, missed, not yet, not an
 -- instant or not known; `code` says why in a word that stays (pgcron.reason), `reason` as it was told then, `meaning` in a sentence.
-CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text, OUT run bigint, OUT outcome text,
+CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text, OUT run_id bigint, OUT outcome text,
   OUT code text, OUT meaning text, OUT note text, OUT actor text, OUT decided_at timestamptz, OUT due_at timestamptz, OUT late_by interval, OUT until timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_variable
@@ -12,15 +12,15 @@ DECLARE
   deletion pgcron.schedule_version;
   dropped pgcron.missed;
 BEGIN
-  SELECT o.decision, o.reason, o.run_id, o.decided_at INTO decision, reason, run, decided_at FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
+  SELECT o.decision, o.reason, o.run_id, o.decided_at INTO decision, reason, run_id, decided_at FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
   SELECT * INTO changed FROM pgcron.occurrence_override o WHERE o.schedule_id = known AND o.fire_at = instant;
   IF decision IS NOT NULL THEN
-    SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told;
+    SELECT told.outcome, told.code, told.due_at, told.late_by INTO outcome, code, due_at, late_by FROM pgcron.why_of_run(run_id, instant, changed.due_at) told;
     SELECT told.actor, told.note INTO actor, note FROM pgcron.told_by(reason) told;
     IF due_at IS NULL THEN      -- it is due later by the schedule's jitter
       SELECT v.due_at, CASE WHEN v.started_at IS NOT NULL THEN greatest(v.started_at - greatest(v.due_at, to_timestamp(-2208988800)), '0') WHEN now() > v.due_at THEN now() - greatest(v.due_at, to_timestamp(-2208988800)) END INTO due_at, late_by
-        FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND s.jitter IS NOT NULL WHERE v.id = run AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
-      IF NOT FOUND THEN SELECT told.due_at, told.late_by INTO due_at, late_by FROM pgcron.why_of_run(run, instant, changed.due_at) told; END IF;
+        FROM pgcron.runs v JOIN pgcron.schedule s ON s.id = known AND s.jitter IS NOT NULL WHERE v.id = run_id AND v.attempt <= 1 AND v.due_at > instant LIMIT 1;
+      IF NOT FOUND THEN SELECT told.due_at, told.late_by INTO due_at, late_by FROM pgcron.why_of_run(run_id, instant, changed.due_at) told; END IF;
     END IF;
     IF changed.action = 'move' OR (changed.action = 'edit' AND actor IS NULL) THEN
       actor := changed.actor; note := changed.note;

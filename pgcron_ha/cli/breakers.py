@@ -1,4 +1,4 @@
-"""``pgcron-ha breakers``: list, set, reset and forget circuit breakers."""
+"""``pgcron-ha breakers``: list, set, reset and delete circuit breakers."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ def reset_command(breaker: str, as_json: bool) -> None:
         echo(f"breaker '{breaker}' {'is closed' if was_open else 'was closed already'}")
 
 
-@breakers_group.command("forget")
+@breakers_group.command("delete")
 @click.argument("breaker")
 @json_option
-def forget_command(breaker: str, as_json: bool) -> None:
-    """Remove BREAKER; a node that declares it makes it again when it starts."""
-    on_database(lambda s: breakers.forget_breaker(s.connection, breaker, schema=s.schema))
+def delete_command(breaker: str, as_json: bool) -> None:
+    """Delete BREAKER; a node that declares it makes it again when it starts."""
+    on_database(lambda s: breakers.delete_breaker(s.connection, breaker, schema=s.schema))
     if as_json:
         print_json({"breaker": breaker, "is_set": False})
     else:

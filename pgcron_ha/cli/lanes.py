@@ -1,4 +1,4 @@
-"""``pgcron-ha lanes``: list what lanes may run at once, set it, forget it."""
+"""``pgcron-ha lanes``: list, set and delete what lanes may run at once."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ def set_command(lane: str, slots: str, rate: str | None, as_json: bool) -> None:
         echo(f"lane '{lane}' has {slots_now}{rate_in_words(rate)}")
 
 
-@lanes_group.command("forget")
+@lanes_group.command("delete")
 @click.argument("lane")
 @json_option
-def forget_command(lane: str, as_json: bool) -> None:
-    """Remove what was set for LANE."""
-    on_database(lambda s: queue_doors.forget_lane(s.connection, lane, schema=s.schema))
+def delete_command(lane: str, as_json: bool) -> None:
+    """Delete what was set for LANE."""
+    on_database(lambda s: queue_doors.delete_lane(s.connection, lane, schema=s.schema))
     if as_json:
         print_json({"lane": lane, "is_set": False})
     else:

@@ -48,7 +48,7 @@ def list_command(limit: int, as_json: bool) -> None:
     print_rows(rows, COLUMNS, as_json, "no tables")
 
 
-@retention_group.command("set")
+@retention_group.command("set", short_help="Keep ended runs for DURATION after their end.")
 @click.argument("duration")
 @_queue
 @_outcome
@@ -94,14 +94,14 @@ def set_command(
         echo(f"{retention.scope_words(row)} {verb} kept for {format_duration(_seconds(keep))}")
 
 
-@retention_group.command("reset")
+@retention_group.command("delete")
 @_queue
 @_outcome
 @json_option
-def reset_command(queue: str | None, outcome: str | None, as_json: bool) -> None:
-    """Take a rule back: the next less specific one counts, or history's own."""
+def delete_command(queue: str | None, outcome: str | None, as_json: bool) -> None:
+    """Delete a rule: the next less specific one counts, or history's own."""
     on_database(
-        lambda s: retention.reset_retention(
+        lambda s: retention.delete_retention(
             s.connection, queue=queue, outcome=outcome, schema=s.schema
         )
     )

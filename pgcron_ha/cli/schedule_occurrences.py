@@ -91,7 +91,8 @@ def restore_occurrence_command(name: str, instant: str, as_json: bool) -> None:
     """Let the fire of a schedule at INSTANT be as the schedule says, after a skip, move or edit."""
 
     async def restore(session: Session, fire: datetime) -> None:
-        await occurrences.restore_occurrence(session.connection, name, fire, schema=session.schema)
+        given: dict[str, Any] = {"actor": session.actor, "schema": session.schema}
+        await occurrences.restore_occurrence(session.connection, name, fire, **given)
 
     _say(name, _change(name, instant, restore, is_fire=False), "is restored", as_json)
 

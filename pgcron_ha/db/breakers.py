@@ -118,6 +118,6 @@ async def reset_breaker(
     return bool(row[0])
 
 
-async def forget_breaker(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> None:
+async def delete_breaker(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> None:
     """It is gone; a node that declares it makes it anew when it starts. NotFound."""
-    await fetch_row(connection, load(schema)["forget_breaker"], {"name": name})
+    await fetch_row(connection, load(schema)["delete_breaker"], {"name": name})

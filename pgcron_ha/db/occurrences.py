@@ -60,10 +60,15 @@ async def edit_occurrence(
 
 
 async def restore_occurrence(
-    connection: Any, name: str, instant: datetime, *, schema: str = DEFAULT_SCHEMA
+    connection: Any,
+    name: str,
+    instant: datetime,
+    *,
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
 ) -> None:
     """The fire is as the schedule says. Raises as `skip_occurrence`; NotFound if it was so."""
-    await _row(connection, schema, "restore_occurrence", name=name, instant=instant)
+    await _row(connection, schema, "restore_occurrence", name=name, instant=instant, actor=actor)
 
 
 async def changed_occurrence(

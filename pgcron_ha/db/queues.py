@@ -81,6 +81,6 @@ async def set_lane(
     )
 
 
-async def forget_lane(connection: Any, lane: str, *, schema: str = DEFAULT_SCHEMA) -> None:
+async def delete_lane(connection: Any, lane: str, *, schema: str = DEFAULT_SCHEMA) -> None:
     """What was set for this name holds no more."""
-    await _row(connection, schema, "forget_lane", lane=lane)
+    await _row(connection, schema, "delete_lane", lane=lane)

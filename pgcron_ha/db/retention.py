@@ -52,15 +52,15 @@ async def set_retention(
     )
 
 
-async def reset_retention(
+async def delete_retention(
     connection: Any,
     *,
     queue: str | None = None,
     outcome: str | None = None,
     schema: str = DEFAULT_SCHEMA,
 ) -> None:
-    """Takes the rule for just these back; what is left holds. NotFound."""
-    await _row(connection, schema, "reset_retention", queue=queue, outcome=outcome)
+    """Deletes the rule for just these; what is left holds. NotFound."""
+    await _row(connection, schema, "delete_retention", queue=queue, outcome=outcome)
 
 
 async def set_table_retention(

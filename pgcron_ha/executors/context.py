@@ -72,7 +72,7 @@ class Context(Attempt):
             raise InvalidInput(
                 f"run {self.run_id} can't ask for the one before it",
                 "Only py: handlers of a node can; templates have previous = true instead.",
-                "Ask in SQL: pgcron.previous_run(schedule, fire_time).",
+                "Ask in SQL: pgcron.previous_of(run_id, token).",
             )
         return AskedPrevious(PreviousRuns(*self._previous), self.run_id)
 

@@ -218,7 +218,7 @@ _HOLDER = (
 )
 _CANCEL = (
     "UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),"
-    " cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run;"
+    " cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run_id;"
 )
 # As PostgreSQL writes the body of a function that it read when it was made.
 _RETRYABLE = "(retryable AND ((run).attempt < COALESCE((run).max_attempts, 5)))"
@@ -371,7 +371,7 @@ MUTANTS: Final = (
                 (
                     _CANCEL,
                     "PERFORM pgcron.end_run(r, 'cancelled', NULL, why, NULL, NULL)"
-                    " FROM pgcron.run r WHERE r.id = run;",
+                    " FROM pgcron.run r WHERE r.id = run_id;",
                 ),
             )
         },

@@ -26,7 +26,7 @@ def test_breakers_are_set_listed_reset_and_forgotten(cli: Cli, execute: Execute)
     assert "no route to host" in cli("breakers", "list").out
     assert cli("breakers", "reset", "py:fragile").out == "breaker 'py:fragile' is closed\n"
     assert cli("breakers", "reset", "py:fragile").out == "breaker 'py:fragile' was closed already\n"
-    cli("breakers", "forget", "py:fragile")
+    cli("breakers", "delete", "py:fragile")
     assert "does not exist" in cli("breakers", "reset", "py:fragile").err
     assert "handler" in cli("breakers", "set", "fragile").err
 

@@ -374,7 +374,7 @@ def test_queues_are_limited_and_lanes_are_set(cli: Cli, execute: Execute) -> Non
     ]
     assert re.search(r"\nbulk +- +10 +1m +0 ", cli("lanes", "list").out)
     assert "COUNT/DURATION" in cli("lanes", "set", "bulk", "1", "--rate", "10").err
-    cli("lanes", "forget", "bulk")
+    cli("lanes", "delete", "bulk")
     assert execute("SELECT lane FROM pgcron.lane_limit") == [("customer-*",)]
     assert cli("lanes", "set", "a*b", "1").err.startswith("error: lane 'a*b' is not the name")
     assert "'many'" in cli("queues", "set", "slow", "--max-running", "many").err

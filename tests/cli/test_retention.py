@@ -22,7 +22,7 @@ def test_retention_is_set_listed_and_reset(cli: Cli, execute: Execute) -> None:
     assert "20d, but history for 15d" in listed
     assert "succeeded runs of queue 'mail'" in listed
 
-    gone = cli("retention", "reset", "--queue", "mail")
+    gone = cli("retention", "delete", "--queue", "mail")
     assert gone.out == "there is no rule for ended runs of queue 'mail' any more\n"
     assert execute("SELECT count(*) FROM pgcron.retention_rule") == [(2,)]
     assert execute("SELECT DISTINCT set_by <> '' FROM pgcron.retention_rule") == [(True,)]
@@ -32,6 +32,6 @@ def test_what_makes_no_sense_is_refused_with_what_to_do(cli: Cli) -> None:
     assert "Keep at least '1 day'" in cli("retention", "set", "12h").err
     assert "longer than that of history" in cli("retention", "set", "31d").err
     assert "is not a queue name" in cli("retention", "set", "2d", "--queue", "a b").err
-    assert "no retention rule for queue 'x'" in cli("retention", "reset", "--queue", "x").err
+    assert "no retention rule for queue 'x'" in cli("retention", "delete", "--queue", "x").err
     assert cli("retention", "set", "2d", "--outcome", "failed").code == 2
     assert "--table is given" in cli("retention", "set", "2d", "--table", "log", "--queue", "x").err

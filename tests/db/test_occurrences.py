@@ -32,7 +32,7 @@ from tests.db.test_refusals import is_explained, refusal
 SKIP = "SELECT pgcron.skip_occurrence('job', $1, 'a fair', 'anna')"
 MOVE = "SELECT pgcron.move_occurrence('job', $1, $2, 'a fair', 'anna')"
 EDIT = "SELECT pgcron.edit_occurrence('job', $1, '{\"day\": 2}', 'a fair', 'anna')"
-RESTORE = "SELECT pgcron.restore_occurrence('job', $1)"
+RESTORE = "SELECT pgcron.restore_occurrence('job', $1, 'bert')"
 
 
 async def next_minute(connection: Connection, ahead: float = 3) -> datetime:
@@ -152,6 +152,8 @@ async def test_a_fire_that_is_due_and_waits_is_changed_where_it_stands(
     assert tuple(skipped) == ("skipped", "skipped by anna: a fair")
     await connection.execute(RESTORE, fires[1])
     assert (await live(connection))[0][1] <= await database_now(connection)
+    told = await why(connection, fires[1])
+    assert (told["code"], told["reason"], told["actor"]) == ("run", "restored by bert", "bert")
 
 
 async def refused(connection: Connection, statement: str, *values: Any) -> tuple[str, str]:

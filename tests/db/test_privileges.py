@@ -35,7 +35,7 @@ FOR_NOBODY = (
     "INSERT INTO pgcron.producer_rule VALUES ('postgres'::regrole, '*', '*')",
     "DELETE FROM pgcron.producer_rule",
     "SELECT pgcron.confine_producer('postgres')",
-    "SELECT pgcron.free_producer('postgres')",
+    "SELECT pgcron.unconfine_producer('postgres')",
     "UPDATE pgcron.cluster SET paused_at = now()",
     "UPDATE pgcron.retention SET keep = '1 second'",
     "INSERT INTO pgcron.retention_rule (keep) VALUES ('2 days')",
@@ -281,7 +281,7 @@ async def test_a_confined_producer_keeps_to_its_queues_and_handlers(
     await connection.execute(f"GRANT {name} TO {await member.fetchval('SELECT session_user')}")
     assert await verdict(member, "SELECT pgcron.enqueue('shell:x')") == "PC013"
     await connection.execute("SELECT pgcron.enqueue('shell:x')")
-    assert await connection.fetchval("SELECT pgcron.free_producer($1)", name) == 2
+    assert await connection.fetchval("SELECT pgcron.unconfine_producer($1)", name) == 2
     assert await verdict(session, "SELECT pgcron.enqueue('shell:x')") == "00000"
     assert await verdict(member, "SELECT pgcron.enqueue('shell:x')") == "00000"
 

@@ -235,4 +235,4 @@ async def test_history_kept_shorter_than_a_rule_is_what_counts(connection: Conne
     with pytest.raises(asyncpg.PostgresError, match="no table with a retention"):
         await connection.execute("SELECT pgcron.set_table_retention('run', '5 days')")
     with pytest.raises(asyncpg.PostgresError, match="every queue and outcome 'lost'"):
-        await connection.execute("SELECT pgcron.reset_retention(outcome => 'lost')")
+        await connection.execute("SELECT pgcron.delete_retention(outcome => 'lost')")

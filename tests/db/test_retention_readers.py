@@ -313,7 +313,7 @@ async def test_why_says_that_it_ran(connection: Connection, schedule: int) -> No
         await fired(connection, schedule, ago)
     await shorten(connection)
 
-    asked = "SELECT decision, code, outcome, run IS NOT NULL FROM pgcron.why('job', $1)"
+    asked = "SELECT decision, code, outcome, run_id IS NOT NULL FROM pgcron.why('job', $1)"
     assert await values(connection, asked, await noon(connection, 14)) == ("run", "run", None, True)
     assert await values(connection, asked, await noon(connection, 4)) == (
         "run",

@@ -136,14 +136,14 @@ class Scenario:
         self._ask("queues demand", "default")
         self._ask("lanes set", "customer-1", 2)
         self._ask("lanes list")
-        self._ask("lanes forget", "customer-1")
+        self._ask("lanes delete", "customer-1")
         self._ask("breakers set", "py:fails")
         self._ask("breakers list")
         self._ask("breakers reset", "py:fails")
-        self._ask("breakers forget", "py:fails")
+        self._ask("breakers delete", "py:fails")
         self._ask("retention set", "30d", "--queue", "default")
         self._ask("retention list")
-        self._ask("retention reset", "--queue", "default")
+        self._ask("retention delete", "--queue", "default")
 
     def _cluster_commands(self) -> None:
         self._ask("nodes")

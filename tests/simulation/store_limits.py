@@ -46,11 +46,11 @@ class LimitStatements(ClaimStatements):
         self.notify("run")
         return [Row(set_lane=None)]
 
-    def forget_lane(self, *, lane: str) -> list[Row]:
+    def delete_lane(self, *, lane: str) -> list[Row]:
         self.lane_limits.pop(lane, None)
         self.rates.pop(("lane", lane), None)
         self.notify("run")
-        return [Row(forget_lane=None)]
+        return [Row(delete_lane=None)]
 
     def claim_limited(
         self,

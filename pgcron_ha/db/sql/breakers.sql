@@ -72,8 +72,8 @@ SELECT pgcron.set_breaker(:name::text, :failures::int, make_interval(secs => :wi
 -- name: reset_breaker
 SELECT pgcron.reset_breaker(:name::text, :actor::text);
 
--- name: forget_breaker
-SELECT pgcron.forget_breaker(:name::text);
+-- name: delete_breaker
+SELECT pgcron.delete_breaker(:name::text);
 
 -- name: list_breakers
 -- The open ones first.

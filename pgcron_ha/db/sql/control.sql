@@ -39,7 +39,7 @@ SELECT pgcron.move_occurrence(:name::text, :instant::timestamptz, :moved_to::tim
 SELECT pgcron.edit_occurrence(:name::text, :instant::timestamptz, :args::text::jsonb, :note::text, :actor::text);
 
 -- name: restore_occurrence
-SELECT pgcron.restore_occurrence(:name::text, :instant::timestamptz);
+SELECT pgcron.restore_occurrence(:name::text, :instant::timestamptz, :actor::text);
 
 -- name: changed_occurrences
 -- Those of a schedule that lie ahead, by their time.

@@ -14,7 +14,7 @@ SELECT pgcron.enqueue_many(:runs::text::jsonb, :actor::text) AS run_ids;
 -- name: put_schedule
 -- A put that would change nothing writes nothing: nodes put the schedules of their code at every start, all of them at once.
 SELECT CASE WHEN same.id IS NULL THEN pgcron.put_schedule(
-         name => :name::text, spec => :spec::text, handler => :handler::text, args => :args::text::jsonb, timezone => :timezone::text, dst => :dst::text,
+         schedule => :name::text, spec => :spec::text, handler => :handler::text, args => :args::text::jsonb, timezone => :timezone::text, dst => :dst::text,
          queue => :queue::text, priority => :priority::int, enabled => :enabled::boolean, overlap => :overlap::text, catchup => :catchup::text,
          catchup_window => pg_catalog.make_interval(secs => :catchup_window::float8), start_deadline => pg_catalog.make_interval(secs => :start_deadline::float8),
          timeout => pg_catalog.make_interval(secs => :timeout::float8), max_attempts => :max_attempts::int, retry_base => pg_catalog.make_interval(secs => :retry_base::float8),
@@ -82,7 +82,7 @@ SELECT pgcron.retry_run(:run_id::bigint, :actor::text) AS run_id;
 SELECT pgcron.redrive(:run_id::bigint, :actor::text, :args::text::jsonb) AS run_id;
 
 -- name: redrive_many
-SELECT coalesce(pg_catalog.array_agg(m.dead_letter ORDER BY m.run), '{}') AS letters, coalesce(pg_catalog.array_agg(m.run ORDER BY m.run), '{}') AS runs,
+SELECT coalesce(pg_catalog.array_agg(m.dead_letter ORDER BY m.run_id), '{}') AS letters, coalesce(pg_catalog.array_agg(m.run_id ORDER BY m.run_id), '{}') AS runs,
        pg_catalog.max(m.due_at) + coalesce(pg_catalog.make_interval(secs => :per::float8) / nullif(:rate::int, 0), '0') AS next_due
 FROM pgcron.redrive_many(
   fingerprint => :fingerprint::text, handler => :handler::text, queue => :queue::text, error_class => :error_class::text, schedule => :schedule::text,
@@ -112,8 +112,8 @@ SELECT pgcron.set_queue(:name::text, :max_running::int, :rate::int, pg_catalog.m
 -- name: set_lane
 SELECT pgcron.set_lane(:lane::text, :slots::int, :rate::int, pg_catalog.make_interval(secs => :per::float8), :actor::text);
 
--- name: forget_lane
-SELECT pgcron.forget_lane(:lane::text);
+-- name: delete_lane
+SELECT pgcron.delete_lane(:lane::text);
 
 -- name: ended_runs
 -- Those of these that are not alive: ended, or never there. One look for all that a process waits for.

@@ -29,8 +29,8 @@ ORDER BY rank, place LIMIT :limit::int;
 -- name: set_retention
 SELECT pgcron.set_retention(justify_hours(make_interval(secs => :keep::float8)), :queue::text, :outcome::text, :actor::text);
 
--- name: reset_retention
-SELECT pgcron.reset_retention(:queue::text, :outcome::text);
+-- name: delete_retention
+SELECT pgcron.delete_retention(:queue::text, :outcome::text);
 
 -- name: set_table_retention
 SELECT pgcron.set_table_retention(:relation::text, justify_hours(make_interval(secs => :keep::float8)));

@@ -77,7 +77,8 @@ async def restore(visit: Visit) -> Response:
                 "What undoes a change needs the right that the change needed.",
                 "Restore its args first; then it can be restored.",
             )
-        await occurrences.restore_occurrence(connection, name, fire, schema=visit.schema)
+        who = {"actor": visit.actor, "schema": visit.schema}
+        await occurrences.restore_occurrence(connection, name, fire, **who)
 
     await visit.act(verb)
     return visit.redirect("schedule", {"done": "fire_restored"}, name=name)
@@ -98,7 +99,8 @@ async def restore_args(visit: Visit) -> Response:
                 "Only the args of a fire that was given others are restored.",
                 "Load the page again: somebody may have been faster.",
             )
-        await occurrences.restore_occurrence(connection, name, fire, schema=visit.schema)
+        who = {"actor": visit.actor, "schema": visit.schema}
+        await occurrences.restore_occurrence(connection, name, fire, **who)
         if change["due_at"] is not None:
             who = {"actor": change["actor"], "schema": visit.schema}
             moved_to, note = change["due_at"], change["note"]
