@@ -66,6 +66,7 @@ SCRIPTS = (
     "retention",
     "check_ledger",
     "paths",
+    "contract",
 )
 """In a run's order, from what its schedule says to what is kept of it."""
 

@@ -19,35 +19,16 @@ from tests.sessions import USUAL
 
 PAGE: Final = ROOT / "migrations" / "SQL.md"
 
-# Commented for who reads the schema; for the engine, which may change them with any revision.
-OF_THE_ENGINE: Final = frozenset(
-    {
-        "apply_edit",
-        "channel",
-        "claim_lanes",
-        "claim_limited",
-        "claim_probe",
-        "end_waiting_runs",
-        "ensure_partitions",
-        "expect_version",
-        "give_up_runs",
-        "has_key",
-        "judge_guest",
-        "judge_run",
-        "let_waiting_go",
-        "reap_runs",
-        "refuse",
-        "resume_overdue",
-        "sweep_history",
-    }
-)
 _SECTION: Final = re.compile(
     r"(<!-- made from the database: (\w+) -->\n).*?(\n<!-- end of \2 -->)", re.DOTALL
 )
+# Public is what has a comment that does not say that it is private: migrations/sql/contract.sql.
 _FUNCTIONS: Final = b"""
     SELECT p.proname::text, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
            obj_description(p.oid, 'pg_proc')
-      FROM pg_proc p WHERE p.pronamespace = 'pgcron'::regnamespace
+      FROM pg_proc p
+     WHERE p.pronamespace = 'pgcron'::regnamespace
+       AND obj_description(p.oid, 'pg_proc') NOT LIKE 'Private: %'
      ORDER BY p.proname COLLATE "C", pg_get_function_arguments(p.oid)"""
 _VIEWS: Final = b"""
     SELECT c.relname::text, obj_description(c.oid, 'pg_class'),
@@ -55,6 +36,7 @@ _VIEWS: Final = b"""
                      ORDER BY a.attnum)
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
      WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'v'
+       AND obj_description(c.oid, 'pg_class') NOT LIKE 'Private: %'
      GROUP BY c.oid, c.relname ORDER BY c.relname COLLATE "C" """
 _COLUMNS: Final = b"""
     SELECT a.attname::text, format_type(a.atttypid, a.atttypmod),
@@ -76,15 +58,18 @@ def page(dsn: str) -> str:
         )
 
 
+def public_functions(connection: psycopg.Connection[Any]) -> list[tuple[str, str, str | None, str]]:
+    """Name, arguments, result (a procedure has none) and comment of each, by name."""
+    return connection.execute(_FUNCTIONS).fetchall()
+
+
 def _lines(section: str, connection: psycopg.Connection[Any]) -> Iterator[str]:
     if section == "functions":
         yield from _functions(connection)
     elif section == "views":
         yield from ("| view | columns |", "| --- | --- |")
         for name, comment, columns in connection.execute(_VIEWS):
-            yield _row(
-                f"`{name}`", (f"{comment}<br>" if comment else "") + _short(", ".join(columns))
-            )
+            yield _row(f"`{name}`", f"{comment}<br>{_short(', '.join(columns))}")
     elif section == "run":
         yield from _columns(connection, "run", "producer")
     elif section == "schedule":
@@ -97,10 +82,9 @@ def _lines(section: str, connection: psycopg.Connection[Any]) -> Iterator[str]:
 
 def _functions(connection: psycopg.Connection[Any]) -> Iterator[str]:
     yield from ("| function | does |", "| --- | --- |")
-    for name, arguments, result, comment in connection.execute(_FUNCTIONS):
-        if comment is not None and name not in OF_THE_ENGINE:
-            returned = "" if result in (None, "void", "record") else f" → {result}"
-            yield _row(f"`{name}({_short(arguments)}){_short(returned)}`", comment)
+    for name, arguments, result, comment in public_functions(connection):
+        returned = "" if result in (None, "void", "record") else f" → {result}"
+        yield _row(f"`{name}({_short(arguments)}){_short(returned)}`", comment)
 
 
 def _columns(connection: psycopg.Connection[Any], table: str, part: str) -> Iterator[str]:

@@ -73,6 +73,37 @@ AROUND = {
         ["ruby"],
     ),
 }
+CONTRACT = ROOT / "tests" / "golden" / "contract.txt"
+# Functions, tables and views with whether they are public; NULL: nothing is said of them.
+COMMENTED = """
+    SELECT proname AS name, obj_description(oid, 'pg_proc') NOT LIKE 'Private: %' AS is_public
+      FROM pg_proc WHERE pronamespace = 'pgcron'::regnamespace
+    UNION ALL
+    SELECT relname, obj_description(oid, 'pg_class') NOT LIKE 'Private: %'
+      FROM pg_class WHERE relnamespace = 'pgcron'::regnamespace AND relkind IN ('r', 'p', 'v')
+       AND NOT relispartition AND relname <> 'alembic_version'"""
+NAMES = """
+    FROM pg_proc p CROSS JOIN unnest(p.proargnames, p.proargmodes,
+           coalesce(p.proallargtypes, p.proargtypes::oid[])) a(name, mode, type)
+   WHERE p.pronamespace = 'pgcron'::regnamespace
+     AND obj_description(p.oid, 'pg_proc') NOT LIKE 'Private: %'"""
+ARGUMENTS = f"""
+    SELECT a.name, array_agg(DISTINCT a.type::regtype::text), array_agg(p.proname) {NAMES}
+       AND coalesce(a.mode, 'i') = 'i' GROUP BY a.name"""
+RESULTS = f"SELECT a.name {NAMES} AND a.mode IN ('o', 't', 'b')"
+OPTIONS = """
+    SELECT attname FROM pg_attribute
+     WHERE attrelid IN ('pgcron.run'::regclass, 'pgcron.schedule'::regclass) AND attnum > 0"""
+# What arguments are called, beside the columns of runs and schedules: a thing by its noun (an id
+# ends with _id), so that a caller who knows one function knows the others.
+VOCABULARY = """
+    run_id run_ids runs schedule new_name backfill_id calendar queue queues lane breaker node role
+    handler handlers relation token actor door note reason instant fire_time since until
+    expected_version changes content count at_most direction parallelism if_ran planned take_over
+    idempotency_key key_lifetime unique_for on_conflict debounce debounce_max start_within
+    slots rate per starting failures within open_for open_for_at_most fallback_handler
+    fallback_queue keep outcome error_class fingerprint also_lost elapsed result
+"""
 Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 
 
@@ -124,19 +155,31 @@ def test_the_tables_of_the_page_are_what_the_database_has(database: str) -> None
     assert sql_reference.page(database) == PAGE, f"review and run: {COMMAND}"
 
 
-def test_the_reference_has_the_doors_of_the_design() -> None:
-    doors = "enqueue enqueue_many put_schedule pause_schedule resume_schedule run_now cancel_run "
-    doors += "retry_run redrive why wait wait_long await_runs end_channel run_status"
-    missing = [name for name in doors.split() if f"| `{name}(" not in PAGE]
+def test_what_is_public_is_what_was_recorded(database: str) -> None:
+    documented = re.findall(r"^\| `(\w+)\(", PAGE, re.M)
+    recorded = re.findall(r"^function (\w+) ", CONTRACT.read_text(), re.M)
+    public = [
+        name for (name,) in ask(database, f"SELECT name FROM ({COMMENTED}) c WHERE is_public")
+    ]
 
-    assert missing == []
+    assert sorted(documented) == sorted(recorded)
+    assert set(public) == {*recorded, *re.findall(r"^column (\w+)\.", CONTRACT.read_text(), re.M)}
 
 
-def test_each_function_that_is_left_out_exists(database: str) -> None:
-    rows = ask(database, "SELECT DISTINCT proname FROM pg_proc WHERE "
-               "pronamespace = 'pgcron'::regnamespace")  # fmt: skip
+def test_everything_else_says_that_it_is_private(database: str) -> None:
+    silent = ask(database, f"SELECT name FROM ({COMMENTED}) c WHERE is_public IS NULL")
 
-    assert sql_reference.OF_THE_ENGINE - {row[0] for row in rows} == set()
+    assert silent == []
+
+
+def test_arguments_are_spelled_alike(database: str) -> None:
+    arguments = ask(database, ARGUMENTS)
+    columns = ask(database, OPTIONS)
+    known = {*VOCABULARY.split(), *(name for (name,) in columns)} - {"id", "name", "uuid"}
+
+    assert {name for name, *_ in arguments} - known == set()
+    assert [row for row in arguments if len(row[1]) > 1] == []
+    assert {name for (name,) in ask(database, RESULTS)} & {"run", "name", "by"} == set()
 
 
 def test_each_sqlstate_that_sql_raises_is_one_of_the_page() -> None:

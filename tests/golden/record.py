@@ -22,28 +22,23 @@ from pgcron_ha.engine.farewell import EXIT_DEAF
 from pgcron_ha.engine.last_resort import EXIT_WITHOUT_LEASE
 from pgcron_ha.executors.callback_answer import PATH
 from pgcron_ha.web.routes import ROUTES
-from tests.db.sql_reference import codes
+from tests.db.sql_reference import codes, public_functions
 from tests.house.checkout import ROOT
 
 FOLDER: Final = Path(__file__).parent
 _WIDTH: Final = 100
-_FUNCTIONS: Final = b"""
-    SELECT p.proname::text, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)
-      FROM pg_proc p
-     WHERE p.pronamespace = 'pgcron'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NOT NULL
-     ORDER BY p.proname COLLATE "C", 2"""
 _COLUMNS: Final = b"""
     SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
      WHERE c.relnamespace = 'pgcron'::regnamespace AND NOT a.attisdropped
-           AND (c.relkind = 'v' OR c.relname IN ('run', 'schedule'))
+           AND c.relkind IN ('r', 'v') AND obj_description(c.oid, 'pg_class') NOT LIKE 'Private: %'
      ORDER BY c.relname COLLATE "C", a.attname COLLATE "C" """
 
 
 def contract(dsn: str) -> Iterator[str]:
-    """Documented functions, the columns of views and of the tables that callers write to."""
+    """Public functions, and the columns of public views and tables."""
     with psycopg.connect(dsn) as connection:
-        for name, arguments, result in connection.execute(_FUNCTIONS):
+        for name, arguments, result, _ in public_functions(connection):
             yield f"function {name} -> {result}"
             yield from (f"    {each}" for each in _split(arguments))
         for relation, column, kind in connection.execute(_COLUMNS):
