@@ -13,7 +13,6 @@ import asyncpg
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pgcron_ha.model.zone_data import package_version, use_rules, version_in_force
 from tests.pooler import POOLER_VARIABLE, Pooler, straight
 from tests.servers import SETTINGS_VARIABLE, ThrowAwayServer, remove_leftovers
 from tests.sessions import USUAL
@@ -23,14 +22,6 @@ _numbers = itertools.count(1)
 # How long an example takes is the machine's affair.
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any load")
-
-
-@pytest.fixture(autouse=True)
-def own_zones() -> Iterator[None]:
-    """The process computes with the time zones of a test's database; the next test has another."""
-    yield
-    if version_in_force() != package_version():
-        use_rules(package_version(), {})
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ CREATE TABLE pgcron.cluster (
   tzdata text COLLATE "C"
 );
 COMMENT ON COLUMN pgcron.cluster.is_synchronous IS 'Whether the server waits for a standby with each commit, as beats found it; after a failover it says so of the old server. NULL: not known.';
-COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of the time zones'' data that all nodes compute with, the newest that any of them brought (2026a < 2026b); NULL: none came so far.';
+COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes with another one materialize no schedules. NULL: none came so far.';
 COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
 INSERT INTO pgcron.cluster DEFAULT VALUES;
 
@@ -47,7 +47,7 @@ CREATE TABLE pgcron.node (
   CONSTRAINT a_dead_node_says_when_and_why CHECK ((state = 'dead') = (ended_at IS NOT NULL AND ended_because IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
-COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the time zones'' data that is installed where it runs; older than the cluster''s, it computes with the cluster''s.';
+COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the package tzdata where it runs; older than the cluster''s, it materializes no schedules.';
 COMMENT ON COLUMN pgcron.node.home IS 'Start of the machine, and file whose exclusive lock proves that an earlier incarnation of the same home is dead.';
 COMMENT ON COLUMN pgcron.node.is_pooled IS 'It came through a pooler that hands sessions around: no notification reaches it, it looks for work instead.';
 COMMENT ON COLUMN pgcron.node.health IS 'What is wrong with its services, as its last beat said: which fail, and what each goes on without; NULL: nothing.';
@@ -115,9 +115,8 @@ COMMENT ON TABLE pgcron.rate_window IS 'How many runs of a lane or queue with a 
 
 CREATE INDEX lane_limit_pattern ON pgcron.lane_limit (lane) WHERE right(lane, 1) = '*';
 
-CREATE TABLE pgcron.timezone (name text PRIMARY KEY, rules bytea);
+CREATE TABLE pgcron.timezone (name text PRIMARY KEY);
 COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
-COMMENT ON COLUMN pgcron.timezone.rules IS 'The zone as all nodes compute with it: the TZif file of cluster.tzdata.';
 
 CREATE FUNCTION pgcron.channel() RETURNS text
 LANGUAGE sql STABLE

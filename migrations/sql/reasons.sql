@@ -15,7 +15,6 @@ INSERT INTO pgcron.reason (code, decision, matches, meaning) VALUES
   ('overlap_superseded', 'superseded', '^run [0-9]+ came later', 'A newer fire took its place before it began.'),
   ('overlap_queue_full', 'skipped', '^[0-9]+ (older|newer) runs? waits? \(max_queued\)', 'As many runs of the schedule waited as may.'),
   ('overlap_replaced', 'cancelled', '^replaced by run [0-9]+', 'A newer run stopped it and took its place.'),
-  ('clocks_changed', 'skipped', '^skipped by pgcron_ha: the clocks of ', 'Its wall time had been decided already when newer rules of the zone put the clocks back.'),
   ('skipped_by_hand', 'skipped', '^skipped by ', 'Somebody skipped this one.'),
   ('cancelled_by_hand', 'cancelled', '^(cancelled|killed) by ', 'Somebody cancelled its run before it began.'),
   ('backfill_stopped', 'cancelled', '^backfill [0-9]+ was stopped by ', 'Its backfill was stopped before its run began.'),

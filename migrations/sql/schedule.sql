@@ -130,6 +130,7 @@ CREATE TABLE pgcron.cursor (
   edit_is_pending boolean NOT NULL DEFAULT false,
   timing_is_new boolean NOT NULL DEFAULT false,
   runs_made int NOT NULL DEFAULT 0,
+  rules_since timestamptz,
   CONSTRAINT an_invalid_schedule_says_why CHECK ((status = 'invalid') = (error IS NOT NULL)),
   CONSTRAINT only_what_is_invalid_is_tried_again CHECK (retry_at IS NULL OR status = 'invalid')
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
@@ -143,6 +144,7 @@ COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when 
 COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends by itself: fires after it are not the pause''s, however late a node resumes the schedule.';
 COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
 COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less those that were taken back.';
+COMMENT ON COLUMN pgcron.cursor.rules_since IS 'Since when the tzdata of now decides its fires; NULL: since it is there.';
 CREATE INDEX cursor_due ON pgcron.cursor (next_fire NULLS FIRST) WHERE status <> 'invalid' AND NOT is_paused;
 CREATE INDEX cursor_refused ON pgcron.cursor (retry_at) WHERE retry_at IS NOT NULL;
 CREATE INDEX cursor_edited ON pgcron.cursor (schedule_id) WHERE edit_is_pending;

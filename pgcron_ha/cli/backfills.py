@@ -125,7 +125,7 @@ def backfill_command(
         )
         return made, measured, 0
 
-    made, measured, decided = on_database(ask, uses_zones=True)
+    made, measured, decided = on_database(ask)
     if made is None:
         _print_plan(measured, decided, as_json)
     elif wait:

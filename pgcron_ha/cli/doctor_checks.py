@@ -11,6 +11,7 @@ from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.client.verifying import Proof
 from pgcron_ha.config import Settings
 from pgcron_ha.db.revision import NEWEST
+from pgcron_ha.model.zones import TZDATA
 
 # When the project's last minor release of a major version is due.
 END_OF_LIFE: Final = {
@@ -243,22 +244,19 @@ def check_clock(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_zones(found: Diagnosis) -> Iterator[Finding]:
-    """One set of time zones for all nodes, the newest that any has installed."""
+    """The newest tzdata of the nodes decides; who has an older one takes no part in it."""
     tzdata = found.zones["tzdata"]
     told = (
-        "no node has brought any so far" if tzdata is None else f"the nodes compute with {tzdata}"
+        "no node has brought any so far" if tzdata is None else f"schedules follow tzdata {tzdata}"
     )
-    yield Finding("time zones", "ok", told)
+    here = "" if tzdata in (None, TZDATA) else f"; {TZDATA} is installed here"
+    yield Finding("time zones", "ok", told + here)
     for node in found.zones["older"]:
         yield Finding(
             "time zones",
             "advice",
-            f"node {node} has an older tzdata installed; it reads the newer rules from here",
-            "Update the package tzdata there, and start the node anew.",
-        )
-    for zone in found.zones["changing"]:
-        yield Finding(
-            "time zones", "advice", f"schedules take over new rules of {zone}", "A node goes on."
+            f"node {node} has an older tzdata: it materializes no schedules",
+            "Upgrade the package tzdata there, and start the node anew.",
         )
 
 

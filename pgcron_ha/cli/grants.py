@@ -43,7 +43,7 @@ _READABLE = (
     "history_overflow, attempt, dead_letter, log, retention, retention_rule, "
     "retention_sweep, reason, breaker, "
     "breaker_handler, diversion, fire_failure, failure_pause, backfill_run, overrun, "
-    "calendar, zone_change"
+    "calendar, outdated_plan"
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, hold, attempt, overlap_slot, snoozes, "

@@ -11,7 +11,6 @@ from typing import BinaryIO
 
 import click
 
-from pgcron_ha.cli.next_zones import agree_on
 from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.cli.preview_calendars import calendars_for
 from pgcron_ha.cli.previews import fire_json, print_fires
@@ -265,7 +264,6 @@ def _question(
     seed: str | None,
     calendars: Calendars = (),
 ) -> Question:
-    agree_on(tz)
     parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, calendars)
     moment = _instant(start, tz) if start else datetime.now(UTC)
     return Question(parsed, moment, count, backwards)

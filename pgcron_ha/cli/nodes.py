@@ -57,8 +57,9 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
                 echo(f"node '{row['name']}': {deaf_words(row['deaf_runs'])}")
             if row["state"] != "dead" and (row["tzdata"] or "") < (row["cluster_tzdata"] or ""):
                 echo(
-                    f"node '{row['name']}': its tzdata {row['tzdata']} is older than the "
-                    f"{row['cluster_tzdata']} that all nodes compute with"
+                    f"node '{row['name']}' has tzdata {row['tzdata']}, the cluster "
+                    f"{row['cluster_tzdata']}: it materializes no schedules; "
+                    "upgrade its tzdata package"
                 )
 
 

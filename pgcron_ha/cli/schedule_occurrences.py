@@ -122,7 +122,7 @@ def _change(name: str, instant: str, change: Change, is_fire: bool = True) -> da
         await change(session, fire)
         return fire.astimezone(UTC)
 
-    return on_database(ask, uses_zones=True)
+    return on_database(ask)
 
 
 def _say(name: str, fire: datetime, done: str, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.db import health
 from pgcron_ha.model.word_lists import in_number
+from pgcron_ha.model.zones import TZDATA
 
 COLUMNS = (
     Column("SCHEDULE", "schedule", 30),
@@ -47,6 +48,7 @@ def verify_command(name: str | None, since: str, as_json: bool) -> int:
         "instants": proof.instants,
         "breaks": len(proof.breaks),
         "is_cut": proof.is_cut,
+        "other_tzdata": proof.other_tzdata,
     }
     if as_json:
         print_json(summary)
@@ -59,6 +61,11 @@ def _sentence(proof: Proof, after: datetime) -> str:
     schedules, instants = plural(proof.schedules, "schedule"), plural(proof.instants, "instant")
     looked = f"{schedules}, {instants} since {shown(after)}"
     cut = " (there are more: name one schedule, or a later --since)" if proof.is_cut else ""
+    if proof.other_tzdata is not None:
+        cut += (
+            f" (in UTC only: the others follow tzdata {proof.other_tzdata}, and tzdata {TZDATA} "
+            "is installed here)"
+        )
     if proof.breaks:
         broken = len(proof.breaks)
         breaks = f"{broken} {in_number(broken, 'breaks', 'break')} a rule"

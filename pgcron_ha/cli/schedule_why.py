@@ -34,7 +34,7 @@ def why_command(name: str, instant: str, as_json: bool) -> None:
         told = await reasons.why(session.connection, name, moment, schema=session.schema)
         return explain(row, moment, told)
 
-    found = on_database(ask, uses_zones=True)
+    found = on_database(ask)
     fields = _fields(name, found)
     if found.told.run is not None and found.told.outcome is None and not as_json:
         fields["outcome"] = "retention has removed it"

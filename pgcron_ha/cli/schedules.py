@@ -128,7 +128,7 @@ def show_command(name: str, as_json: bool) -> None:
         )
         return found, changed, runs
 
-    found, changed, runs = on_database(read, uses_zones=True)
+    found, changed, runs = on_database(read)
     ahead = _preview(found)
     if as_json:
         print_json({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
@@ -199,7 +199,7 @@ def put_command(
             lacking = not_offered(handler, row["queue"], taken) if taken["handlers"] else None
             return row, changed, lacking
 
-    found, changed, lacking = on_database(put, uses_zones=True)
+    found, changed, lacking = on_database(put)
     ahead = _preview(found)
     if as_json:
         print_json({**found, **_preview_json(found, ahead)})
@@ -250,7 +250,7 @@ def pause_command(name: str, note: str | None, until: str | None, as_json: bool)
         paused_until: datetime | None = found["paused_until"]
         return paused_until
 
-    end = on_database(pause, uses_zones=True)
+    end = on_database(pause)
     if as_json:
         print_json({"schedule": name, "done": "paused", "until": end})
     else:
@@ -355,7 +355,7 @@ def run_now_command(
             schema=session.schema,
         )
 
-    print_run_id(on_database(run, uses_zones=True), as_json)
+    print_run_id(on_database(run), as_json)
 
 
 def _status(row: overview.Row) -> str:

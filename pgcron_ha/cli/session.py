@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.client.cluster_zones import use_cluster_zones
 from pgcron_ha.config import Settings
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import Connection, connect_client
@@ -33,26 +32,19 @@ class Session:
 
 
 def on_database(
-    work: Callable[[Session], Awaitable[Result]],
-    *,
-    needs_schema: bool = True,
-    uses_zones: bool = False,
+    work: Callable[[Session], Awaitable[Result]], *, needs_schema: bool = True
 ) -> Result:
     """Run `work` on a connection of its own and close it.
 
     Raises ConfigError without a DSN, DatabaseUnavailable, SchemaError unless the schema is there
     (or `needs_schema` is False), and whatever `work` raises; a role without rights is Refused.
-    `uses_zones`: fires and local times are computed, with the time zones of the cluster.
     """
     settings = command_context().load()
-    return asyncio.run(_run(settings, work, needs_schema, uses_zones))
+    return asyncio.run(_run(settings, work, needs_schema))
 
 
 async def _run(
-    settings: Settings,
-    work: Callable[[Session], Awaitable[Result]],
-    needs_schema: bool,
-    uses_zones: bool,
+    settings: Settings, work: Callable[[Session], Awaitable[Result]], needs_schema: bool
 ) -> Result:
     connection = await connect_client(settings.required_dsn())
     on_warning(connection, _warn)
@@ -60,8 +52,6 @@ async def _run(
         with answers():
             if needs_schema:
                 await require_revision(connection, settings.schema)
-            if uses_zones:
-                await use_cluster_zones(connection, settings.schema)
             done = await work(Session(connection, settings.schema, settings, _actor()))
         await asyncio.sleep(0)  # warnings are told a turn later
         return done

@@ -4,13 +4,12 @@ the specs say of the rows, version by version.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final
 
-from pgcron_ha.client.cluster_zones import use_cluster_zones
 from pgcron_ha.db import ledger_checks as ask
 from pgcron_ha.db.overview import Row
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
@@ -27,6 +26,7 @@ from pgcron_ha.model.verifying import (
     Verdict,
     verify,
 )
+from pgcron_ha.model.zones import TZDATA
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -44,6 +44,10 @@ class Proof:
     """Each with rule, schedule, fire_at, run_id and detail."""
     is_cut: bool
     """Whether something was left out: more schedules, instants or time than there was room for."""
+    other_tzdata: str | None
+    """The version that decides, where another is installed: only schedules in UTC were compared
+    with their specs.
+    """
 
 
 async def prove(
@@ -60,8 +64,11 @@ async def prove(
     many instants of each, and about so long. NotFound.
     """
     began = monotonic()
-    await use_cluster_zones(connection, schema)
-    found = await ask.verifiable_schedules(connection, name, at_most=schedules, schema=schema)
+    deciding = await ask.deciding_tzdata(connection, schema=schema)
+    others = None if deciding == TZDATA else deciding
+    found = await ask.verifiable_schedules(
+        connection, name, only_utc=others is not None, at_most=schedules, schema=schema
+    )
     by_one = name is None and len(found) == schedules  # all would be more than were asked for
     breaks = [] if by_one else await ask.broken_rows(connection, name, since=since, schema=schema)
     looked_at = total = 0
@@ -88,7 +95,7 @@ async def prove(
             }
             for broken in verdict.breaks
         ]
-    return Proof(looked_at, total, breaks, is_cut)
+    return Proof(looked_at, total, breaks, is_cut, others)
 
 
 async def _verdict(
@@ -99,10 +106,10 @@ async def _verdict(
         read = await ask.ledger_of(connection, schedule["id"], since, most=most, schema=schema)
     if read is None:
         return Verdict(0, schedule["watermark"], ())
-    return verdict_of(read, since, most)
+    return verdict_of(read, most)
 
 
-def verdict_of(read: ask.LedgerOf, since: datetime, most: int) -> Verdict:
+def verdict_of(read: ask.LedgerOf, most: int) -> Verdict:
     """What the versions say of the rows."""
     until = min(read.watermark, read.complete_until)
     known = [row for row in read.versions if row["since"] is not None]
@@ -114,12 +121,12 @@ def verdict_of(read: ask.LedgerOf, since: datetime, most: int) -> Verdict:
         Range(row["first_at"], row["last_at"], row["reason"] == "paused") for row in read.ranges
     ]
     return verify(
-        list(_timings(known, read.zone_changes, since, until)),
+        list(_timings(known, read.after, until)),
         Ledger(entries, ranges),
         until,
         most,
         list(_pauses(known)),
-        _bound(known, read, since),
+        _bound(known, read),
     )
 
 
@@ -155,7 +162,7 @@ def _paused_until(content: Row, end: datetime) -> datetime:
         return end  # in a year that the calendar has not: a version from before that was refused
 
 
-def _bound(versions: list[Row], read: ask.LedgerOf, since: datetime) -> Bound | None:
+def _bound(versions: list[Row], read: ask.LedgerOf) -> Bound | None:
     """Of the version in force, since the first that had one and none was without after it."""
     bound: Bound | None = None
     for row in versions:
@@ -166,7 +173,8 @@ def _bound(versions: list[Row], read: ask.LedgerOf, since: datetime) -> Bound | 
             bound = Bound(row["since"], runs, runs, False)
         else:
             bound = bound._replace(runs=runs, most=max(bound.most, runs))
-    is_whole = bound is not None and bound.since > since and read.complete_until == read.watermark
+    is_whole = bound is not None and bound.since > read.after
+    is_whole = is_whole and read.complete_until == read.watermark
     is_whole = is_whole and not any(row["is_gone"] for row in read.entries)  # by retention
     spec = _spec(versions[-1]["content"]) if versions else None
     if bound is None or spec is None or not (is_whole and read.has_ended):
@@ -174,18 +182,12 @@ def _bound(versions: list[Row], read: ask.LedgerOf, since: datetime) -> Bound | 
     return bound._replace(is_over=spec.next(read.watermark) is not None)
 
 
-def _timings(
-    versions: list[Row], zone_changes: Mapping[str, list[Row]], after: datetime, until: datetime
-) -> Iterator[Timing]:
-    """When each version held; not where its zone had other rules than now."""
+def _timings(versions: list[Row], after: datetime, until: datetime) -> Iterator[Timing]:
+    """When each version held."""
     ends = [row["since"] for row in versions[1:]] + [until]
     for row, end in zip(versions, ends, strict=True):
         content = row["content"]
         begin = max(row["since"], after)
-        for change in zone_changes.get(content["timezone"], ()):
-            if begin < min(change["since"], end):
-                yield Timing(begin, min(change["since"], end), _spec(content))
-            begin = max(begin, change["until"])
         if begin < end:
             yield Timing(begin, end, _spec(content))
 

@@ -128,7 +128,7 @@ async def risks(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA)
 async def zones(
     connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
 ) -> Row:
-    """Version of the zone data (tzdata), nodes with older ones, and zones that are changing."""
+    """The version of tzdata that decides, and nodes with older ones."""
     (found,) = await fetch_rows(connection, "read_zones", schema, limit=limit)
     return found
 

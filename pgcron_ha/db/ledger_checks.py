@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ MOST_SCHEDULES: Final = 1000
 class LedgerOf:
     """A schedule's ledger after an instant, and its versions that held then."""
 
+    after: datetime
     versions: list[Row]
     entries: list[Row]
     ranges: list[Row]
@@ -27,8 +28,6 @@ class LedgerOf:
     """Later rows were too many to be read."""
     has_ended: bool
     """By its cursor it never fires again, and no run is on its way back."""
-    zone_changes: dict[str, list[Row]] = field(default_factory=dict)
-    """Of the zones of the versions, ascending: spans (since, until) of decisions by old rules."""
 
 
 async def broken_rows(
@@ -45,13 +44,24 @@ async def broken_rows(
     )
 
 
+async def deciding_tzdata(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> str | None:
+    """The version of tzdata that decides; None: no node has brought any so far."""
+    found = await fetch_rows(connection, "deciding_tzdata", schema)
+    tzdata: str | None = found[0]["tzdata"]
+    return tzdata
+
+
 async def verifiable_schedules(
-    connection: Any, name: str | None, *, at_most: int, schema: str = DEFAULT_SCHEMA
+    connection: Any,
+    name: str | None,
+    *,
+    only_utc: bool,
+    at_most: int,
+    schema: str = DEFAULT_SCHEMA,
 ) -> list[Row]:
     """Valid schedules (id, name, watermark); those that fire next come first."""
-    return await fetch_rows(
-        connection, "verifiable_schedules", schema, schedule=name, at_most=at_most
-    )
+    given = {"schedule": name, "only_utc": only_utc, "at_most": at_most}
+    return await fetch_rows(connection, "verifiable_schedules", schema, **given)
 
 
 async def ledger_of(
@@ -62,7 +72,8 @@ async def ledger_of(
     most: int,
     schema: str = DEFAULT_SCHEMA,
 ) -> LedgerOf | None:
-    """What is decided of a schedule after an instant; None: it was deleted meanwhile.
+    """What the tzdata of now has decided of a schedule after an instant; None: it was deleted
+    meanwhile.
 
     Call it in a transaction of one snapshot.
     """
@@ -70,6 +81,7 @@ async def ledger_of(
     if not found:
         return None
     watermark: datetime = found[0]["watermark"]
+    after = max(after, found[0]["rules_since"] or after)
     given = {"schedule_id": schedule_id, "after": after}
     versions = await fetch_rows(connection, "timings_of_schedule", schema, **given)
     window = {**given, "until": watermark, "at_most": most + 1}
@@ -79,10 +91,4 @@ async def ledger_of(
     for rows, key in ((entries, "fire_at"), (ranges, "first_at")):
         if len(rows) > most:
             complete = min(complete, rows[most - 1][key])
-    ended = found[0]["has_ended"]
-    zones = {row["content"]["timezone"] for row in versions}
-    changes = {
-        zone: await fetch_rows(connection, "zone_changes_of", schema, zone=zone)
-        for zone in sorted(zones)
-    }
-    return LedgerOf(versions, entries, ranges, watermark, complete, ended, changes)
+    return LedgerOf(after, versions, entries, ranges, watermark, complete, found[0]["has_ended"])

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import resources
 from typing import Any, Final
 
 from alembic import op
@@ -32,6 +31,7 @@ from pgcron_ha.db.uninstall import (
     strangers_there,
 )
 from pgcron_ha.errors import Conflict, SchemaError
+from pgcron_ha.model.zones import zone_names
 
 SCHEMA_OPTION: Final = "pgcron_ha_schema"
 """In the ``[alembic]`` section of a host application: the schema's name, else ``pgcron``."""
@@ -119,8 +119,7 @@ def _escaped(part: re.Match[str]) -> str:
 
 def insert_timezones() -> None:
     """Fills the table of zones that schedules may name from the tzdata package."""
-    listed = resources.files("tzdata").joinpath("zones").read_text(encoding="ascii").split()
-    values = ", ".join(f"('{name}')" for name in sorted(set(listed)))
+    values = ", ".join(f"('{name}')" for name in sorted(zone_names()))
     schema = _schema(op.get_context())
     _execute(f"INSERT INTO {schema}.timezone (name) VALUES {values} ON CONFLICT DO NOTHING;")
 

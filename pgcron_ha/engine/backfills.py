@@ -17,6 +17,7 @@ from pgcron_ha.errors import InvalidSpec, PgcronError
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
 from pgcron_ha.model.schedule_spec import spec_of
 from pgcron_ha.model.spec import Spec
+from pgcron_ha.model.zones import TZDATA
 from pgcron_ha.telemetry.backfill_events import (
     BackfillCantGoOn,
     BackfillIsOver,
@@ -66,7 +67,11 @@ class Backfills(Service):
     async def run_once(self) -> float | None:
         """One step of each backfill that has something to do."""
         rows = await self._link.rows(
-            "open_backfills", after=self._after, at_most=BATCH, aside=self.aside.waiting()
+            "open_backfills",
+            after=self._after,
+            at_most=BATCH,
+            aside=self.aside.waiting(),
+            tzdata=TZDATA,
         )
         if not self._after and len(rows) < BATCH:  # these are all; what is over is forgotten
             self.aside.keep({row["id"] for row in rows} | set(self.aside.waiting()))

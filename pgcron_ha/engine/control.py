@@ -10,12 +10,15 @@ from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.isolation import SetAside, isolate, one_by_one
 from pgcron_ha.engine.service import unforeseen
-from pgcron_ha.engine.zone_rules import ZoneRules
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.model.jitter import delay_of
 from pgcron_ha.model.schedule_spec import spec_of
-from pgcron_ha.model.zone_data import version_in_force
-from pgcron_ha.telemetry.control_events import ProbeSucceeded, SchedulePausedItself
+from pgcron_ha.model.zones import TZDATA
+from pgcron_ha.telemetry.control_events import (
+    ProbeSucceeded,
+    SchedulePausedItself,
+    TzdataTaken,
+)
 from pgcron_ha.telemetry.log import emit
 
 MOST: Final = 200
@@ -27,6 +30,8 @@ LATE_AFTER: Final = timedelta(seconds=2)
 Key = tuple[str, int]
 """A duty and a schedule: what is set aside for one is not for the others."""
 
+_OLDER: Final = ("tzdata", 0)
+
 
 class Control:
     """Each duty apart from the others, and in each of them every schedule apart from the others."""
@@ -35,8 +40,10 @@ class Control:
         self._link = link
         self._horizon = horizon
         self._aside = aside
-        self._zones = ZoneRules(link)
         self._made = 0
+        self._goes_on = False
+        self.is_behind = False
+        """Whether another node's tzdata decides: this one computes no fires."""
 
     def take_made(self) -> int:
         """How many runs were made since the last call."""
@@ -48,16 +55,15 @@ class Control:
 
         Raises the first error of a duty when all of them had their turn.
         """
-        given = {"horizon": self._horizon, "tzdata": version_in_force()}
+        given = {"horizon": self._horizon, "tzdata": TZDATA}
         duties = (await self._link.rows("control_duties", **given))[0]["duties"]
+        self._goes_on, self.is_behind = False, "tzdata" in duties
+        if self.is_behind:
+            self.is_behind = not await self._take_tzdata()
+        if self.is_behind:
+            return False
+        self._aside.forget(_OLDER)
         errors: list[Exception] = []
-        is_changing = False
-        try:
-            is_changing = await self._zones.look(duties)
-        except DatabaseUnavailable:
-            raise
-        except Exception as error:
-            errors.append(error)
         for duty, fulfil in self._fulfilled_by().items():
             if duty not in duties:
                 continue
@@ -69,10 +75,26 @@ class Control:
                 errors.append(error)
         if errors:
             raise errors[0]
-        return is_changing
+        return self._goes_on
+
+    async def _take_tzdata(self) -> bool:
+        """Whether this node decides: no living node has a newer tzdata."""
+        found = (await self._link.rows("take_tzdata", tzdata=TZDATA))[0]
+        before: str | None = found["before"]
+        if found["is_taken"]:
+            emit(TzdataTaken(TZDATA, before))
+            self._goes_on = True
+        elif before is not None and before > TZDATA:
+            told = (
+                f"tzdata {TZDATA} is installed here, and the cluster has {before}: this node"
+                " materializes no schedules; upgrade its tzdata package, and start it anew"
+            )
+            self._aside.put(_OLDER, "schedules", told)
+        return bool(found["is_taken"]) or before is None
 
     def _fulfilled_by(self) -> dict[str, Callable[[], Awaitable[None]]]:
         return {
+            "outdated_plans": self._replan_outdated,
             "pending_edits": self._finish_edits,
             "overdue_pauses": self._end_pauses,
             "failing_schedules": self._judge_failures,
@@ -80,6 +102,13 @@ class Control:
             "due_probes": self._make_probes,
             "take_given_back": self._take_given_back,
         }
+
+    async def _replan_outdated(self) -> None:
+        """Makes anew what another tzdata has made ahead."""
+        await self._each("outdated_plans", self._replan)
+
+    async def _replan(self, row: Row) -> None:
+        await self._link.rows("replan", schedule_id=row["schedule_id"])
 
     async def _finish_edits(self) -> None:
         """Edits made under another isolation level than READ COMMITTED are made true here."""
@@ -158,11 +187,13 @@ class Control:
     ) -> None:
         """`act` on each of the schedules that the statement `duty` finds."""
 
+        rows = await self._candidates(duty, **parameters)
+
         async def go(row: Row) -> None:
             await act(row)
             self._aside.forget((duty, row["schedule_id"]))
+            self._goes_on |= len(rows) == MOST
 
-        rows = await self._candidates(duty, **parameters)
         await one_by_one(rows, go, lambda row, error: self._failed(duty, row, error))
 
     async def _candidates(self, duty: str, **parameters: Any) -> list[Row]:
@@ -225,5 +256,5 @@ def one_fire(row: Row | dict[str, Any], fire: datetime, canonical: str) -> dict[
         "counted_fires": [] if row["max_runs"] is None else [fire],
         "fire_ids": [row["schedule_id"]],
         "fires": [fire],
-        "tzdata": version_in_force(),
+        "tzdata": TZDATA,
     }

@@ -2,7 +2,7 @@
 
 A pass reads what schedules have to decide, computes fires in Python without a lock, and commits by
 compare-and-set: a schedule that was edited, or that another node decided meanwhile, is left as it
-is. Two nodes at once are harmless.
+is. Two nodes at once are harmless. A node whose tzdata is older than another's decides nothing.
 
 No schedule holds up another: one that nobody can read, or whose runs the database refuses, is
 marked invalid with the reason; one that is locked waits in `aside`.
@@ -28,7 +28,7 @@ from pgcron_ha.errors import DatabaseUnavailable, InvalidSpec, PgcronError, Refu
 from pgcron_ha.model.jitter import delay_of
 from pgcron_ha.model.plan import Plan, plan
 from pgcron_ha.model.schedule_spec import spec_of
-from pgcron_ha.model.zone_data import version_in_force
+from pgcron_ha.model.zones import TZDATA
 from pgcron_ha.telemetry.events import ScheduleIsInvalid
 from pgcron_ha.telemetry.log import emit
 from pgcron_ha.version import installed_version
@@ -76,7 +76,7 @@ class Materializer(Service):
         schedules are decided in bulk.
         """
         try:
-            is_changing = await self._control.look()
+            goes_on = await self._control.look()
         except DatabaseUnavailable:
             raise
         except Exception:
@@ -85,9 +85,11 @@ class Materializer(Service):
         finally:
             self.materialized += self._control.take_made()
         wait = await self._materialize()
-        return 0 if is_changing else wait
+        return 0 if goes_on else wait
 
     async def _materialize(self) -> float | None:
+        if self._control.is_behind:
+            return None
         aside = [schedule for duty, schedule in self.aside.waiting() if duty == "fires"]
         rows = await self._link.rows(
             "due_cursors", refill=self._horizon / 2, at_most=BATCH, aside=aside
@@ -200,8 +202,8 @@ class Materializer(Service):
 
 
 def judge() -> str:
-    """Who can't read a schedule: another version, or newer zones, may."""
-    return f"pgcron_ha {installed_version()}, time zones {version_in_force()}"
+    """Who can't read a schedule: another version may."""
+    return f"pgcron_ha {installed_version()}"
 
 
 def decide(
@@ -263,5 +265,5 @@ def _columns(taken: Sequence[Decision]) -> dict[str, Any]:
         "dropped_reasons": [dropped.reason for _, dropped in missed],
         "fire_ids": [row["schedule_id"] for row, planned, _ in taken for _ in planned.fires],
         "fires": [fire for _, planned, _ in taken for fire in planned.fires],
-        "tzdata": version_in_force(),
+        "tzdata": TZDATA,
     }

@@ -22,7 +22,6 @@ from pgcron_ha.engine.farewell import EXIT_DEAF, Farewell
 from pgcron_ha.engine.handlers import OfferedHandlers, declared_breakers, declared_weights
 from pgcron_ha.engine.home import Home
 from pgcron_ha.engine.janitor import Janitor
-from pgcron_ha.engine.known_zones import known_zones
 from pgcron_ha.engine.last_resort import LAST_RESORT_SECONDS, end_soon
 from pgcron_ha.engine.lease import LeasePhase
 from pgcron_ha.engine.links import node_link, node_links
@@ -202,7 +201,6 @@ class Node:
             node.slots,
             node.queues,
             tuple(handlers),
-            known_zones(),
             node.labels,
         )
 

@@ -18,6 +18,7 @@ from pgcron_ha.engine.computing import compute
 from pgcron_ha.engine.isolation import SetAside, isolate
 from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import InvalidSpec, PgcronError
+from pgcron_ha.model.zones import TZDATA
 
 FIRES: Final = 20
 """Of a schedule; ``pgcron.preview`` names the number."""
@@ -35,7 +36,11 @@ async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequenc
     """Of these schedules, and of some of those that were asked for; how many were written."""
     left_out = [key[1] for key in aside.waiting() if key[0] == "preview"]
     rows = await link.rows(
-        "schedules_to_preview", at_most=AT_ONCE, schedule_ids=list(schedule_ids), aside=left_out
+        "schedules_to_preview",
+        at_most=AT_ONCE,
+        schedule_ids=list(schedule_ids),
+        aside=left_out,
+        tzdata=TZDATA,
     )
     previews = []
     for row in rows:

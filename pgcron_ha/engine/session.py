@@ -25,7 +25,7 @@ from pgcron_ha.engine.reconcile import Beat
 from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, unforeseen
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.model.zone_data import package_version
+from pgcron_ha.model.zones import TZDATA, zone_names
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import (
     LeaseEndangered,
@@ -61,7 +61,6 @@ class Identity:
     slots: int
     queues: tuple[str, ...]
     handlers: tuple[str, ...]
-    zones: tuple[str, ...]
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -191,7 +190,7 @@ class Session(threading.Thread):
             host=mine.host,
             process_id=mine.process_id,
             version=mine.version,
-            tzdata=package_version(),
+            tzdata=TZDATA,
             home=mine.home,
             lease_ttl=self.lease.ttl,
             slots=mine.slots,
@@ -249,7 +248,7 @@ class Session(threading.Thread):
         )
         self.refusal = None
         await self._link.rows("note_timeline")
-        await self._link.rows("learn_timezones", names=list(self._identity.zones))
+        await self._link.rows("learn_timezones", names=sorted(zone_names()))
 
     async def _renew(self) -> None:
         # Never without a pause while the engine stands still: the watch turns on this loop, too.

@@ -24,7 +24,6 @@ from pgcron_ha.model.calendar_rules import (
 from pgcron_ha.model.calendars import Calendar
 from pgcron_ha.model.rules import FireRule
 from pgcron_ha.model.steps import spend
-from pgcron_ha.model.zone_data import depends_on_rules
 from pgcron_ha.model.zones import instant_at, load_zone, wall_clock
 
 _DAY = timedelta(days=1)
@@ -129,7 +128,6 @@ def names_calendar(words: list[str]) -> bool:
     return kind == "only" or (kind == "not" and len(words) > 1 and words[1].lower() == "in")
 
 
-@depends_on_rules
 @lru_cache(maxsize=8192)
 def start_of(timezone: str, day: date) -> datetime:
     """When a day begins in a zone: at its midnight, or where the clocks have skipped that."""

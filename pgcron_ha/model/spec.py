@@ -40,7 +40,6 @@ from pgcron_ha.model.rules import FireRule, fires_a_day, fires_of
 from pgcron_ha.model.spec_lines import EXAMPLES, Bound, read_line
 from pgcron_ha.model.spread import EXAMPLE_SEED
 from pgcron_ha.model.steps import MOST_STEPS, TooManySteps, search, spend
-from pgcron_ha.model.zone_data import depends_on_rules
 
 # More rules than this belong into several schedules; each costs a search at every fire.
 MOST_LINES = 32
@@ -223,7 +222,6 @@ def parse_spec(
         return read_spec(text, timezone, dst, seed if "~" in text else None, calendars)
 
 
-@depends_on_rules
 @lru_cache(maxsize=CACHED_SPECS)
 def read_spec(
     text: str, timezone: str, dst: DstPolicy, seed: str | None, calendars: Calendars

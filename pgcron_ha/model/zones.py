@@ -1,7 +1,7 @@
 """Time zones: strict IANA names, and the instants at which a zone changes its offset.
 
-Zones are read from the ``tzdata`` package, never from the host, and from the newer data that the
-cluster may have (`zone_data`), so that nodes agree on every fire time.
+Zones are read from the installed ``tzdata`` package, never from the host: nodes whose packages are
+of one version agree on every fire time.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from calendar import isleap, monthrange
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import NamedTuple
+from importlib import import_module, resources
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pgcron_ha.errors import UnknownZone
-from pgcron_ha.model.zone_data import (
-    depends_on_rules,
-    package_zones,
-    read_rules,
-    zone_from,
-    zones_taken,
-)
+
+TZDATA: Final[str] = getattr(import_module("tzdata"), "IANA_VERSION", "0")
+"""The version of the installed package, as ``2026f``. Text order is the order in time."""
 
 # The longest name has 32 characters; longer text is not worth a search for neighbours.
 MOST_CHARACTERS = 64
@@ -49,20 +46,20 @@ class Change(NamedTuple):
         return self.after - self.before
 
 
-@depends_on_rules
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
     """All names that `load_zone` takes."""
-    return package_zones() | zones_taken()
+    listed = resources.files("tzdata").joinpath("zones").read_text(encoding="utf-8").split()
+    return frozenset(listed) - {"Factory"}  # tzdata's "no zone was configured"
 
 
-@depends_on_rules
 @lru_cache(maxsize=1024)
 def load_zone(name: str) -> ZoneInfo:
     """The zone of an IANA name, spelled exactly; raises `UnknownZone` with the nearest names."""
     if name not in zone_names():
         raise _unknown(name)
-    return zone_from(name, read_rules(name))
+    with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as rules:
+        return ZoneInfo.from_file(rules, key=name)
 
 
 def wall_clock(zone: ZoneInfo, instant: datetime) -> datetime:
@@ -114,7 +111,6 @@ def last_change(name: str, since: datetime, until: datetime) -> Change | None:
     return None
 
 
-@depends_on_rules
 @lru_cache(maxsize=CACHED_ZONE_YEARS)
 def changes_of_year(name: str, year: int) -> tuple[Change, ...]:
     """The zone's changes after the year's first instant (UTC), up to that of the next year."""
@@ -123,24 +119,6 @@ def changes_of_year(name: str, year: int) -> tuple[Change, ...]:
     alike = _alike(year)
     later = datetime(year, 1, 1) - datetime(alike, 1, 1)
     return tuple(one._replace(at=one.at + later) for one in changes_of_year(name, alike))
-
-
-def first_difference(
-    old: ZoneInfo, new: ZoneInfo, since: datetime, until_year: int
-) -> datetime | None:
-    """From when on (naive UTC) the clocks of two zones differ, at the earliest ``since``, as far
-    as they do before ``until_year``; None: they don't.
-    """
-    if wall_clock(old, since) != wall_clock(new, since):
-        return since
-    for year in range(since.year, until_year):
-        earlier, later = (
-            [change for change in _changes_of_year(zone, year) if change.at > since]
-            for zone in (old, new)
-        )
-        if earlier != later:
-            return min(change.at for change in set(earlier) ^ set(later))
-    return None
 
 
 def _changes_of_year(zone: ZoneInfo, year: int) -> tuple[Change, ...]:

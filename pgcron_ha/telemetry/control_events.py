@@ -1,4 +1,4 @@
-"""What schedules do by themselves after failures."""
+"""What schedules do by themselves: after failures, and when the rules of time zones change."""
 
 from __future__ import annotations
 
@@ -30,3 +30,20 @@ class ProbeSucceeded(Event):
     def sentence(self) -> str:
         """Says which."""
         return f"schedule {self.schedule} is resumed: its probe succeeded"
+
+
+@dataclass(frozen=True, slots=True)
+class TzdataTaken(Event):
+    """This node's tzdata decides from now on, for the whole cluster."""
+
+    tzdata: str
+    before: str | None
+
+    def sentence(self) -> str:
+        """Says what becomes of the fires that are made already."""
+        if self.before is None:
+            return f"schedules follow tzdata {self.tzdata}"
+        return (
+            f"schedules follow tzdata {self.tzdata} instead of {self.before}: "
+            "those with a time zone have their fires ahead made anew"
+        )

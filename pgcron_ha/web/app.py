@@ -53,7 +53,7 @@ def create_app(
     """
     static, templates = _files()
     metrics = WebMetrics(version, registry)
-    reader = Reader(dsn, metrics, schema, follows_zones=look is None)
+    reader = Reader(dsn, metrics, schema)
     services = Services(
         dsn=dsn,
         schema=schema,

@@ -20,7 +20,6 @@ from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.schedule_spec import ScheduleRow, calendars_in
 from pgcron_ha.model.spec import parse_spec
 from pgcron_ha.model.spread import EXAMPLE_SEED
-from pgcron_ha.model.zone_data import depends_on_rules
 from pgcron_ha.web.formats import duration, expected_about, plural, short
 
 # A fire may start so late: a tenth of the interval, within these bounds.
@@ -96,7 +95,6 @@ def rhythm(row: ScheduleRow, now: datetime) -> Rhythm | None:
     return _rhythm(spec, timezone, dst, calendars_in(row["calendars"]), midnight)
 
 
-@depends_on_rules
 @lru_cache(maxsize=_KNOWN_SPECS)
 def _rhythm(
     spec: str, timezone: str, dst: str, calendars: Calendars, since: datetime

@@ -17,7 +17,6 @@ from math import inf
 from time import monotonic
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from pgcron_ha.client.cluster_zones import take_cluster_zones
 from pgcron_ha.db.blocking import blocking_sessions, naming
 from pgcron_ha.db.pages.fetching import clock
 from pgcron_ha.db.read_pool import Connection, PoolUse, ReadPool
@@ -73,19 +72,8 @@ class _Entry:
 class Reader:
     """Reads for pages, shares what was read, and remembers it. Belongs to one event loop."""
 
-    def __init__(
-        self,
-        dsn: str,
-        metrics: WebMetrics,
-        schema: str = DEFAULT_SCHEMA,
-        *,
-        follows_zones: bool = True,
-    ) -> None:
-        """`follows_zones`: the process takes the cluster's time zones; where a node does, it does
-        not.
-        """
+    def __init__(self, dsn: str, metrics: WebMetrics, schema: str = DEFAULT_SCHEMA) -> None:
         self.schema = schema
-        self._follows_zones = follows_zones
         self._pool = ReadPool(dsn, schema)
         self._metrics = metrics
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
@@ -185,9 +173,7 @@ class Reader:
         try:
             with self._metrics.timed_query(str(word)):
                 async with self._pool.transaction() as connection:
-                    at, tzdata = await clock(connection, self.schema)
-                    if self._follows_zones:
-                        await take_cluster_zones(connection, tzdata, self.schema)
+                    at = await clock(connection, self.schema)
                     entry = _Entry(
                         await read(connection), at.astimezone(UTC), began, next(self._numbers)
                     )

@@ -16,7 +16,6 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from pgcron_ha.client.cluster_zones import use_cluster_zones
 from pgcron_ha.db import doors
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.clients import ClientPools
@@ -170,8 +169,6 @@ class Visit:
         async with self.services.writers.connection(self.services.dsn) as connection:
             with answers():
                 async with connection.transaction():
-                    if self.services.look is None:  # else the node beside the pages sees to it
-                        await use_cluster_zones(connection, self.schema)
                     done = await verb(connection)
             self.services.reader.expire()
             return done

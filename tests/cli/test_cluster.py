@@ -211,10 +211,13 @@ def test_nodes_with_older_time_zones_are_named(cli: Cli, execute: Execute) -> No
 
     said = cli("doctor").out
 
-    assert "ok       time zones     the nodes compute with 2099b" in said
-    assert "advice   time zones     node n1 (2099a) has an older tzdata installed" in said
+    assert "ok       time zones     schedules follow tzdata 2099b" in said
+    assert (
+        "advice   time zones     node n1 (2099a) has an older tzdata: it materializes no schedules"
+        in said
+    )
     assert "n2 (" not in said
-    assert "node 'n1': its tzdata 2099a is older than the 2099b" in cli("nodes").out
+    assert "node 'n1' has tzdata 2099a, the cluster 2099b: it materializes no" in cli("nodes").out
     assert "node 'n2'" not in cli("nodes").out
 
 

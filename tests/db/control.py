@@ -13,7 +13,7 @@ import asyncpg
 
 from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.db.statements import load
-from pgcron_ha.model.zone_data import version_in_force
+from pgcron_ha.model.zones import TZDATA
 from tests.waiting import until
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -60,6 +60,7 @@ async def join(
     name: str | None = None,
     slots: int = 16,
     home: str | None = None,
+    tzdata: str = "2026a",
 ) -> Node:
     """A node with a living lease."""
     node = Node(uuid.uuid4(), handlers, queues)
@@ -71,7 +72,7 @@ async def join(
         host="here",
         process_id=1,
         version="0",
-        tzdata="2026a",
+        tzdata=tzdata,
         home=home,
         lease_ttl=lease_ttl,
         slots=slots,
@@ -320,7 +321,7 @@ async def materialize_many(
         dropped_reasons=[drop.reason for drop in dropped],
         fire_ids=fire_ids,
         fires=every_fire,
-        tzdata=version_in_force(),
+        tzdata=TZDATA,
     )
     return rows[0]["schedules"], rows[0]["runs"]
 

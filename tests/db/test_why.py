@@ -27,10 +27,6 @@ TOLD = {
     "5 older runs wait (max_queued)": ("skipped", "overlap_queue_full", None, None),
     "1 older run waits (max_queued)": ("skipped", "overlap_queue_full", None, None),
     "run 7 came later (overlap replace)": ("superseded", "overlap_superseded", None, None),
-    "skipped by pgcron_ha: the clocks of X changed": (
-        *("skipped", "clocks_changed", "pgcron_ha"),
-        "the clocks of X changed",
-    ),
     "skipped by ui:local: a: b": ("skipped", "skipped_by_hand", "ui:local", "a: b"),
     "cancelled by anna": ("cancelled", "cancelled_by_hand", "anna", None),
     "schedule was deleted": ("cancelled", "schedule_deleted", None, None),

@@ -243,7 +243,7 @@ async def test_what_nobody_can_read_is_looked_at_again_by_another_version_only(
     await materializer.run_once()
 
     assert await link.rows("recheck_invalid", judge=module.judge()) == []
-    found = await link.rows("recheck_invalid", judge="pgcron_ha 9.9, time zones 2030a")
+    found = await link.rows("recheck_invalid", judge="pgcron_ha 9.9")
     assert [row["schedule_id"] for row in found] == [bad]
     await Janitor(link, "pgcron").run_once()
 
@@ -289,6 +289,10 @@ async def test_schedules_that_catch_up_share_a_pass_with_the_others(
     [
         ("pending_edits", "UPDATE pgcron.cursor SET edit_is_pending = true"),
         (
+            "outdated_plans",
+            "INSERT INTO pgcron.outdated_plan SELECT id FROM pgcron.schedule",
+        ),
+        (
             "overdue_pauses",
             "UPDATE pgcron.schedule SET enabled = false, paused_until = now() - interval '1 s'",
         ),
@@ -307,9 +311,7 @@ async def test_a_duty_of_one_schedule_holds_up_no_other(
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute("UPDATE pgcron.cursor SET is_paused = true, runs_made = 1")
         await connection.execute(
-            f"{prepare} WHERE {'id' if 'schedule ' in prepare else 'schedule_id'} = ANY($1)"
-            if duty != "given_back"
-            else f"{prepare} WHERE id = ANY($1)",
+            f"{prepare} WHERE {'schedule_id' if duty == 'pending_edits' else 'id'} = ANY($1)",
             ids,
         )
         await connection.execute(

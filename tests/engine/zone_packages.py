@@ -1,5 +1,5 @@
 """Packages ``tzdata`` as an update would install them, with a zone whose rules a test writes, and
-nodes' materializers in processes of their own that have them.
+the materializers of nodes, and commands, in processes of their own that have them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,24 @@ Offsets = list[tuple[datetime, int]]
 """From when on the clocks are so many hours ahead of UTC; the first is for ever before."""
 
 _PROGRAM: Final = """
-import asyncio, sys
+import asyncio, sys, uuid
 from pgcron_ha.db.link import Link
 from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.model.zones import TZDATA
 from pgcron_ha.telemetry.log import set_up
 
 async def main():
     set_up("text", "info")
     link = Link(sys.argv[1])
+    node = {"incarnation": uuid.uuid4()}
+    of_node = {"name": TZDATA, "host": "here", "process_id": 1, "version": "0", "tzdata": TZDATA}
+    of_node |= {"home": None, "lease_ttl": 60, "slots": 1, "queues": [], "labels": "{}"}
+    await link.rows("join_node", **node, **of_node)
     materializer = Materializer(link, horizon=float(sys.argv[2]))
     for _ in range(int(sys.argv[3])):
         if await materializer.run_once() is None:
             break
+    await link.rows("leave", **node, reason="the test is over")
     await link.close()
 
 asyncio.run(main())
@@ -74,21 +80,36 @@ def install(folder: Path, version: str, offsets: Offsets) -> Path:
 async def materialize(
     dsn: str, package: Path, *, horizon: float = 4 * 3600, passes: int = 200
 ) -> str:
-    """The passes of a node that has this package, until it rests; returns what it told."""
-    process = await start(dsn, package, horizon=horizon, passes=passes)
-    told, _ = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 0, told.decode()
-    return told.decode()
+    """What a node that has this package tells in its passes, until it rests and leaves."""
+    return await _told(await start(dsn, package, horizon=horizon, passes=passes))
+
+
+async def verify(dsn: str, package: Path) -> str:
+    """What ``schedules verify`` says where this package is installed: that nothing is wrong."""
+    return await _told(
+        await _start(package, "-m", "pgcron_ha", "schedules", "verify", PGCRON_HA_DSN=dsn)
+    )
 
 
 async def start(
     dsn: str, package: Path, *, horizon: float = 4 * 3600, passes: int = 200
 ) -> asyncio.subprocess.Process:
     """Such a process, begun."""
+    return await _start(package, "-c", _PROGRAM, dsn, str(horizon), str(passes))
+
+
+async def _start(package: Path, *arguments: str, **more: str) -> asyncio.subprocess.Process:
+    path = os.pathsep.join([str(package), str(ROOT)])
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _PROGRAM, dsn, str(horizon), str(passes)),
+        *(sys.executable, *arguments),
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)])},
+        env={**os.environ, "PYTHONPATH": path, **more},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
+
+
+async def _told(process: asyncio.subprocess.Process) -> str:
+    told, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, told.decode()
+    return told.decode()

@@ -88,7 +88,6 @@ class SimulatedNode(Node):
 
     def _identity(self, home: Home, handlers: Sequence[str]) -> Identity:
         node = self.settings.node
-        zones = ("UTC",)
         return Identity(
             node.name,
             "here",
@@ -98,7 +97,6 @@ class SimulatedNode(Node):
             node.slots,
             node.queues,
             tuple(handlers),
-            zones,
         )
 
 

@@ -489,5 +489,5 @@ class Owed(People):
         for schedule in self.schedules.values():
             read = self.real.wait(ledger_of(connection, schedule.id, FIRST_INSTANT, most=100_000))
             assert read is not None
-            verdict = verdict_of(read, FIRST_INSTANT, 100_000)
+            verdict = verdict_of(read, 100_000)
             assert not verdict.breaks, verdict.breaks

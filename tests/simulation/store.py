@@ -15,11 +15,10 @@ from pgcron_ha.errors import Conflict, NotFound
 from tests.simulation.store_limits import LimitStatements
 from tests.simulation.store_nodes import NodeStatements
 from tests.simulation.store_schedules import ScheduleStatements
-from tests.simulation.store_zones import ZoneStatements
 from tests.simulation.tables import Row, Run, lane_of, seconds
 
 
-class Store(NodeStatements, LimitStatements, ScheduleStatements, ZoneStatements):
+class Store(NodeStatements, LimitStatements, ScheduleStatements):
     """`call` is the one door; each statement is a method of its name."""
 
     def call(self, name: str, /, **parameters: Any) -> list[Row]:

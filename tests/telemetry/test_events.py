@@ -15,7 +15,6 @@ from pgcron_ha.telemetry import (
     events,
     hearing_events,
     retention_events,
-    zone_events,
 )
 from pgcron_ha.telemetry.events import (
     Event,
@@ -35,7 +34,6 @@ KINDS = [
         backfill_events,
         hearing_events,
         retention_events,
-        zone_events,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event

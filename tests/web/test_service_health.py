@@ -49,7 +49,7 @@ async def test_a_service_that_fails_is_named_within_seconds_and_forgotten_after(
     )
     transaction = connection.transaction()
     await transaction.start()
-    await connection.execute("LOCK TABLE pgcron.zone_change")
+    await connection.execute("LOCK TABLE pgcron.outdated_plan")
 
     async def is_named() -> bool:
         return "lock timeout" in row_of((await site.get("/")).text, "Materializer of node n1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from pgcron_ha.db.variants import fitting
 
@@ -26,17 +26,9 @@ async def fetch_one(connection: Any, name: str, schema: str, /, **values: Any) -
     return found[0] if found else None
 
 
-class Clock(NamedTuple):
-    """What times are told by."""
-
-    now: datetime
-    """The database's clock."""
-    tzdata: str | None
-    """The version of the time zones that the nodes compute with; None: no node has brought any."""
-
-
-async def clock(connection: Any, schema: str) -> Clock:
-    """The database's clock and time zones, now."""
+async def clock(connection: Any, schema: str) -> datetime:
+    """The database's clock, now."""
     found = await fetch_one(connection, "page_clock", schema)
     assert found is not None  # it has no FROM
-    return Clock(found["now"], found["tzdata"])
+    now: datetime = found["now"]
+    return now

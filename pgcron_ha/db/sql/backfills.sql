@@ -33,9 +33,10 @@ FROM pgcron.backfill_run o LEFT JOIN pgcron.run r ON r.id = o.run_id LEFT JOIN p
 WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id DESC LIMIT :limit;
 
 -- name: open_backfills
--- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended.
+-- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended. None for a node whose tzdata is not the cluster's.
 SELECT b.id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran, b.reached, b.planned, b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec, b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,
-       b.definition ->> 'dst' AS dst, b.parallelism - held.open AS room, (b.state = 'open' AND held.open < b.parallelism) OR held.ended > 0 OR (b.state = 'stopping' AND held.open = held.ended) AS has_work
+       b.definition ->> 'dst' AS dst, b.parallelism - held.open AS room, ((b.state = 'open' AND held.open < b.parallelism) OR held.ended > 0 OR (b.state = 'stopping' AND held.open = held.ended))
+       AND (SELECT k.tzdata IS NULL OR k.tzdata = :tzdata::text FROM pgcron.cluster k) AS has_work
 FROM (SELECT u.* FROM pgcron.backfill u WHERE u.state IN ('open', 'paused', 'stopping') AND u.id > :after::bigint AND u.id <> ALL(:aside::bigint[]) ORDER BY u.id LIMIT :at_most) b
 CROSS JOIN LATERAL (
   SELECT count(*)::int AS open, count(*) FILTER (WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id))::int AS ended
@@ -46,7 +47,7 @@ ORDER BY b.id;
 SELECT s.state, s.taken, s.made FROM pgcron.step_backfill(:backfill::bigint, :reached::timestamptz, :instants::timestamptz[], :is_last::boolean) s;
 
 -- name: plan_backfill
--- How many instants it has, once for all; a node that counts otherwise (other zones) comes too late.
+-- How many instants it has, once for all.
 UPDATE pgcron.backfill b SET planned = :planned WHERE b.id = :backfill::bigint AND b.planned IS NULL RETURNING b.id;
 
 -- name: give_up_backfill

@@ -10,8 +10,19 @@ SELECT array_remove(ARRAY[
                  AND NOT EXISTS (SELECT FROM pgcron.occurrence e WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)) THEN 'early_fires' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'take_given_back' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text) THEN 'zones' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.zone_change z WHERE z.done_at IS NULL) THEN 'zone_changes' END], NULL) AS duties;
+  CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text) THEN 'tzdata' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan) THEN 'outdated_plans' END], NULL) AS duties;
+
+-- name: take_tzdata
+-- The cluster's version as it was before, and whether the caller's took its place.
+SELECT c.tzdata AS before, pgcron.take_tzdata(:tzdata::text) AS is_taken FROM pgcron.cluster c;
+
+-- name: outdated_plans
+SELECT p.schedule_id, coalesce(s.name, p.schedule_id::text) AS name FROM pgcron.outdated_plan p LEFT JOIN pgcron.schedule s ON s.id = p.schedule_id
+WHERE p.schedule_id <> ALL(:aside::bigint[]) ORDER BY p.schedule_id LIMIT :at_most;
+
+-- name: replan
+SELECT pgcron.replan(:schedule_id::bigint);
 
 -- name: overdue_pauses
 -- Pauses that end by themselves and whose end has passed; an index of those that have one.

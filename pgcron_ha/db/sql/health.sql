@@ -56,9 +56,8 @@ SELECT c.oid::regclass::text AS name, o.option FROM pg_catalog.pg_class c LEFT J
 WHERE c.relnamespace = 'pgcron'::regnamespace AND o.option IN ('autovacuum_enabled', 'toast.autovacuum_enabled') AND NOT o.option_value::boolean ORDER BY 1, 2 LIMIT :limit::int;
 
 -- name: read_zones
--- Which time zones the nodes compute with, who has older ones installed, and zones that schedules still take over.
-SELECT c.tzdata, ARRAY(SELECT n.name || ' (' || n.tzdata || ')' FROM pgcron.node n WHERE n.state <> 'dead' AND n.tzdata < c.tzdata ORDER BY n.name LIMIT :limit::int) AS older,
-       ARRAY(SELECT z.zone FROM pgcron.zone_change z WHERE z.done_at IS NULL ORDER BY z.zone LIMIT :limit::int) AS changing FROM pgcron.cluster c;
+-- Which tzdata decides, and who has an older one.
+SELECT c.tzdata, ARRAY(SELECT n.name || ' (' || n.tzdata || ')' FROM pgcron.node n WHERE n.state <> 'dead' AND n.tzdata < c.tzdata ORDER BY n.name LIMIT :limit::int) AS older FROM pgcron.cluster c;
 
 -- name: read_risks
 SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o) AS overflow,

@@ -3,10 +3,14 @@ SELECT c.rule, c.schedule_id, coalesce(s.name, (SELECT v.content ->> 'name' FROM
        c.fire_at, c.run_id, c.detail
 FROM pgcron.check_ledger(:schedule::text, :at_most::int, :since::timestamptz) c LEFT JOIN pgcron.schedule s ON s.id = c.schedule_id;
 
+-- name: deciding_tzdata
+SELECT c.tzdata FROM pgcron.cluster c;
+
 -- name: verifiable_schedules
--- Those with fires of late first: what was materialized a moment ago is what a fault would have touched.
+-- Those with fires of late first: what was materialized a moment ago is what a fault would have touched. Not those with fires ahead by another tzdata.
 SELECT s.id, s.name, c.watermark FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE (:schedule::text IS NULL OR s.name = :schedule::text) AND c.status = 'valid' AND NOT c.edit_is_pending
+  AND (NOT :only_utc OR s.timezone = 'UTC') AND NOT EXISTS (SELECT FROM pgcron.outdated_plan p WHERE p.schedule_id = c.schedule_id)
 ORDER BY c.next_fire, s.id LIMIT :at_most::int;
 
 -- name: timings_of_schedule
@@ -37,6 +41,6 @@ WHERE m.schedule_id = :schedule_id::bigint AND m.last_at > :after::timestamptz A
 ORDER BY m.first_at LIMIT :at_most::int;
 
 -- name: watermark_of
-SELECT c.watermark, c.status = 'valid' AND c.next_fire = 'infinity' AND NOT c.is_paused
+SELECT c.watermark, c.rules_since, c.status = 'valid' AND c.next_fire = 'infinity' AND NOT c.is_paused
        AND NOT EXISTS (SELECT FROM pgcron.given_back g WHERE g.schedule_id = c.schedule_id) AS has_ended
 FROM pgcron.cursor c WHERE c.schedule_id = :schedule_id::bigint;

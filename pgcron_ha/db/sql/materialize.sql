@@ -1,6 +1,6 @@
 -- name: due_cursors
 -- Schedules with something to decide: fires before the horizon, or a new generation. No lock: the decision is a compare-and-set.
--- Those of a zone with new rules only when these have been applied to them; those in :aside are left out.
+-- Those in :aside are left out.
 -- Two ends of one index, apart: an OR of them would walk every schedule. Both are in the order of that index, that of the new ones too, who are all
 -- alike: where many are new, a planner that expects to find some soon would walk the table from its beginning in every pass.
 -- New ones, those that are behind most, those that are behind least, and those that the database refused and that are to be tried again take
@@ -32,15 +32,12 @@ FROM (
       ORDER BY u.retry_at LIMIT :at_most) r)) due
   ORDER BY due.schedule_id, due.turn) c
 CROSS JOIN LATERAL (
-  SELECT k.* FROM pgcron.schedule k
-  WHERE k.id = c.schedule_id AND k.enabled
-    AND NOT EXISTS (SELECT FROM pgcron.zone_change z WHERE z.done_at IS NULL AND z.zone = k.timezone AND (k.id > z.swept_to OR k.id = ANY(z.postponed)))
-  LIMIT 1) s
+  SELECT k.* FROM pgcron.schedule k WHERE k.id = c.schedule_id AND k.enabled LIMIT 1) s
 ORDER BY c.turn, c.next_fire NULLS FIRST LIMIT :at_most;
 
 -- name: materialize
 -- One statement for many schedules. A schedule whose generation or watermark has moved (an edit, another node) decides nothing
--- here; a row that somebody has locked is left to them; nor does a node whose zone data are no longer the cluster's. The ledger's primary key makes each fire one row for ever, and only
+-- here; a row that somebody has locked is left to them; nor does a node decide whose tzdata is not the cluster's. The ledger's primary key makes each fire one row for ever, and only
 -- rows that are new there get a run. Runs of schedules with max_runs are counted with the watermark, so that no two nodes make one
 -- too many. :delays says how much later than it fires each schedule's fire is due.
 WITH planned AS (
@@ -120,7 +117,7 @@ WHERE schedule_id = :schedule_id AND generation = :generation AND (status <> 'in
 RETURNING schedule_id;
 
 -- name: recheck_invalid
--- Another version, or newer zones, may read what was not readable; the same would only find the same again.
+-- Another version may read what was not readable; the same would only find the same again.
 UPDATE pgcron.cursor SET status = 'unchecked', error = NULL, next_fire = NULL
 WHERE status = 'invalid' AND retry_at IS NULL AND error ->> 'judge' IS DISTINCT FROM :judge::text RETURNING schedule_id;
 

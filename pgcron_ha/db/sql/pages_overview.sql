@@ -1,6 +1,6 @@
 -- name: page_clock
--- When a page was read: the database's clock, not this machine's; and which time zones the nodes compute with.
-SELECT clock_timestamp() AS now, (SELECT c.tzdata FROM pgcron.cluster c) AS tzdata;
+-- When a page was read: the database's clock, not this machine's.
+SELECT clock_timestamp() AS now;
 
 -- name: page_cluster
 -- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.

@@ -111,7 +111,7 @@ async def read_ledger(
         return Found(None, [], [], await ask_schedules.near_names(connection, name, schema=schema))
     told: list[tuple[Meant, Reason]] = []
     if question is not None:
-        now = (await clock(connection, schema)).now
+        now = await clock(connection, schema)
         zone = _zone(question.clock, definition["timezone"], visit.zone)
         for meant in instants(question.at, zone, now):
             told.append((meant, await why(connection, name, meant.instant, schema=schema)))
