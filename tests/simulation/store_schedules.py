@@ -127,9 +127,7 @@ class ScheduleStatements(EndingStatements):
             cursor.status, cursor.error, cursor.next_fire = "unchecked", None, None
         return [Row(schedule_id=cursor.schedule_id) for cursor in found]
 
-    def schedules_to_preview(
-        self, *, at_most: int, schedule_ids: list[int], aside: list[int]
-    ) -> list[Row]:
+    def schedules_to_preview(self, **parameters: Any) -> list[Row]:
         """What nodes compute for readers decides nothing, and nobody reads it here."""
         return []
 
@@ -237,6 +235,12 @@ class ScheduleStatements(EndingStatements):
     def control_duties(self, *, horizon: float, tzdata: str) -> list[Row]:
         names = ("pending_edits", "overdue_pauses", "failing_schedules", "early_fires")
         return [Row(duties=[*names, "due_probes", "take_given_back"])]
+
+    def take_tzdata(self, **parameters: Any) -> list[Row]:
+        raise AssertionError("all nodes here have the same tzdata")
+
+    def replan(self, **parameters: Any) -> list[Row]:
+        raise AssertionError("all nodes here have the same tzdata")
 
     def overdue_pauses(self, *, at_most: int, aside: Sequence[int]) -> list[Row]:
         ends = sorted(
