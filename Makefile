@@ -31,7 +31,7 @@ test-long: ## the tests that `make test` leaves out, as they take long; the mode
 	@.ci/model-checker
 	@$(BIN)/python -m pytest -p tests.house.no_skips -m long $(IN_PARALLEL) $(ARGS)
 
-test-matrix: ## the protocol's tests on PostgreSQL 14 to 18, through pgbouncer, with hostile defaults, under ICU; ONLY=14,hostile chooses, hostile-whole runs all that has a database
+test-matrix: ## the protocol's tests on PostgreSQL 14 to 18, through pgbouncer, with the defaults of databases in production; ONLY=14,hostile chooses
 	@.ci/environment dev
 	@$(BIN)/python -m tests.matrix --needs $(if $(ONLY),--only "$(ONLY)") | sh -e
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only "$(ONLY)") $(if $(ARGS),-- $(ARGS))

@@ -38,10 +38,7 @@ _CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
 _SETTINGS = {"max_connections": "200", "timezone": "UTC", "log_timezone": "UTC"}
 
 SETTINGS_VARIABLE = "PGCRON_HA_TEST_SETTINGS"
-"""Settings of every server of the tests as a JSON object; for databases with a long life."""
-
-LOCALE_VARIABLE = "PGCRON_HA_TEST_LOCALE"
-"""How initdb is told the locale of their databases, as a JSON array; without it, ``--locale=C``."""
+"""Settings of every server of the tests as a JSON object; as production has them."""
 
 _STOP_SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _START_SECONDS = 60.0
@@ -195,7 +192,6 @@ class ThrowAwayServer:
             self.binaries.tool("initdb"),
             *("-D", self.pgdata, "-U", USER, "--pwfile", password_file, "-E", "UTF8"),
             *("--auth-local=trust", "--auth-host=scram-sha-256", "--locale=C", "--no-sync"),
-            *_locale(),
         )
         subprocess.run(
             command,
@@ -282,11 +278,6 @@ def _root(*, durable: bool) -> Path:
 
 def _wanted() -> dict[str, str]:
     wanted: dict[str, str] = json.loads(os.environ.get(SETTINGS_VARIABLE) or "{}")
-    return wanted
-
-
-def _locale() -> list[str]:
-    wanted: list[str] = json.loads(os.environ.get(LOCALE_VARIABLE) or "[]")
     return wanted
 
 

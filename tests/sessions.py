@@ -7,9 +7,8 @@ from typing import Final
 import asyncpg
 
 USUAL: Final = (
-    "SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on;"
-    " SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
-    " SET bytea_output = 'hex'; SET extra_float_digits = 1; SET array_nulls = on;"
+    "SET default_transaction_isolation = 'read committed'; SET timezone = 'UTC';"
+    " SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
     " SET statement_timeout = 0; SET lock_timeout = 0"
 )
 """For a session whose transactions, or the sentences that it gets, are not what a test is about."""

@@ -47,7 +47,7 @@ def dump(dsn: str, schema: str = "pgcron") -> str:
         capture_output=True,
         text=True,
         check=True,
-        env=binaries.environment() | {"PGOPTIONS": "-c standard_conforming_strings=on"},
+        env=binaries.environment(),
         timeout=_TIMEOUT_SECONDS,
     )
     return _HEADER + "\n".join(_kept(answer.stdout)) + "\n"

@@ -69,7 +69,6 @@ async def test_nothing_of_ours_is_looked_up_on_the_path_of_a_session(
         await session.fetchval("SELECT now()")
     await session.close()
 
-    await give(dba, quote_all_identifiers="on", array_nulls="off", bytea_output="escape")
     await migrate(empty_database)
     assert await check(empty_database) == NEWEST
     node = cluster.start("a")

@@ -18,7 +18,7 @@ from tests.matrix.columns import Column, columns
 
 # More processes than that only wait for each other's servers.
 _MOST_PROCESSES = "4"
-# Of a test: an ICU collation makes a regular expression of SQL's take three times as long.
+# Of a test.
 _SECONDS = "300"
 
 
@@ -36,12 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"no environment is called {unknown[0]!r}; --list names them", file=sys.stderr)
         return 2
-    usual = [column for column in every.values() if not column.is_long]
-    kept = [every[name] for name in names] or usual
+    kept = [every[name] for name in names] or list(every.values())
     if chosen.needs:
-        print(".ci/postgresql", *sorted({column.wheel for column in kept if column.wheel}))
-        if any(column.locale for column in kept):
-            print(".ci/postgresql-icu")
+        print(".ci/postgresql", *sorted({column.major for column in kept}))
         for pooler in sorted({column.pooler for column in kept if column.pooler}):
             print(".ci/pgbouncer", pooler)
         return 0

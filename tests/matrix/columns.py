@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from pgcron_ha.embedded.binaries import BIN_VARIABLE
 from tests.house.checkout import ROOT
 from tests.pooler import POOLER_VARIABLE, STATEMENTS_VARIABLE
-from tests.servers import LOCALE_VARIABLE, SETTINGS_VARIABLE
+from tests.servers import SETTINGS_VARIABLE
 
 VERSIONS: Final = (14, 15, 16, 17, 18)
 SERVERS: Final = ROOT / ".cache" / "postgresql"
@@ -79,31 +78,22 @@ NOT_POOLED: Final = (
     "test_whom_a_statement_waited_for_is_named_and_whether_for_a_table",
 )
 
-# What a database with a long life may have come to; it stands for every session of the server.
+# What roles and databases in production set; it stands for every session of the server.
 HOSTILE: Final = {
     "search_path": "nowhere, public",
     "timezone": "America/Caracas",
-    "timezone_abbreviations": "Australia",
     "datestyle": "German",
     "intervalstyle": "sql_standard",
-    "standard_conforming_strings": "off",
     "default_transaction_isolation": "serializable",
     "default_transaction_deferrable": "on",
     "work_mem": "64kB",
     "statement_timeout": "2s",
     "lock_timeout": "1s",
-    "bytea_output": "escape",
-    "extra_float_digits": "-15",
-    "array_nulls": "off",
-    "transform_null_equals": "on",
-    "plpgsql.extra_errors": "all",
-    "plpgsql.variable_conflict": "use_column",
 }
 # Services with sessions of their own; a test's other connections are serializable here.
 UNDER_HOSTILE: Final = (
     "tests/db/test_endings.py",
     "tests/db/test_materialize.py",
-    "tests/db/test_schema.py::test_functions_mean_the_same_where_backslashes_escape",
     "tests/engine/test_completer.py",
     "tests/engine/test_dispatcher.py",
     "tests/engine/test_limited_claims.py",
@@ -111,30 +101,6 @@ UNDER_HOSTILE: Final = (
     "tests/engine/test_reaper.py",
     "tests/engine/test_session.py",
     "tests/e2e/test_e2e_kills.py",
-)
-
-# Everything that has a database.
-WHOLE: Final = tuple(
-    f"tests/{part}"
-    for part in (
-        *("db", "engine", "client", "shop", "plugin", "executors", "cli", "web", "e2e"),
-        *("telemetry", "embedded", "upgrade", "chaos", "benchmarks"),
-    )
-)
-
-# A Turkish i, numbers compared as numbers, punctuation and case that do not count: names are
-# ordered otherwise than by their bytes, letters have another other case.
-ICU: Final = ("--locale-provider=icu", "--icu-locale=tr-u-ka-shifted-kn-ks-level1")
-ICU_MAJOR: Final = 15
-_DEBIANS: Final = Path("usr/lib/postgresql/15/bin")
-UNDER_ICU: Final = (
-    *PROTOCOL,
-    "tests/db/test_calendars.py",
-    "tests/db/test_letters.py",
-    "tests/engine/test_materializer.py",
-    "tests/web/test_pages.py",
-    "tests/web/test_queues_page.py",
-    "tests/web/test_runs.py",
 )
 
 # Said of one version only, or as fast on each: the reviewed schema is written by the newest, and
@@ -158,22 +124,14 @@ class Column:
     pooler: str | None = None
     statements: int = 0
     settings: dict[str, str] | None = None
-    locale: tuple[str, ...] = ()
-    is_long: bool = False
-
-    @property
-    def wheel(self) -> int | None:
-        """Whose server it is, of those that wheels bring; None: Debian's."""
-        return None if self.locale else self.major
 
     def environment(self) -> dict[str, str]:
         """Variables that choose it."""
         return {
-            BIN_VARIABLE: str(_debian() if self.locale else SERVERS / str(self.major) / "bin"),
+            BIN_VARIABLE: str(SERVERS / str(self.major) / "bin"),
             POOLER_VARIABLE: str(POOLERS / self.pooler / "pgbouncer") if self.pooler else "",
             STATEMENTS_VARIABLE: str(self.statements),
             SETTINGS_VARIABLE: json.dumps(self.settings) if self.settings else "",
-            LOCALE_VARIABLE: json.dumps(self.locale),
         }
 
     def arguments(self) -> list[str]:
@@ -193,15 +151,4 @@ def columns() -> list[Column]:
         Column("prepared", "pgbouncer ≥ 1.21", newest, POOLED, NOT_POOLED, "tracking", 200),
         Column("tls", "TLS and client certificates", newest, ("tests/matrix/tls.py",)),
         Column("hostile", "hostile defaults", newest, UNDER_HOSTILE, settings=HOSTILE),
-        Column("icu", "ICU, Turkish", ICU_MAJOR, UNDER_ICU, locale=ICU),
-        Column(
-            *("hostile-whole", "hostile defaults, whole suite", newest, WHOLE),
-            settings=HOSTILE,
-            is_long=True,
-        ),
     ]
-
-
-def _debian() -> Path:
-    installed = Path("/") / _DEBIANS
-    return installed if installed.exists() else ROOT / ".cache" / "postgresql-icu" / _DEBIANS
