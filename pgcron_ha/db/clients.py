@@ -12,16 +12,10 @@ from weakref import WeakKeyDictionary
 import asyncpg
 
 from pgcron_ha.db.client_connection import ClientConnection
-from pgcron_ha.db.connecting import (
-    NO_PATH,
-    POOLED_SETTINGS,
-    connect,
-    prepare_connection,
-    reaching,
-    session_name,
-)
+from pgcron_ha.db.connecting import connect, prepare_connection, reaching
 from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.pools import close_pool, make_pool
+from pgcron_ha.db.session_settings import CLIENT, COMMAND
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -29,31 +23,11 @@ Connection: TypeAlias = asyncpg.Connection
 MOST_CONNECTIONS: Final = 4
 _CONNECT_SECONDS: Final = 10
 _CLOSE_SECONDS: Final = 5
-# An edit of a schedule needs READ COMMITTED to be whole at once.
-_VALUES: Final = (
-    NO_PATH,
-    "intervalstyle = 'postgres'",
-    "quote_all_identifiers = off",
-    "statement_timeout = 30000",
-    "lock_timeout = 10000",
-    "idle_in_transaction_session_timeout = 60000",
-)
-_SETTINGS: Final = "; ".join(
-    (
-        POOLED_SETTINGS,
-        *(f"SET {value}" for value in _VALUES),
-        "SET default_transaction_isolation = 'read committed'",
-        "SET idle_session_timeout = 0",
-    )
-)
-_IN_TRANSACTION: Final = "; ".join(f"SET LOCAL {value}" for value in _VALUES)
 
 
 async def connect_client(dsn: str) -> Connection:
     """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
-    connection = await connect(dsn, timeout=_CONNECT_SECONDS, is_control=False)
-    await _settle(connection, "pgcron_ha command", was_pooled(dsn))
-    return connection
+    return await connect(dsn, COMMAND, timeout=_CONNECT_SECONDS)
 
 
 @asynccontextmanager
@@ -109,13 +83,5 @@ class ClientPools:
         return self._pools[loop]
 
 
-async def _settle(connection: Any, title: str, pooled: bool) -> None:
-    settings = POOLED_SETTINGS if pooled else _SETTINGS
-    await connection.execute(f"{session_name(title)}; {settings}")
-    if pooled:
-        connection.begin_with(_IN_TRANSACTION)
-
-
 async def _prepare(dsn: str, connection: Any) -> None:
-    await prepare_connection(connection, is_control=False)
-    await _settle(connection, "pgcron_ha client", was_pooled(dsn))
+    await prepare_connection(connection, CLIENT, is_pooled=was_pooled(dsn))

@@ -11,10 +11,11 @@ from typing import Any, Final, TypeVar
 
 import asyncpg
 
-from pgcron_ha.db.connecting import CONNECTION_ERRORS, KEEPALIVES, prepare_connection, unavailable
+from pgcron_ha.db.connecting import CONNECTION_ERRORS, prepare_connection, unavailable
 from pgcron_ha.db.link import Unanswered
 from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.pools import close_pool, make_pool
+from pgcron_ha.db.session_settings import SessionSettings
 from pgcron_ha.errors import DatabaseUnavailable
 
 T = TypeVar("T")
@@ -26,10 +27,6 @@ _RESET_SECONDS: Final = 10.0
 _CONNECT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
 _UNUSED_SECONDS: Final = 60.0
-# SET after connecting, not start-up parameters, which a transaction pooler may refuse.
-# The first two a pooler keeps for each client; the rest would be left to the next one.
-_POOLED_SETTINGS: Final = "SET application_name = 'pgcron_ha handler'; SET timezone = 'UTC'"
-_SETTINGS: Final = f"{_POOLED_SETTINGS}; {KEEPALIVES}"
 # What asyncpg's own reset leaves as the handler made it.
 _TIDY: Final = "SET SESSION AUTHORIZATION DEFAULT; DISCARD TEMP; "
 
@@ -43,17 +40,17 @@ class HandlerPool:
         self,
         dsn: Callable[[], str],
         most: int,
-        settings: str,
+        settings: SessionSettings,
         prepare: Callable[[Any], Awaitable[None]] | None = None,
         password: Callable[[], str] | None = None,
         needs_session: bool = False,
     ) -> None:
-        """`settings` are commands for every session; `prepare` is called once for each, `password`
-        before each is made. With `needs_session` a pooler that hands sessions around is refused.
+        """`prepare` is called once for each session, `password` before each is made. With
+        `needs_session` a pooler that hands sessions around is refused.
         """
         self._dsn = dsn
         self._most = most
-        self._settings = f"{_SETTINGS}; {settings}"
+        self._settings = settings
         self._prepare_more = prepare
         self._password = password
         self._needs_session = needs_session
@@ -111,8 +108,7 @@ class HandlerPool:
             cut(connection)
 
     async def _prepare(self, connection: Any) -> None:
-        await prepare_connection(connection, is_control=False)
-        await connection.execute(_POOLED_SETTINGS if self._is_pooled else self._settings)
+        await prepare_connection(connection, self._settings, is_pooled=self._is_pooled)
         if self._prepare_more is not None:
             await self._prepare_more(connection)
 
@@ -120,7 +116,9 @@ class HandlerPool:
         if self._is_pooled:
             return  # the session is another's by now
         # The pool has rolled back and forgotten listeners before. All of it in one round trip.
-        await connection.execute(f"{connection.get_reset_query()}\n{_TIDY}{self._settings}")
+        major = connection.get_server_version().major
+        settings = self._settings.in_session(major, is_pooled=False)
+        await connection.execute(f"{connection.get_reset_query()}\n{_TIDY}{settings}")
 
 
 async def answer_or_cut(sending: Awaitable[T], connection: Any) -> T:

@@ -18,18 +18,15 @@ import asyncpg
 from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import (
     CONNECTION_ERRORS,
-    CONTROL_TRANSACTION,
     LOST_STATEMENTS,
     READ_ONLY_HINT,
     RETRYABLE_ERRORS,
-    STATEMENT_TIMEOUT_MS,
     TAKES_NO_WRITES,
-    bound_of_transactions,
     connect,
-    session_name,
     unavailable,
 )
 from pgcron_ha.db.pooling import distrust_statements, was_pooled
+from pgcron_ha.db.session_settings import CONTROL, STATEMENT_TIMEOUT_MS
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 
@@ -39,7 +36,6 @@ Row = asyncpg.Record
 _ANSWER_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 2
 _CONNECT_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 2.0
-_TITLE: Final = "pgcron_ha"
 # A statement that has no answer for so long may wait for somebody.
 _PATIENCE: Final = 1.0
 _WITNESS_SECONDS: Final = 0.5
@@ -84,7 +80,7 @@ class Link:
         joins_by_hash: bool = False,
         greeting: str | None = None,
         revision: str | None = None,
-        title: str = _TITLE,
+        title: str = CONTROL.title,
     ) -> None:
         """`answer_seconds`: a connection that has not answered for so long is taken for dead.
 
@@ -98,11 +94,7 @@ class Link:
         `title` is how the server calls its session: application_name of pg_stat_activity.
         """
         planning = ("enable_nestloop = off", "enable_mergejoin = off") if joins_by_hash else ()
-        self._title = session_name(title)
-        self._settings = "; ".join([self._title, *(f"SET {value}" for value in planning)])
-        self._begin = "; ".join(
-            [CONTROL_TRANSACTION, *(f"SET LOCAL {value}" for value in planning)]
-        )
+        self._settings = CONTROL._replace(title=title, local=(*CONTROL.local, *planning))
         self._dsn = dsn
         self._answer_seconds = answer_seconds
         self._schema = schema
@@ -202,11 +194,9 @@ class Link:
         statement = self._statements[name]
         arguments = [parameters[key] for key in statement.parameters]
         connection = await self._open()
-        is_impatient = IMPATIENT.get()
-        begin = self._begin + _IMPATIENCE if is_impatient else self._begin
         rows: list[Row] = await self._answer(
-            _in_transaction(connection, begin, statement.sql, arguments)
-            if self.is_pooled or is_impatient
+            self._in_transaction(connection, statement.sql, arguments)
+            if self.is_pooled or IMPATIENT.get()
             else connection.fetch(statement.sql, *arguments)
         )
         return rows
@@ -231,20 +221,33 @@ class Link:
         return self._connection
 
     async def _connect(self) -> asyncpg.Connection:
-        connection = await connect(self._dsn, timeout=_CONNECT_SECONDS, keeps_statements=True)
+        connection = await connect(
+            self._dsn, self._settings, timeout=_CONNECT_SECONDS, keeps_statements=True
+        )
         try:
-            if self.is_pooled:
-                await connection.execute(self._title)
-                if self._greeting is not None:
-                    await _in_transaction(connection, self._begin, self._greeting, ())
-                return connection
-            await connection.execute(self._settings)
-            if self._greeting is not None:
+            if self._greeting is not None and self.is_pooled:
+                await self._in_transaction(connection, self._greeting, ())
+            elif self._greeting is not None:
                 await connection.execute(self._greeting)
         except BaseException:
             connection.terminate()
             raise
         return connection
+
+    async def _in_transaction(
+        self, connection: asyncpg.Connection, command: str, arguments: Sequence[Any]
+    ) -> list[Row]:
+        """One statement with settings that end with its transaction."""
+        settings = self._settings.in_transaction(connection.get_server_version().major)
+        impatience = _IMPATIENCE if IMPATIENT.get() else ""
+        await connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {settings}{impatience}")
+        try:
+            rows: list[Row] = await connection.fetch(command, *arguments)
+        except asyncpg.PostgresError:
+            await connection.execute("ROLLBACK")
+            raise
+        await connection.execute("COMMIT")
+        return rows
 
     async def _answer(self, sending: Any) -> Any:
         task = asyncio.ensure_future(sending)
@@ -306,17 +309,3 @@ class Link:
         """Drops the connection; the statement's own error, when it comes, is nobody's any more."""
         self.drop()
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-
-
-async def _in_transaction(
-    connection: asyncpg.Connection, begin: str, command: str, arguments: Sequence[Any]
-) -> list[Row]:
-    """One statement with settings that end with its transaction."""
-    await connection.execute(begin + bound_of_transactions(connection, "SET LOCAL"))
-    try:
-        rows: list[Row] = await connection.fetch(command, *arguments)
-    except asyncpg.PostgresError:
-        await connection.execute("ROLLBACK")
-        raise
-    await connection.execute("COMMIT")
-    return rows

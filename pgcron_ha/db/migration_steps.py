@@ -19,9 +19,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db.connecting import NO_PATH
 from pgcron_ha.db.literals import literal
 from pgcron_ha.db.revision import VERSION_TABLE, checksum_of_scripts, foreign_table, newest_of
+from pgcron_ha.db.session_settings import PATH
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.db.uninstall import (
     MIGRATION_KEY,
@@ -45,7 +45,7 @@ _FIRST: Final = "pgcron_0001"
 # pg_catalog; a database may say otherwise.
 _SETTINGS: Final = {
     "standard_conforming_strings": "on",
-    "search_path": NO_PATH.partition(" = ")[2],
+    "search_path": PATH,
 }
 _PARTS: Final = re.compile(
     r"--[^\n]*|\b[Ee]'(?:[^'\\]|\\.|'')*'|(?P<plain>'(?:[^']|'')*')", re.DOTALL

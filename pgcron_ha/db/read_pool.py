@@ -13,16 +13,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import asyncpg
 
 from pgcron_ha.db.answers import answers
-from pgcron_ha.db.connecting import (
-    NO_PATH,
-    POOLED_SETTINGS,
-    prepare_connection,
-    reaching,
-    session_name,
-)
+from pgcron_ha.db.connecting import prepare_connection, reaching
 from pgcron_ha.db.pooling import was_pooled
 from pgcron_ha.db.pools import close_pool, make_pool
 from pgcron_ha.db.revision import require_revision
+from pgcron_ha.db.session_settings import PAGE_TIMEOUT_MS, PAGES
 from pgcron_ha.db.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import DatabaseUnavailable
 
@@ -30,34 +25,11 @@ Connection: TypeAlias = asyncpg.Connection
 
 # Views are read together by all who look, so a few connections serve any number of them.
 MOST_CONNECTIONS: Final = 4
-# Nobody waits longer for a page; the statement is stopped, and the page says so.
-STATEMENT_TIMEOUT_MS: Final = 3_000
-_LOCK_TIMEOUT_MS: Final = 500
 _CONNECT_SECONDS: Final = 3.0
 # After the server should have stopped a statement, the connection is taken for dead.
-_ANSWER_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 2
+_ANSWER_SECONDS: Final = PAGE_TIMEOUT_MS / 1000 + 2
 _CLOSE_SECONDS: Final = 3.0
-# In the transaction itself, so that they hold through a pooler that hands sessions around. Every
-# statement is driven by an index, whatever the statistics say just now, and planned once.
-_BEGIN: Final = "; ".join(
-    (
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-        f"SET LOCAL {NO_PATH}",
-        f"SET LOCAL statement_timeout = {STATEMENT_TIMEOUT_MS}",
-        f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}",
-        "SET LOCAL idle_in_transaction_session_timeout = 10000",
-        "SET LOCAL intervalstyle = 'postgres'",
-        "SET LOCAL quote_all_identifiers = off",
-        "SET LOCAL plan_cache_mode = force_generic_plan",
-        "SET LOCAL enable_seqscan = off",
-        "SET LOCAL max_parallel_workers_per_gather = 0",
-        "SET LOCAL jit = off",
-    )
-)
-_POOLED_SETTINGS: Final = f"{session_name('pgcron_ha web')}; {POOLED_SETTINGS}"
-_SETTINGS: Final = (
-    f"{_POOLED_SETTINGS}; SET default_transaction_read_only = on; SET idle_session_timeout = 0"
-)
+_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class PoolUse(NamedTuple):
@@ -90,7 +62,7 @@ class ReadPool:
             connection = await self._acquired(pool)
         try:
             with answers():
-                await connection.execute(_BEGIN)
+                await self._begin(connection)
                 yield connection
                 await connection.execute("ROLLBACK")  # there is nothing to commit
         except BaseException:
@@ -135,11 +107,16 @@ class ReadPool:
             ) from error
 
     async def _prepare(self, connection: Any) -> None:
-        await prepare_connection(connection, is_control=False)
-        await connection.execute(_POOLED_SETTINGS if was_pooled(self._dsn) else _SETTINGS)
-        await connection.execute(_BEGIN)
+        await prepare_connection(connection, PAGES, is_pooled=was_pooled(self._dsn))
+        await self._begin(connection)
         await require_revision(connection, self._schema)
         await connection.execute("ROLLBACK")
+
+    async def _begin(self, connection: Any) -> None:
+        begin = _BEGIN
+        if was_pooled(self._dsn):
+            begin += "; " + PAGES.in_transaction(connection.get_server_version().major)
+        await connection.execute(begin)
 
     async def _give_up(self, connection: Any) -> None:
         """Ends the transaction of a connection that goes back to the pool after an error."""

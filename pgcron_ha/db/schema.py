@@ -28,9 +28,10 @@ from sqlalchemy.pool import NullPool
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import explain_answer
-from pgcron_ha.db.connecting import NO_PATH, connect
+from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.migration_steps import OWN, making
 from pgcron_ha.db.revision import NEWEST, is_newer, read_revision, require_known
+from pgcron_ha.db.session_settings import MIGRATION, PATH
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.db.uninstall import MIGRATION_KEY
 from pgcron_ha.errors import PgcronError, SchemaError
@@ -83,7 +84,7 @@ async def _migrate_in_tries(dsn: str, schema: str) -> None:
 
 async def _migrate(dsn: str, schema: str) -> None:
     async def open_connection() -> Any:
-        return await connect(dsn, timeout=10, is_control=False)
+        return await connect(dsn, MIGRATION)
 
     # Whoever has waited for another one's migration must see what it did.
     engine = create_async_engine(
@@ -149,7 +150,7 @@ def run_environment(context: EnvironmentContext) -> None:
             dialect_name="postgresql", version_table_schema=schema, literal_binds=True
         )
         with context.begin_transaction():
-            for setting in (NO_PATH, "statement_timeout = 0"):
+            for setting in (f"search_path = {PATH}", "statement_timeout = 0"):
                 context.execute(f"SET LOCAL {setting}")
             if context.config.attributes.get(SINCE, BASE) == BASE:
                 context.execute(making(schema))
@@ -177,10 +178,6 @@ def _migrate_on(connection: Connection, schema: str) -> None:
 
 
 def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:
-    # What a role's path has before pg_catalog must not get into defaults and views, and what a
-    # database allows to statements is less than a migration or the wait for another one takes.
-    connection.execute(text(f"SET LOCAL {NO_PATH}"))
-    connection.execute(text(load()["lift_limits"].sql))
     # Nodes start together: the lock comes before alembic reads its version table.
     _take_turn(connection)
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))

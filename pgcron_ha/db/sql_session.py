@@ -15,6 +15,7 @@ from pgcron_ha.db.connecting import CONNECTION_ERRORS
 from pgcron_ha.db.handler_pool import HandlerPool, answer_or_cut, cut
 from pgcron_ha.db.hosts import open_connection
 from pgcron_ha.db.link import Unanswered
+from pgcron_ha.db.session_settings import PROFILE
 from pgcron_ha.db.sql_values import as_json, as_text, read_by_text
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, Statement, load
 from pgcron_ha.db.transactions import MARK_TRANSACTION, TransactionEnded
@@ -32,12 +33,6 @@ _UNREACHABLE: Final[tuple[type[BaseException], ...]] = (
     *CONNECTION_ERRORS,
     asyncpg.PostgresError,
     PgcronError,
-)
-# A server that works for a client that is gone notices it; values of types that JSON has not are
-# written in one way, whatever the database's defaults: programs read them.
-_SETTINGS: Final = (
-    "SET client_connection_check_interval = '1s'; SET array_nulls = on;"
-    " SET datestyle = 'ISO'; SET intervalstyle = 'postgres'; SET bytea_output = 'hex'"
 )
 
 
@@ -81,7 +76,7 @@ class SqlDatabase:
         self._schema = schema
         self._dsn = dsn
         self._password = password
-        self._pool = HandlerPool(dsn, most, _SETTINGS, read_by_text, password, needs_session=True)
+        self._pool = HandlerPool(dsn, most, PROFILE, read_by_text, password, needs_session=True)
 
     async def open(self, settings: Mapping[str, str]) -> SqlSession:
         """A session in which these settings stand, when one of the profile's is free.

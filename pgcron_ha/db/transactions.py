@@ -13,6 +13,7 @@ from pgcron_ha.db.connecting import CONNECTION_ERRORS, unavailable
 from pgcron_ha.db.handler_pool import ANSWER_SECONDS, HandlerPool, answer_or_cut, cut
 from pgcron_ha.db.link import Unanswered
 from pgcron_ha.db.pooling import was_pooled
+from pgcron_ha.db.session_settings import TRANSACTION
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import from_sqlstate
 
@@ -20,14 +21,6 @@ Isolation: TypeAlias = Literal["read_committed", "repeatable_read", "serializabl
 
 T = TypeVar("T")
 
-IDLE_IN_TRANSACTION_SECONDS: Final = 60
-"""How long a handler may keep its transaction open between two statements. The server ends it
-then: a node that is frozen would hold its locks for as long as it is.
-"""
-
-_SETTINGS: Final = f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECONDS}s'"
-# Through a pooler it can't be the session's.
-_IN_TRANSACTION: Final = _SETTINGS.replace("SET ", "SET LOCAL ")
 
 MARK_TRANSACTION: Final = "SET LOCAL pgcron_ha.transaction = 'open'"
 """Gone with the transaction in which it was said, whatever begins after it; `finish_run` reads it.
@@ -44,7 +37,7 @@ class Transactions:
     def __init__(self, dsn: str, most: int, schema: str = DEFAULT_SCHEMA, node: str = "") -> None:
         """`node` is the name that completed runs keep."""
         self._dsn = dsn
-        self._pool = HandlerPool(lambda: dsn, most, _SETTINGS)
+        self._pool = HandlerPool(lambda: dsn, most, TRANSACTION)
         self._node = node
         statements = load(schema)
         self._finish = statements["finish_run"].sql
@@ -64,8 +57,11 @@ class Transactions:
                 await connection.fetch(self._mark, [run], [token], [elapsed])
             transaction = connection.transaction(isolation=isolation)
             await transaction.start()
-            local = f"{_IN_TRANSACTION}; " if was_pooled(self._dsn) else ""
-            await connection.execute(local + MARK_TRANSACTION)
+            begin = MARK_TRANSACTION
+            if was_pooled(self._dsn):
+                major = connection.get_server_version().major
+                begin += "; " + TRANSACTION.in_transaction(major)
+            await connection.execute(begin)
         except BaseException as error:
             cut(connection)
             self._pool.give_back(connection)

@@ -10,8 +10,9 @@ import asyncpg
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import answers
-from pgcron_ha.db.connecting import NO_PATH, connect
+from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.revision import VERSION_TABLE, is_ours, read_revision
+from pgcron_ha.db.session_settings import MIGRATION
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.errors import Conflict
 
@@ -33,7 +34,7 @@ async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = 
     something stands that no migration made, and, unless `by_force`, while nodes are alive or when
     objects of others (views, foreign keys, triggers…) use ours: they would go with them.
     """
-    connection = await connect(dsn, timeout=10, is_control=False)
+    connection = await connect(dsn, MIGRATION)
     try:
         with answers():
             async with connection.transaction(isolation="read_committed"):
@@ -44,8 +45,6 @@ async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = 
 
 async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool) -> bool:
     statements = load(schema)
-    await connection.execute(f"SET LOCAL {NO_PATH}")
-    await connection.execute(statements["lift_limits"].sql)
     await connection.execute(statements["take_migration_turn"].sql, MIGRATION_KEY)
     if await read_revision(connection, schema) is None:
         return await _remove_shell(connection, schema)

@@ -11,6 +11,7 @@ from pgcron_ha.db.clients import ClientPools
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.handler_pool import HandlerPool
 from pgcron_ha.db.hosts import open_connection
+from pgcron_ha.db.session_settings import HANDLER
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.sessions import USUAL
@@ -63,7 +64,7 @@ async def test_a_frozen_host_before_the_primary_keeps_nobody(
     async with pools.connection(dsn) as connection:
         assert await connection.fetchval("SELECT inet_server_port()") == primary.port
     await pools.close()
-    handlers = HandlerPool(lambda: dsn, 1, "SET jit = off")
+    handlers = HandlerPool(lambda: dsn, 1, HANDLER)
     held = await handlers.acquire()
     assert await held.fetchval("SELECT inet_server_port()") == primary.port
     handlers.give_back(held)

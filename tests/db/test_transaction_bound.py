@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pgcron_ha.db import connecting
+from pgcron_ha.db import link as links
 from pgcron_ha.db.link import Link
+from pgcron_ha.db.session_settings import CONTROL
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.db.control import Connect, Connection
 
@@ -24,7 +25,7 @@ async def test_the_bound_is_the_engine_s_where_the_server_has_one(
 
     control = await another()
 
-    expected = connecting.TRANSACTION_TIMEOUT_MS if has_bound else None
+    expected = CONTROL.transaction_timeout if has_bound else None
     assert await control.fetchval(BOUND) == expected
 
 
@@ -32,7 +33,7 @@ async def test_a_transaction_that_lasts_longer_is_over_and_the_next_one_works(
     connection: Connection, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has_bound = connection.get_server_version().major >= 17
-    monkeypatch.setattr(connecting, "TRANSACTION_TIMEOUT_MS", 100)
+    monkeypatch.setattr(links, "CONTROL", CONTROL._replace(transaction_timeout=100))
     link = Link(database)
     try:
         await link.execute("SELECT 1")

@@ -34,17 +34,13 @@ _STATEMENT = re.compile(
 
 # file, how the text begins, why it is no named statement.
 ALLOWED = (
-    ("pgcron_ha/db/connecting.py", "SET ", "settings of the session; can't be prepared"),
-    ("pgcron_ha/db/connecting.py", "BEGIN ", "a transaction with settings; can't be prepared"),
     ("pgcron_ha/db/client_connection.py", "BEGIN", "asyncpg's; can't be prepared"),
-    ("pgcron_ha/db/clients.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/hosts.py", "BEGIN ", "asked before anything is prepared"),
     ("pgcron_ha/db/hosts.py", "ROLLBACK", "asked before anything is prepared"),
     ("pgcron_ha/db/pooling.py", "ROLLBACK", "asked before anything is prepared"),
+    ("pgcron_ha/db/link.py", "BEGIN ", "a transaction with settings; can't be prepared"),
     ("pgcron_ha/db/link.py", "COMMIT", "a transaction with settings; can't be prepared"),
     ("pgcron_ha/db/link.py", "ROLLBACK", "a transaction with settings; can't be prepared"),
-    ("pgcron_ha/db/handler_pool.py", "SET ", "settings of the session; can't be prepared"),
-    ("pgcron_ha/db/sql_session.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/transactions.py", "SET ", "a setting of the session; can't be prepared"),
     ("pgcron_ha/db/foreign_schedulers.py", "SELECT to_jsonb(j)", "pg_cron's table, not ours"),
     ("pgcron_ha/db/schema.py", "SELECT pg_advisory_xact_lock(", "alembic's connection"),
@@ -67,7 +63,6 @@ ALLOWED = (
     ("pgcron_ha/cli/grants.py", "SELECT …", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "BEGIN;", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "COMMIT;", "printed for a DBA, never executed"),
-    ("pgcron_ha/db/read_pool.py", "SET ", "settings of the session; can't be prepared"),
     ("pgcron_ha/db/read_pool.py", "BEGIN ", "the reader's transaction; can't be prepared"),
     ("pgcron_ha/db/read_pool.py", "ROLLBACK", "the reader's transaction; can't be prepared"),
     ("pgcron_ha/db/pages/overview.py", "INSERT INTO …", "a hint for people, never executed"),

@@ -18,6 +18,7 @@ from pgcron_ha.db.pooling import Pooling, is_pooled, pooling_of
 from pgcron_ha.db.read_pool import ReadPool
 from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.db.schema import check, migrate
+from pgcron_ha.db.session_settings import HANDLER, PROFILE
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
@@ -110,7 +111,7 @@ async def test_nothing_is_left_to_those_who_get_the_session_next(
     links: list[Link], database: str
 ) -> None:
     reading, pools, client = ReadPool(database), ClientPools(), await connect_client(database)
-    handlers = HandlerPool(lambda: database, 2, "SET lock_timeout = '7s'")
+    handlers = HandlerPool(lambda: database, 2, HANDLER._replace(local=("lock_timeout = '7s'",)))
     await asyncio.gather(*(link.rows("expired_runs", at_most=5) for link in links))
     assert not await links[0].listen(lambda _: None)
     await (await connect(database)).close()
@@ -133,7 +134,7 @@ async def test_nothing_is_left_to_those_who_get_the_session_next(
 
 
 async def test_a_profile_whose_sessions_would_be_shared_is_refused(database: str) -> None:
-    profile = HandlerPool(lambda: database, 2, "", needs_session=True)
+    profile = HandlerPool(lambda: database, 2, PROFILE, needs_session=True)
 
     with pytest.raises(DatabaseUnavailable, match="hands sessions around") as refused:
         await profile.acquire()

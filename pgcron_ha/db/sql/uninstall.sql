@@ -9,12 +9,6 @@ FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND a.datname = current_database()
   AND (l.classid::bigint << 32) + l.objid::bigint = :key::bigint LIMIT 1;
 
--- name: lift_limits
--- Until the transaction ends: a database may allow its statements less than what alters a schema takes, or the wait for another one that does; and names
--- that are quoted without need are not found again.
-SELECT set_config(s.name, '0', true) FROM pg_catalog.pg_settings s
-WHERE s.name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout', 'quote_all_identifiers');
-
 -- name: nodes_with_lease
 SELECT n.name, n.host FROM pgcron.nodes n WHERE n.has_lease ORDER BY n.name, n.host LIMIT 20;
 
