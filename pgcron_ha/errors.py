@@ -13,7 +13,7 @@
     │   └── VersionConflict somebody else has edited it meanwhile                     PC014
     ├── Fenced              the caller no longer holds the run                        PC012
     ├── Refused             a privilege, a mode or a policy forbids it                PC013
-    ├── SchemaError         the schema is missing, too old or too new                 PC020
+    ├── SchemaError         the schema is missing, too old, too new, or can't be made PC020
     ├── DatabaseUnavailable no connection, or a server that can't be used             PC021
     ├── ConfigError         a setting or the configuration file                       PC030
     ├── RunNotSucceeded     a run that was waited for ended without success
@@ -113,7 +113,7 @@ class Refused(PgcronError):
 
 
 class SchemaError(PgcronError):
-    """The schema is missing, too old or too new for this program."""
+    """The schema is missing, too old or too new for this program, or can't be made there."""
 
     sqlstate = "PC020"
 

@@ -20,7 +20,7 @@ from pgcron_ha.db import health, overview
 from pgcron_ha.db.answers import answers
 from pgcron_ha.db.blocking import blocking_sessions
 from pgcron_ha.db.pooling import was_pooled
-from pgcron_ha.db.revision import require_revision
+from pgcron_ha.db.revision import require_revision, require_supported
 from pgcron_ha.errors import Conflict, Refused, SchemaError
 
 # A look, not a proof: `schedules verify` looks at all of it.
@@ -71,6 +71,7 @@ async def examine(session: Session) -> Examination:
     server = await health.server(connection, schema=schema)
     answered = datetime.now(UTC)
     try:
+        await require_supported(connection, schema)
         revision = await require_revision(connection, schema)
     except SchemaError as error:
         return Examination((Finding("schema", "problem", error.message, error.hint),))

@@ -9,8 +9,8 @@ where that says that the step was made already: both may be asked, in any order.
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from alembic import op
@@ -20,7 +20,13 @@ from sqlalchemy.exc import ProgrammingError
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.literals import literal
-from pgcron_ha.db.revision import VERSION_TABLE, checksum_of_scripts, foreign_table, newest_of
+from pgcron_ha.db.revision import (
+    VERSION_TABLE,
+    checksum_of_scripts,
+    foreign_table,
+    newest_of,
+    unsupported,
+)
 from pgcron_ha.db.session_settings import PATH
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
 from pgcron_ha.db.uninstall import (
@@ -30,7 +36,7 @@ from pgcron_ha.db.uninstall import (
     not_empty,
     strangers_there,
 )
-from pgcron_ha.errors import Conflict, SchemaError
+from pgcron_ha.errors import PgcronError, SchemaError
 from pgcron_ha.model.zones import zone_names
 
 SCHEMA_OPTION: Final = "pgcron_ha_schema"
@@ -40,17 +46,6 @@ OWN: Final = "pgcron_ha"
 """The attribute of our own config; a config without it is a host application's."""
 
 _FIRST: Final = "pgcron_0001"
-
-# The scripts' backslashes are plain, and they name what is not ours as if nothing stood before
-# pg_catalog; a database may say otherwise.
-_SETTINGS: Final = {
-    "standard_conforming_strings": "on",
-    "search_path": PATH,
-}
-_PARTS: Final = re.compile(
-    r"--[^\n]*|\b[Ee]'(?:[^'\\]|\\.|'')*'|(?P<plain>'(?:[^']|'')*')", re.DOTALL
-)
-"""Of a script: comments, literals that are escaped, and those that are not."""
 
 
 def begin_step(revision: str) -> bool:
@@ -73,6 +68,7 @@ def _begin(revision: str) -> bool:
         return True
     schema = _schema(context)
     _take_turn(context, schema)
+    refuse_unsupported(context)
     op.execute(making(schema))
     op.execute(
         f"CREATE TABLE IF NOT EXISTS {schema}.{VERSION_TABLE} (version_num varchar(32) NOT NULL,"
@@ -98,23 +94,7 @@ def run_script(name: str) -> None:
     printed when offline.
     """
     script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-    _execute(in_schema(escaped(script), _schema(op.get_context())))
-
-
-def escaped(script: str) -> str:
-    """The script with its backslashes in literals that mean the same to every session.
-
-    The bodies of functions are read again by whoever calls them: in a session in which
-    standard_conforming_strings is off a backslash in a plain literal would be lost.
-    """
-    return _PARTS.sub(_escaped, script)
-
-
-def _escaped(part: re.Match[str]) -> str:
-    literal = part["plain"]
-    if literal is None or "\\" not in literal:
-        return part[0]
-    return "E" + literal.replace("\\", "\\\\")
+    _execute(in_schema(script, _schema(op.get_context())))
 
 
 def insert_timezones() -> None:
@@ -134,25 +114,38 @@ def drop_everything() -> None:
     if not context.as_sql and _noted(schema) is None:
         return
     op.execute(_forgetting(schema))
-    _refuse("strangers_in_schema", lambda names: strangers_there(schema, names), known_names())
-    _refuse("dependents_of_schema", dependents_there)
+    error = partial(strangers_there, schema)
+    _refuse(context, "strangers_in_schema", error, known_names())
+    _refuse(context, "dependents_of_schema", dependents_there)
     run_script("drop")
 
 
 def _require_empty() -> None:
     """Raises Conflict when others have something in the schema, which would go with ours."""
-    schema = _schema(op.get_context())
-    _refuse("strangers_in_schema", lambda names: not_empty(schema, names), {VERSION_TABLE})
-
-
-def _refuse(look: str, error: Callable[[list[str]], Conflict], known: Iterable[str] = ()) -> None:
-    """Raises the error when the statement finds names; or prints what does it offline."""
     context = op.get_context()
+    schema = _schema(context)
+    _refuse(context, "strangers_in_schema", partial(not_empty, schema), {VERSION_TABLE})
+
+
+def refuse_unsupported(context: MigrationContext) -> None:
+    """Raises SchemaError in a database that pgcron_ha does not work in, or prints what does it
+    offline.
+    """
+    _refuse(context, "find_unsupported", unsupported)
+
+
+def _refuse(
+    context: MigrationContext,
+    look: str,
+    error: Callable[[list[str]], PgcronError],
+    known: Iterable[str] = (),
+) -> None:
+    """Raises the error when the statement finds names; or prints what does it offline."""
     schema = _schema(context)
     sql = load(schema)[look].sql.replace("$1", f"'{schema}'")
     sql = sql.replace("$2", "'{" + ",".join(sorted(known)) + "}'")
     if not context.as_sql:
-        with _settled() as bind:
+        with _settled(context) as bind:
             names = bind.scalars(text(sql)).all()
         if names:
             raise error(names)
@@ -228,29 +221,21 @@ def _execute(script: str) -> None:
     if context.as_sql:
         context.impl.static_output(script)
         return
-    with _settled() as bind:
+    with _settled(context) as bind:
         _send(bind.connection.dbapi_connection, script)
 
 
 @contextlib.contextmanager
-def _settled() -> Iterator[Any]:
-    """The connection with our settings; what the host's own revisions do after this one is left as
-    it was.
+def _settled(context: MigrationContext) -> Iterator[Any]:
+    """The connection with our search_path: scripts name what is not ours as if nothing stood before
+    pg_catalog. What the host's own revisions do after this one is left as it was.
     """
-    bind = op.get_bind()
-    before = {
-        name: bind.scalar(text(f"SELECT pg_catalog.current_setting('{name}', true)"))
-        for name in _SETTINGS
-    }
-    _set(bind, _SETTINGS)
+    bind: Any = context.bind
+    set_path = text("SELECT pg_catalog.set_config('search_path', :path, true)")
+    before = bind.scalar(text("SELECT pg_catalog.current_setting('search_path')"))
+    bind.execute(set_path, {"path": PATH})
     yield bind
-    _set(bind, before)
-
-
-def _set(bind: Any, settings: Mapping[str, str | None]) -> None:
-    for name, value in settings.items():
-        command = text(f"SELECT pg_catalog.set_config('{name}', :value, true)")
-        bind.execute(command, {"value": value})
+    bind.execute(set_path, {"path": before})
 
 
 def _send(driver: Any, script: str) -> None:

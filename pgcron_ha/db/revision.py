@@ -91,6 +91,26 @@ def foreign_table(schema: str, why: str) -> SchemaError:
     )
 
 
+async def require_supported(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
+    """Raises SchemaError in a database that pgcron_ha does not work in."""
+    found = await connection.fetch(load(schema)["find_unsupported"].sql, schema)
+    if found:
+        raise unsupported([row["name"] for row in found])
+
+
+def unsupported(found: Sequence[str]) -> SchemaError:
+    """That the database, or the session's role, has what pgcron_ha does not work with."""
+    # ASCII: `migrate --sql` prints it, for a database that may have no other characters.
+    return SchemaError(
+        f"pgcron_ha does not work here: {', '.join(found)}",
+        "A database has the encoding UTF8, a role and its database leave"
+        " standard_conforming_strings on, and a schema's name needs no quotes.",
+        "Use a database made with ENCODING 'UTF8' TEMPLATE template0; RESET"
+        " standard_conforming_strings by ALTER ROLE or ALTER DATABASE; or choose another schema"
+        " (--schema).",
+    )
+
+
 async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SCHEMA) -> str:
     """The revision of the database. Raises SchemaError unless this program works with it."""
     found = await read_revision(connection, schema)

@@ -29,7 +29,7 @@ from sqlalchemy.pool import NullPool
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.answers import explain_answer
 from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.migration_steps import OWN, making
+from pgcron_ha.db.migration_steps import OWN, making, refuse_unsupported
 from pgcron_ha.db.revision import NEWEST, is_newer, read_revision, require_known
 from pgcron_ha.db.session_settings import MIGRATION, PATH
 from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema, load
@@ -64,7 +64,8 @@ async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
     What nodes do meanwhile waits for the migration's locks, and it for theirs, for LOCK_SECONDS at
     most; then it is begun again, up to LOCK_TRIES times. Raises DatabaseUnavailable when the server
     can't be reached or is too old, SchemaError when the role lacks the rights, the locks are not to
-    be had, or the schema is too new for this program or was made by other scripts.
+    be had, the database is not supported, or the schema is too new for this program or was made by
+    other scripts.
     """
     # Alembic's context is one for the whole process, so its migrations take turns.
     async with _turn():
@@ -152,6 +153,7 @@ def run_environment(context: EnvironmentContext) -> None:
         with context.begin_transaction():
             for setting in (f"search_path = {PATH}", "statement_timeout = 0"):
                 context.execute(f"SET LOCAL {setting}")
+            refuse_unsupported(context.get_context())
             if context.config.attributes.get(SINCE, BASE) == BASE:
                 context.execute(making(schema))
             context.run_migrations()
@@ -181,9 +183,10 @@ def _run_on(context: EnvironmentContext, connection: Connection, schema: str) ->
     # Nodes start together: the lock comes before alembic reads its version table.
     _take_turn(connection)
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
-    connection.execute(text(making(schema)))
     context.configure(connection=connection, version_table_schema=schema)
     with context.begin_transaction():
+        refuse_unsupported(context.get_context())
+        connection.execute(text(making(schema)))
         context.run_migrations()
 
 

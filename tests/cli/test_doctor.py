@@ -135,3 +135,15 @@ def test_the_doctor_names_a_day_that_keeps_its_room(
     assert "VACUUM FULL pgcron.history_" in said
     execute("UPDATE pgcron.retention_sweep SET tries = 3")
     assert "VACUUM FULL" not in cli("doctor").out
+
+
+def test_the_doctor_names_what_is_not_supported(
+    cli: Cli, execute: Execute, database: str, role: str
+) -> None:
+    execute(f'ALTER ROLE "{role}" SET standard_conforming_strings = off')
+
+    answer = cli("--dsn", dsn_of(role, database), "doctor", "--json")
+
+    told = "pgcron_ha does not work here: standard_conforming_strings is off"
+    assert (answer.code, [row["message"] for row in answer.rows]) == (1, [told])
+    assert "RESET standard_conforming_strings" in answer.rows[0]["hint"]

@@ -8,13 +8,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 from alembic.script import ScriptDirectory
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.sql import SQL, Identifier
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db import schema
 from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.migration_steps import escaped
 from pgcron_ha.db.revision import NEWEST, REQUIRED, read_revision, require_revision
 from pgcron_ha.db.schema import as_sql, check, migrate
 from pgcron_ha.db.statements import load
@@ -246,49 +243,6 @@ async def test_partitions_are_made_from_any_zone_over_every_change_of_the_clock(
            AND pg_get_expr(relpartbound, c.oid) NOT LIKE '% 00:00:00+00'') TO % 00:00:00+00'')'
     """)
     assert uneven == []
-
-
-async def test_the_strictest_reading_of_functions_finds_nothing(
-    empty_database: str, server: ThrowAwayServer
-) -> None:
-    name = conninfo_to_dict(empty_database)["dbname"]
-    server.execute(
-        SQL("ALTER DATABASE {} SET plpgsql.extra_errors = 'all'").format(Identifier(str(name)))
-    )
-
-    await migrate(empty_database)
-
-    connection = await asyncpg.connect(empty_database)
-    made = await connection.fetch(
-        "SELECT pg_get_functiondef(p.oid) AS text FROM pg_proc p JOIN pg_language l"
-        " ON l.oid = p.prolang WHERE p.pronamespace = 'pgcron'::regnamespace"
-        " AND l.lanname = 'plpgsql'"
-    )
-    assert len(made) > 50
-    for function in made:
-        await connection.execute(function["text"])
-    await connection.close()
-
-
-async def test_functions_mean_the_same_where_backslashes_escape(connection: Connection) -> None:
-    functions = await connection.fetch(
-        "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'pgcron'::regnamespace"
-    )
-    assert [
-        each["proname"] for each in functions if escaped(each["prosrc"]) != each["prosrc"]
-    ] == []
-
-    await connection.execute("SET standard_conforming_strings = off")
-    insert = "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ($1, $2, 'py:work')"
-    for spec in ("every 90m", "*/5 * * * *", "at 2030-01-01T00:00Z"):
-        await connection.execute(insert, f"job {spec}", spec)
-    with pytest.raises(asyncpg.PostgresError, match="not ASCII"):
-        await connection.execute(insert, "wrong", "0 9 * * frı")
-
-
-def test_backslashes_are_escaped_in_plain_literals_alone() -> None:
-    assert escaped(r"-- it's '\d'") == r"-- it's '\d'"
-    assert escaped(r"x ~ '\d' AND y = E'\n' || '\a''b'") == r"x ~ E'\\d' AND y = E'\n' || E'\\a''b'"
 
 
 async def test_partitions_made_by_many_at_once_are_made_once(

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.migration_steps import escaped
 from pgcron_ha.db.revision import NEWEST
 from pgcron_ha.db.schema import migrate
 from pgcron_ha.db.statements import Statement, Statements, every_variant, load, varying
@@ -37,10 +36,6 @@ async def prepare_all(dsn: str, schema: str, revision: str | None = NEWEST) -> l
 
 async def test_every_statement_prepares(database: str) -> None:
     assert await prepare_all(database, "pgcron") == list(load(revision=NEWEST))
-
-
-def test_no_statement_means_something_else_where_backslashes_escape() -> None:
-    assert [each.name for each in every_variant() if escaped(each.sql) != each.sql] == []
 
 
 async def test_variants_of_a_statement_are_called_and_answer_alike(

@@ -170,14 +170,16 @@ def test_the_shops_dba_may_have_it_printed(alembic: Alembic, sql: Sql, empty_dat
     assert sql("SELECT version_num FROM pgcron.alembic_version") == [(NEWEST,)]
 
 
-def test_literals_of_the_host_stay_as_they_were(alembic: Alembic, sql: Sql) -> None:
+def test_a_database_that_is_not_supported_is_refused_by_the_shops_alembic(
+    alembic: Alembic, sql: Sql
+) -> None:
     (name,) = sql("SELECT current_database()")[0]
     sql(f"ALTER DATABASE {name} SET standard_conforming_strings = off")
 
-    alembic("upgrade", "heads")
+    refused = alembic("upgrade", "pgcron_ha@head", code=1)
 
-    refused = "SELECT pgcron.handler_is_fine('py:a'), pgcron.handler_is_fine('py:a b')"
-    assert sql(refused) == [(True, False)]
+    assert "does not work here: standard_conforming_strings is off" in refused.stderr
+    assert sql("SELECT to_regnamespace('pgcron')") == [(None,)]
 
 
 def test_no_order_without_invoice_and_no_invoice_without_order(
