@@ -1,21 +1,64 @@
-"""``pgcron-ha demo``: watch a few nodes work."""
+"""``pgcron-ha demo``: watch a few nodes work, and have it proved that they lost nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shlex
+import signal
+import socket
+import sys
+import time
+from collections import Counter
+from datetime import datetime
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from pgcron_ha.cli.context import command_context
+from pgcron_ha.cli.nodes import with_shown_columns
+from pgcron_ha.cli.output import Column, shown, table_lines
+from pgcron_ha.cli.schedule_verify import proof_lines
+from pgcron_ha.cli.status import read_tables, summary_lines
+from pgcron_ha.client.verifying import prove
 from pgcron_ha.config import load_settings
-from pgcron_ha.demo.folder import default_folder
-from pgcron_ha.demo.port import free_port
+from pgcron_ha.db import overview
+from pgcron_ha.db.clients import Connection, connect_client
+from pgcron_ha.db.pages.overview import recent
+from pgcron_ha.db.pages.schedules import schedules
+from pgcron_ha.demo.app import put_examples
+from pgcron_ha.demo.database import WorkDatabase
+from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder
+from pgcron_ha.demo.process import DemoProcess, stop_all
 from pgcron_ha.demo.screen import Screen
-from pgcron_ha.demo.show import DemoOptions, show_demo
+from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError
+from pgcron_ha.executors.descendants import descendants_die_too
 
-MOST_NODES = 10
-_LONGEST_SECONDS = 7 * 86400.0
+MOST_NODES: Final = 10
+USUAL_PORT: Final = 8420
+_LONGEST_SECONDS: Final = 7 * 86400.0
+_FIRST_RUN_SECONDS: Final = 60.0
+_FIRST_RUN_PAUSE: Final = 0.05
+# A terminal shows no more.
+_MOST_SCHEDULES: Final = 15
+
+_NODES: Final = (
+    Column("NODE", "name", 16),
+    Column("STATE", "shown_state", 14),
+    Column("PID", "process_id"),
+    Column("LEASE", "shown_lease"),
+    Column("SLOTS", "shown_slots"),
+    Column("ENDED", "ended_because"),
+)
+_SCHEDULES: Final = (
+    Column("SCHEDULE", "name", 16),
+    Column("SPEC", "spec", 24),
+    Column("NEXT", "shown_next"),
+    Column("LAST RUNS", "shown_runs"),
+    Column("TOOK", "shown_took"),
+    Column("NOW", "shown_now", 60),
+)
 
 
 @click.command(name="demo")
@@ -24,12 +67,11 @@ _LONGEST_SECONDS = 7 * 86400.0
     "seconds",
     type=click.FloatRange(1, _LONGEST_SECONDS),
     metavar="SECONDS",
-    help="End by itself, with a summary: exit 0 only if every due occurrence is accounted for.",
+    help="End by itself after so long.",
 )
 @click.option(
     "--nodes", type=click.IntRange(1, MOST_NODES), default=2, show_default=True, help="How many."
 )
-@click.option("--keep", is_flag=True, help="Go on with the last demo's data; else it begins anew.")
 @click.option(
     "--data",
     "folder",
@@ -40,28 +82,258 @@ _LONGEST_SECONDS = 7 * 86400.0
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="Where the pages are, on 127.0.0.1.  [default: 8420, or any that is free]",
+    help=f"Where the pages are, on 127.0.0.1.  [default: {USUAL_PORT}, or any that is free]",
 )
-def demo_command(
-    seconds: float | None, nodes: int, keep: bool, folder: Path | None, port: int | None
-) -> None:
+def demo_command(seconds: float | None, nodes: int, folder: Path | None, port: int | None) -> int:
     """Watch two nodes work on an embedded PostgreSQL, and kill one.
 
-    Half a dozen schedules do something real: back up the demo's own database and verify the dump,
-    analyze its tables, measure its disk, report on its runs; one fails now and then and is tried
-    again, one runs every second. With PGCRON_HA_DSN or --dsn it works in that database, in
-    the schema pgcron_demo.
-    """
+    Their schedules show every kind of handler: Python functions (one every second, one that fails
+    now and then and is tried again, two that take too long), a program that backs up the demo's
+    tables and verifies the dump, an SQL report, a request to the demo's own pages. At its end,
+    also by Ctrl-C, the ledger is verified: exit code 1 if a due occurrence is missing or double.
 
+    With PGCRON_HA_DSN or --dsn it works in that database, in the schema pgcron_demo, which it
+    removes at its end.
+    """
     sources = command_context().read()
-    settings = load_settings(sources)
     is_given = sources.values["dsn"].origin in ("environment", "flag")
-    options = DemoOptions(
-        folder=folder or default_folder(),
-        dsn=settings.dsn if is_given else None,
-        seconds=seconds,
-        nodes=nodes,
-        keep=keep,
-        port=free_port(port),
+    given = load_settings(sources).dsn if is_given else None
+    return asyncio.run(_Demo(given, DemoFolder(folder), seconds, _free_port(port)).run(nodes))
+
+
+def _free_port(wanted: int | None) -> int:
+    """A port of 127.0.0.1 that nobody listens on. Raises Conflict when the wanted one is taken."""
+    for port in (USUAL_PORT, 0) if wanted is None else (wanted,):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return int(probe.getsockname()[1])
+    raise Conflict(
+        f"port {wanted} of 127.0.0.1 is taken",
+        "Another program listens on it.",
+        "Name another one with --port, or leave it out.",
     )
-    asyncio.run(show_demo(options, Screen()))
+
+
+class _Demo:
+    def __init__(
+        self, given: str | None, folder: DemoFolder, seconds: float | None, port: int
+    ) -> None:
+        schema = "pgcron" if given is None else "pgcron_demo"
+        self._database = WorkDatabase(given, folder.server, schema)
+        self._schema = schema
+        self._folder = folder
+        self._seconds = seconds
+        self._port = port
+        self._screen = Screen()
+        self._stop = asyncio.Event()
+        self._nodes: list[DemoProcess] = []
+        self._pages: list[DemoProcess] = []
+        self._notes: dict[int, str] = {}
+        self._connection: Connection | None = None
+        self._began = time.monotonic()
+        self._trouble = ""
+
+    async def run(self, nodes: int) -> int:
+        """Until its time is over or a signal comes; the exit code. No process of it is left."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop.set)
+        code = 0
+        with self._folder.held():
+            try:
+                await self._prepare(nodes)
+                if not self._stop.is_set():
+                    with descendants_die_too():
+                        code = await self._work(nodes)
+            except PgcronError:
+                # A Ctrl-C breaks what was under way; that is no error.
+                if not self._stop.is_set():
+                    raise
+            finally:
+                if self._connection is not None:
+                    self._connection.terminate()
+                await self._database.down()
+        if self._stop.is_set():
+            self._screen.say("stopped: no process of the demo is left")
+        return code
+
+    async def _prepare(self, nodes: int) -> None:
+        where = f"an embedded PostgreSQL, in {self._folder.server}"
+        if not self._database.is_embedded:
+            where = f"the schema {self._schema} of {self._database.shown_dsn()}"
+        self._screen.say(f"starting {nodes} nodes on {where}")
+        await self._database.up(anew=True)
+        self._folder.configure(self._database, self._port)
+        await put_examples(await self._connected(), self._schema)
+
+    async def _work(self, nodes: int) -> int:
+        since = await overview.database_time(await self._connected(), schema=self._schema)
+        try:
+            listen = ("--listen", f"127.0.0.1:{self._port}")
+            self._pages.append(DemoProcess(self._folder, "web", "web", *listen))
+            for number in range(1, nodes + 1):
+                name = f"node-{number}"
+                self._nodes.append(DemoProcess(self._folder, name, "node", "--name", name))
+            self._screen.say(*self._introduction(), "")
+            await self._first_run()
+            await self._watch()
+            self._screen.say("stopping the nodes: they end what they run")
+        finally:
+            living = sum(node.ending is None for node in self._nodes)
+            await stop_all(self._nodes)
+            await stop_all(self._pages)  # they go last: what the nodes end asks them
+        return await self._verify(since, living)
+
+    def _introduction(self) -> list[str]:
+        name = Path(sys.argv[0]).name
+        program = sys.argv[0] if name == "pgcron-ha" else f"{sys.executable} -m pgcron_ha"
+        command = f"{program} --config {shlex.quote(str(self._folder.configuration))}"
+        return [
+            f"pages     http://127.0.0.1:{self._port}/",
+            f"kill one  kill -9 {self._nodes[0].pid}",
+            f"          (what it runs starts elsewhere when its lease of {LEASE_TTL} is over)",
+            f"run one   {command} enqueue py:hello --wait",
+            f"look      {command} status",
+            "          (instead of status: nodes list, schedules list, runs list, dead list)",
+            f"database  {self._database.shown_dsn()}",
+            f"files     {self._folder.path}: logs, dumps",
+            "stop      Ctrl-C",
+        ]
+
+    async def _first_run(self) -> None:
+        end = time.monotonic() + _FIRST_RUN_SECONDS
+        while not self._stop.is_set():
+            ended = await overview.outcomes(await self._connected(), schema=self._schema)
+            if any(each["outcome"] == "succeeded" for each in ended):
+                break
+            first = self._nodes[0]
+            is_late = time.monotonic() > end
+            if is_late or all(node.ending is not None for node in self._nodes):
+                raise DatabaseUnavailable(
+                    f"no run succeeded within {_FIRST_RUN_SECONDS:g} s"
+                    if is_late
+                    else f"{first.name} {first.ending}",
+                    first.last_words(),
+                    f"The nodes' logs are in '{self._folder.logs}'.",
+                )
+            await self._pause(_FIRST_RUN_PAUSE)
+        self._screen.say(f"first job executed after {self._elapsed()}", "")
+
+    async def _watch(self) -> None:
+        begin = time.monotonic()
+        while not self._stop.is_set():
+            passed = time.monotonic() - begin
+            if self._seconds is not None and passed >= self._seconds:
+                return
+            self._note_endings()
+            try:
+                lines = await self._table()
+            except PgcronError as error:
+                await self._restore(error)
+            else:
+                self._trouble = ""
+                left = "until Ctrl-C"
+                if self._seconds is not None:
+                    left = f"{self._seconds - passed:.0f} s to go"
+                title = f"pgcron_ha demo  {self._elapsed()}, {left}"
+                self._screen.draw([title, "", *lines])
+            pause = self._screen.seconds
+            await self._pause(min(pause, (self._seconds or pause + passed) - passed))
+
+    async def _table(self) -> list[str]:
+        """What `pgcron-ha nodes`, the pages' schedules and `pgcron-ha status` show."""
+        connection, schema = await self._connected(), self._schema
+        now = await overview.database_time(connection, schema=schema)
+        nodes = await overview.nodes(connection, also_dead=True, schema=schema)
+        found = await schedules(connection, limit=_MOST_SCHEDULES, schema=schema)
+        status = await read_tables(connection, schema)
+        return [
+            *table_lines([_shown_node(row, now) for row in nodes], _NODES),
+            "",
+            *table_lines([_shown_schedule(row, now) for row in found], _SCHEDULES),
+            "",
+            *summary_lines(status),
+            *self._notes.values(),
+        ]
+
+    def _note_endings(self) -> None:
+        for node in self._nodes:
+            ending = node.ending
+            if ending is None or node.pid in self._notes:
+                continue
+            rest = "no node is left: what becomes due now waits"
+            if any(other.ending is None for other in self._nodes):
+                rest = f"what it ran starts elsewhere when its lease of {LEASE_TTL} is over"
+            self._notes[node.pid] = f"note       {node.name} (process {node.pid}) {ending}: {rest}"
+
+    async def _restore(self, error: PgcronError) -> None:
+        """The database is away: say it once, and have our own server again."""
+        if self._trouble != error.message:
+            self._trouble = error.message
+            self._screen.say(f"note       {error.message} ({error.detail}); the nodes wait for it")
+        with contextlib.suppress(PgcronError):
+            await self._database.restore()
+
+    async def _verify(self, since: datetime, living: int) -> int:
+        """Prove from the specs and the ledger that nothing is missing and nothing double."""
+        await self._database.restore()
+        connection, schema = await self._connected(), self._schema
+        proof = await prove(connection, since, schema=schema)
+        ended = await overview.outcomes(connection, schema=schema)
+        words = ", ".join(f"{each['runs']} {each['outcome']}" for each in ended)
+        delay = (await recent(connection, schema=schema)).get("start_delay_p99")
+        self._screen.say(
+            "",
+            f"after {self._elapsed()}, {living} of {len(self._nodes)} nodes alive at the end:",
+            "",
+            f"ended      {words or 'no run'}",
+            f"punctual   start delay p99 {shown(delay and f'{delay * 1000:.0f} ms')}",
+            f"logs       {self._folder.logs}",
+            "",
+            *proof_lines(proof, since),
+        )
+        if not self._database.is_embedded:
+            await self._database.clear()
+        return 1 if proof.breaks else 0
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await connect_client(self._database.dsn)
+        return self._connection
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._began:.1f} s"
+
+
+def _shown_node(row: overview.Row, now: datetime) -> overview.Row:
+    """The row with what the table shows: a lease runs out when its node has been killed."""
+    left = max((row["lease_until"] - now).total_seconds(), 0.0)
+    return {**with_shown_columns(row), "shown_lease": f"{left:.1f} s"}
+
+
+def _shown_schedule(row: overview.Row, now: datetime) -> dict[str, Any]:
+    """The row with what the table shows; its newest runs are counted by outcome."""
+    counted = Counter(row["outcomes"] or ()).most_common()
+    took = row["durations"][0] if row["durations"] else None
+    words = None
+    if not row["enabled"]:
+        words = f"paused: {row['paused_note']}"
+    elif row["running_runs"]:
+        words = "running"
+    elif row["retry_error"]:
+        words = f"retries: {row['retry_error']}"
+    seconds = row["next_fire"] and max((row["next_fire"] - now).total_seconds(), 0.0)
+    return {
+        **row,
+        "spec": row["spec"].replace("\n", " | "),
+        "shown_next": None if seconds is None else f"in {seconds:.0f} s",
+        "shown_runs": ", ".join(f"{count} {outcome}" for outcome, count in counted) or None,
+        "shown_took": None if took is None else f"{took * 1000:.0f} ms",
+        "shown_now": words,
+    }

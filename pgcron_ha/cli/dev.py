@@ -10,10 +10,7 @@ from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.node import run_node
 from pgcron_ha.cli.output import echo
 from pgcron_ha.demo.database import WorkDatabase
-from pgcron_ha.demo.migration import Migration
 from pgcron_ha.embedded import default_data_directory
-
-_DATABASE = "dev"
 
 
 @click.command(name="dev")
@@ -26,17 +23,11 @@ def dev_command(apps: tuple[str, ...]) -> int:
     """
     flags: dict[str, object] = {"node.apps": list(apps) or None}
     settings = command_context().load(flags, named=("node.apps",))
-    database = WorkDatabase(settings.dsn, default_data_directory(), _DATABASE)
+    database = WorkDatabase(settings.dsn, default_data_directory(), settings.schema)
     try:
-        asyncio.run(_prepare(database, settings.schema))
+        asyncio.run(database.up())
         echo(f"database  {database.shown_dsn()}")
         run_node(command_context().load({**flags, "dsn": database.dsn}))
         return 0
     finally:
         asyncio.run(database.down())
-
-
-async def _prepare(database: WorkDatabase, schema: str) -> None:
-    with Migration() as migration:
-        await database.up()
-        await migration.run(database.dsn, schema)

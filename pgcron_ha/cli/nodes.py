@@ -49,7 +49,7 @@ def nodes_group(context: click.Context, also_dead: bool, limit: int, as_json: bo
         lambda s: overview.nodes(s.connection, also_dead=also_dead, limit=limit, schema=s.schema)
     )
     if not as_json:
-        rows = [_with_shown_columns(row) for row in rows]
+        rows = [with_shown_columns(row) for row in rows]
     print_rows(rows, COLUMNS, as_json, "no nodes")
     if not as_json:
         for row in rows:
@@ -148,7 +148,8 @@ def _processes(count: int) -> str:
     return plural(count, "living process", "living processes")
 
 
-def _with_shown_columns(row: overview.Row) -> overview.Row:
+def with_shown_columns(row: overview.Row) -> overview.Row:
+    """The row with what tables show: ``shown_state``, ``shown_slots``, ``shown_labels``."""
     is_silent = row["state"] != "dead" and not row["has_lease"]
     return {
         **row,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -65,7 +65,7 @@ def print_rows(
         for row in rows:
             print_json(row)
     elif rows:
-        for line in _table(rows, columns):
+        for line in table_lines(rows, columns):
             echo(line)
     else:
         echo(nothing)
@@ -127,7 +127,10 @@ def _as_json(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Iterable[str]:
+def table_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Iterator[str]:
+    """The heading and a line for each row; none without rows."""
+    if not rows:
+        return
     cells = [[_cell(row.get(column.key), column.most) for column in columns] for row in rows]
     widths = [
         max(len(column.heading), *(len(line[position]) for line in cells))

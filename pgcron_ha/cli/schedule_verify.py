@@ -7,7 +7,16 @@ from datetime import UTC, datetime
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, json_option, plural, print_json, print_rows, shown
+from pgcron_ha.cli.output import (
+    Column,
+    echo,
+    json_option,
+    plural,
+    print_json,
+    print_rows,
+    shown,
+    table_lines,
+)
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.db import health
@@ -40,8 +49,11 @@ def verify_command(name: str | None, since: str, as_json: bool) -> int:
         return after, await prove(session.connection, after, name=name, schema=session.schema)
 
     after, proof = on_database(look)
-    if as_json or proof.breaks:
-        print_rows(proof.breaks, COLUMNS, as_json, "")
+    if not as_json:
+        for line in proof_lines(proof, after):
+            echo(line)
+        return 1 if proof.breaks else 0
+    print_rows(proof.breaks, COLUMNS, as_json, "")
     summary = {
         "since": after,
         "schedules": proof.schedules,
@@ -50,11 +62,13 @@ def verify_command(name: str | None, since: str, as_json: bool) -> int:
         "is_cut": proof.is_cut,
         "other_tzdata": proof.other_tzdata,
     }
-    if as_json:
-        print_json(summary)
-    else:
-        echo(_sentence(proof, after))
+    print_json(summary)
     return 1 if proof.breaks else 0
+
+
+def proof_lines(proof: Proof, after: datetime) -> list[str]:
+    """What breaks a rule, and the sentence that sums it up."""
+    return [*table_lines(proof.breaks, COLUMNS), _sentence(proof, after)]
 
 
 def _sentence(proof: Proof, after: datetime) -> str:
@@ -69,8 +83,8 @@ def _sentence(proof: Proof, after: datetime) -> str:
     if proof.breaks:
         broken = len(proof.breaks)
         breaks = f"{broken} {in_number(broken, 'breaks', 'break')} a rule"
-        return f"{looked}{cut}: {breaks}; keep the database's log and tell"
-    return f"{looked}{cut}: each has its one answer"
+        return f"{looked}{cut}: {breaks}; keep the database's log and report it"
+    return f"{looked}{cut}: each is accounted for, none twice"
 
 
 def _instant(text: str, now: datetime) -> datetime:

@@ -25,7 +25,7 @@ def status_command(as_json: bool) -> None:
         print_json(status)
         return
     pauses = (*_pauses(status["counts"]), *_cordons(status["nodes"]))
-    for line in (*_summary(status), *pauses, *_complaints(status)):
+    for line in (*summary_lines(status), *pauses, *_complaints(status)):
         echo(line)
 
 
@@ -34,12 +34,13 @@ async def _read(session: Session) -> overview.Row:
     blocking = await blocking_sessions(connection, schema=schema)
     await connection.execute("SET lock_timeout = '1s'")  # who locks is said, not waited for
     try:
-        return {"blocking": blocking, **await _read_tables(connection, schema)}
+        return {"blocking": blocking, **await read_tables(connection, schema)}
     except Conflict as error:
         raise naming(error, await blocking_sessions(connection, schema=schema)) from error
 
 
-async def _read_tables(connection: Connection, schema: str) -> overview.Row:
+async def read_tables(connection: Connection, schema: str) -> overview.Row:
+    """What runs, what waits, and what has ended of late."""
     return {
         "counts": await overview.counts(connection, schema=schema),
         "nodes": await overview.nodes(connection, schema=schema),
@@ -49,7 +50,8 @@ async def _read_tables(connection: Connection, schema: str) -> overview.Row:
     }
 
 
-def _summary(status: overview.Row) -> Iterator[str]:
+def summary_lines(status: overview.Row) -> Iterator[str]:
+    """Nodes, runs, schedules, dead letters and what has ended, of what `read_tables` has read."""
     counts, nodes = status["counts"], status["nodes"]
     living = [node for node in nodes if node["has_lease"]]
     used = sum(node["slots_used"] for node in living)

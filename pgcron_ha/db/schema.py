@@ -1,7 +1,7 @@
 """The schema by alembic, called from Python: migrate, print as SQL, check.
 
-Alembic and SQLAlchemy are imported here and nowhere else, and a node never imports this module: it
-compares `pgcron_ha.db.revision.REQUIRED` with what the database says.
+Alembic and SQLAlchemy are imported here and nowhere else. `pgcron-ha node` never imports this
+module: it compares `pgcron_ha.db.revision.REQUIRED` with what the database says.
 """
 
 from __future__ import annotations

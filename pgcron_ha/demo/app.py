@@ -1,46 +1,39 @@
 """What the demo's nodes execute. A program of yours has an `App` like this one.
 
-Each handler works on this machine and on the demo's own database; the backup is a shell template of
-the demo's ``pgcron-ha.toml``. Where they write is told by the environment (`places`).
+The handlers of other kinds (``shell:``, ``sql:``, ``http:``) stand in the nodes' configuration
+file, ``nodes.toml``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
-from http import HTTPStatus
-from http.client import HTTPConnection
-from pathlib import Path
+from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.client import App
-from pgcron_ha.config import load_settings
-from pgcron_ha.db import demo
-from pgcron_ha.db.clients import Connection, connect_client
-from pgcron_ha.demo.places import FOLDER_VARIABLE, PORT_VARIABLE
+from pgcron_ha.db import calendars, doors
+from pgcron_ha.db.clients import Connection
 from pgcron_ha.executors.context import Context
 
 app = App()
-
-TREND_COLUMNS: Final = ("fire_time", "database_bytes", "dumps_bytes", "free_bytes")
-# An hour of the trend; the file is read and written as a whole.
-_TREND_LINES: Final = 720
 
 # Of the fires of `flaky`, counted since 1970: every third fails once; of 42, which take about two
 # minutes, one of the others fails each time.
 _FAILS_ONCE: Final = 3
 _FAILS_ALWAYS: Final = 42
 _FLAKY_SECONDS: Final = 3
-_LONGEST_WORD: Final = 100
+
+_HOLIDAYS: Final = """\
+yearly 01-01 # New Year's Day
+yearly easter-2 # Good Friday
+yearly easter+1 # Easter Monday
+yearly 05-01 # Labour Day
+yearly 12-25..12-26 # Christmas
+"""
 
 
 class ServiceIsDown(Exception):
-    """What a job calls does not answer, or not as it should."""
+    """What a job calls does not answer."""
 
 
 @app.schedule("* * * * * *", overlap="allow")
@@ -62,72 +55,6 @@ def flaky(context: Context) -> str:
     return "answered"
 
 
-@app.schedule("every 5s")
-@app.handler()
-async def disk(context: Context) -> dict[str, int]:
-    """Measures what the database and its dumps take, and adds a line to ``trend.csv``."""
-    folder = _folder()
-    async with _database() as (connection, _):
-        database_bytes = await demo.database_bytes(connection)
-    measured = {
-        "database_bytes": database_bytes,
-        "dumps_bytes": sum(dump.stat().st_size for dump in (folder / "dumps").glob("*.dump")),
-        "free_bytes": shutil.disk_usage(folder).free,
-    }
-    _add_to_trend(folder / "trend.csv", context.fire_time, measured)
-    return measured
-
-
-@app.schedule("*/15 * * * * *")
-@app.handler()
-async def analyze(context: Context) -> int:
-    """Gives PostgreSQL fresh statistics of our tables; returns how many there are."""
-    async with _database() as (connection, schema):
-        tables = await demo.tables(connection, schema=schema)
-        for number, table in enumerate(tables, start=1):
-            context.check()
-            await demo.analyze(connection, table)
-            context.progress(number, len(tables))
-    return len(tables)
-
-
-@app.schedule("*/10 * * * * *")
-@app.handler()
-async def report() -> dict[str, int]:
-    """Writes what ran in the last ten minutes to ``report.json`` and ``report.txt``."""
-    async with _database() as (connection, schema):
-        rows = await demo.report(connection, schema=schema)
-    lines = [f"{'job':<12} {'outcome':<12} {'runs':>6} {'retries':>8} {'ms':>6}"]
-    lines += [
-        f"{row['job'][:12]:<12} {row['outcome']:<12} {row['runs']:>6} "
-        f"{row['retries']:>8} {row['milliseconds'] or 0:>6}"
-        for row in rows
-    ]
-    _write(_folder() / "report.txt", "\n".join(lines) + "\n")
-    _write(_folder() / "report.json", json.dumps(rows, indent=1) + "\n")
-    print(f"{sum(row['runs'] for row in rows)} runs in the last ten minutes")
-    return {"runs": sum(row["runs"] for row in rows), "lines": len(rows)}
-
-
-@app.schedule("*/5 * * * * *", retry_base=1, retry_cap=2, max_attempts=3)
-@app.handler()
-def ready() -> str:
-    """Asks the demo's own pages whether they are ready: the database answers, its schema is right.
-    Nothing that comes from the database chooses whom it asks.
-    """
-    connection = HTTPConnection("127.0.0.1", int(os.environ[PORT_VARIABLE]), timeout=5)
-    try:
-        connection.request("GET", "/readyz")
-        answer = connection.getresponse()
-        word = answer.read(_LONGEST_WORD).decode().strip()
-    finally:
-        connection.close()
-    print(f"the pages answer {answer.status}: {word}")
-    if answer.status != HTTPStatus.OK:
-        raise ServiceIsDown(f"the pages are not ready: {answer.status} {word}")
-    return word
-
-
 @app.schedule("every 3s", overlap="skip")
 @app.handler()
 async def crawl(context: Context) -> str:
@@ -144,12 +71,25 @@ async def follow(context: Context) -> str:
 
 @app.handler()
 async def hello(context: Context, name: str = "you") -> str:
-    """For the run that you insert by psql."""
+    """For the run that you enqueue."""
     print(f"hello, {name}")
     return f"hello, {name}"
 
 
 app.add_schedule("backup", "every 10s", "shell:backup", timeout=timedelta(minutes=1))
+app.add_schedule("report", "*/10 * * * * *", "sql:report")
+app.add_schedule("ready", "*/5 * * * * *", "http:ready", retry_base=1, retry_cap=2)
+
+
+async def put_examples(connection: Connection, schema: str) -> None:
+    """A calendar, a schedule that uses it, and one that somebody has paused."""
+    owner: dict[str, Any] = {"actor": "demo", "schema": schema}
+    await calendars.put_calendar(connection, "holidays", _HOLIDAYS, **owner)
+    spec, args = "every 5s\nnot in holidays", '{"name": "all who work"}'
+    await doors.put_schedule(connection, "greet", spec, "py:hello", args=args, **owner)
+    await doors.put_schedule(connection, "cleanup", "0 4 * * *", "py:hello", **owner)
+    note = "until somebody has looked at the old dumps"
+    await doors.pause_schedule(connection, "cleanup", note, **owner)
 
 
 async def _take(context: Context, seconds: int) -> str:
@@ -157,33 +97,3 @@ async def _take(context: Context, seconds: int) -> str:
         await asyncio.sleep(1)
         context.progress(done, seconds)
     return f"took {seconds} s"
-
-
-def _folder() -> Path:
-    return Path(os.environ[FOLDER_VARIABLE])
-
-
-@asynccontextmanager
-async def _database() -> AsyncIterator[tuple[Connection, str]]:
-    """A connection to the demo's database, and the name of its schema."""
-    settings = load_settings()
-    connection = await connect_client(settings.required_dsn())
-    try:
-        yield connection, settings.schema
-    finally:
-        await connection.close(timeout=5)
-
-
-def _add_to_trend(path: Path, at: datetime | None, measured: dict[str, int]) -> None:
-    known = path.read_text().splitlines()[1:] if path.exists() else []
-    line = ",".join([f"{at:%Y-%m-%dT%H:%M:%SZ}" if at else "", *map(str, measured.values())])
-    # A retry after a crash measures the same fire again.
-    kept = [each for each in known if each.partition(",")[0] != line.partition(",")[0]]
-    _write(path, "\n".join([",".join(TREND_COLUMNS), *kept[-_TREND_LINES:], line]) + "\n")
-
-
-def _write(path: Path, text: str) -> None:
-    """The whole file or none of it: another node may be killed at any moment."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
-    unfinished.write_text(text)
-    unfinished.replace(path)

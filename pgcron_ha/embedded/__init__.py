@@ -19,7 +19,7 @@ Nothing outside the folder is changed, except that a folder whose path is too lo
 a private folder for it in ``/tmp``. It needs no event loop and no driver: calls block.
 """
 
-from pgcron_ha.embedded.binaries import Binaries, find_binaries, find_tool
+from pgcron_ha.embedded.binaries import Binaries, find_binaries
 from pgcron_ha.embedded.directory import default_data_directory
 from pgcron_ha.embedded.server import EmbeddedPostgres
 
@@ -28,5 +28,4 @@ __all__ = [
     "EmbeddedPostgres",
     "default_data_directory",
     "find_binaries",
-    "find_tool",
 ]

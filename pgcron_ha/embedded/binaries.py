@@ -101,11 +101,6 @@ def find_binaries(environment: Mapping[str, str] = os.environ) -> Binaries:
     return max(system, key=lambda binaries: binaries.major)
 
 
-def find_tool(name: str) -> Path:
-    """The path of one of PostgreSQL's programs, of the version `EmbeddedPostgres` runs."""
-    return find_binaries().tool(name)
-
-
 def system_binaries() -> list[Binaries]:
     """Every PostgreSQL server installed outside Python, of any version, without repetition."""
     folders = dict.fromkeys(_system_folders())

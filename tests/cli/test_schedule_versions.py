@@ -112,7 +112,7 @@ def test_a_ledger_is_verified_and_what_breaks_it_listed(cli: Cli, execute: Execu
         " SELECT id, now() - interval '1 hour', now(), 'catchup_none' FROM pgcron.schedule"
     )
     execute("UPDATE pgcron.cursor SET watermark = (SELECT max(m.last_at) FROM pgcron.missed m)")
-    assert "each has its one answer" in cli("schedules", "verify").out
+    assert "each is accounted for, none twice" in cli("schedules", "verify").out
     well = [row for row in cli("doctor", "--json").rows if row["check"] == "ledger"]
     assert [row["level"] for row in well] == ["ok"]
     assert cli("schedules", "verify", "nobody").code == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.embedded import Binaries, EmbeddedPostgres, find_binaries, find_tool
+from pgcron_ha.embedded import Binaries, EmbeddedPostgres, find_binaries
 from pgcron_ha.embedded.binaries import OLDEST_MAJOR, system_binaries
 from pgcron_ha.errors import ConfigError
 from tests.embedded.processes import rows, shows, write_row
@@ -45,7 +45,10 @@ def test_the_servers_own_pg_dump_dumps_it(embedded: EmbeddedPostgres) -> None:
     write_row(embedded.up().dsn(), "a row to dump")
 
     dump = subprocess.run(
-        [find_tool("pg_dump"), embedded.dsn()], capture_output=True, text=True, check=True
+        [find_binaries().tool("pg_dump"), embedded.dsn()],
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert "a row to dump" in dump.stdout
@@ -71,5 +74,5 @@ def test_an_old_postgresql_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_tool_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'pg_nothing'") as caught:
-        find_tool("pg_nothing")
+        find_binaries().tool("pg_nothing")
     assert "Install" in str(caught.value.hint)

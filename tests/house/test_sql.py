@@ -52,9 +52,6 @@ ALLOWED = (
     ("pgcron_ha/db/migration_steps.py", "DELETE FROM ", "alembic's connection, of any driver"),
     ("pgcron_ha/db/migration_steps.py", "INSERT INTO ", "also printed by migrate --sql"),
     ("pgcron_ha/db/uninstall.py", "SELECT version_num", "an application's table, not ours"),
-    ("pgcron_ha/db/demo.py", "CREATE DATABASE ", "a name is no parameter; can't be prepared"),
-    ("pgcron_ha/db/demo.py", "DROP DATABASE ", "a name is no parameter; can't be prepared"),
-    ("pgcron_ha/db/demo.py", "ANALYZE ", "a name is no parameter; can't be prepared"),
     ("pgcron_ha/engine/janitor.py", "ALTER TABLE ", "names a partition; can't be prepared"),
     ("pgcron_ha/engine/janitor.py", "DROP TABLE ", "names a partition; can't be prepared"),
     ("pgcron_ha/engine/retention.py", "VACUUM ", "names a partition; can't be prepared"),
@@ -77,7 +74,6 @@ ALLOWED = (
     ("pgcron_ha/cli/doctor_rights.py", "ALTER TABLE ", "a hint for people, never executed"),
     ("pgcron_ha/db/storage.py", "SELECT pg_", "a hint for people, never executed"),
     ("pgcron_ha/web/security.py", "Listen on ", "a sentence"),
-    ("pgcron_ha/demo/show.py", "INSERT INTO ", "printed for people to paste, never executed"),
 )
 
 SOURCES = files(".py", under=("pgcron_ha",))
