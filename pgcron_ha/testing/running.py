@@ -17,9 +17,9 @@ from pgcron_ha.client.run_status import read_status
 from pgcron_ha.config import Settings, load_settings, read_sources
 from pgcron_ha.db import doors
 from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.testing import TestedSchema
 from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import PgcronError, WaitTimedOut
+from pgcron_ha.testing.schema import TestedSchema
 
 TIMEOUT_SECONDS: Final = 30.0
 _FOR_EVER: Final = timedelta(days=366)

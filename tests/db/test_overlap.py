@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db import testing
+from pgcron_ha.testing import schema as testing
 from tests.db.control import (
     NO_BOUNDS,
     Connect,

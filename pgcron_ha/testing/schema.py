@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-import asyncpg
-
 from pgcron_ha.db.answers import answers
+from pgcron_ha.db.clients import Connection
 from pgcron_ha.db.connecting import connect
 from pgcron_ha.db.statements import load
 from pgcron_ha.db.uninstall import uninstall
@@ -54,7 +53,7 @@ async def remove_schema(dsn: str, schema: str) -> None:
 class TestedSchema:
     """What a test does to its schema, over one connection; errors are of `pgcron_ha.errors`."""
 
-    def __init__(self, connection: asyncpg.Connection, schema: str) -> None:
+    def __init__(self, connection: Connection, schema: str) -> None:
         self.connection = connection
         self._statements = load(schema)
 
@@ -97,7 +96,7 @@ class TestedSchema:
         (row,) = await self._fetch("testing_schedule", name=name)
         return dict(row)
 
-    async def _fetch(self, name: str, /, **values: Any) -> list[asyncpg.Record]:
+    async def _fetch(self, name: str, /, **values: Any) -> list[Any]:
         statement = self._statements[name]
         with answers():
             return await self.connection.fetch(
