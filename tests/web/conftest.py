@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import TypeAlias
 
 import httpx
 import pytest
+from psycopg import sql
 
 from pgcron_ha.config import Address
 from pgcron_ha.web.app import create_app
@@ -34,12 +35,15 @@ class Site:
 
     url: str
     client: httpx.AsyncClient
+    is_shared: bool = False
+    """Whether other tests look at it, too."""
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
         return await self.client.get(path, headers=headers)
 
     async def post(self, path: str, **fields: str) -> httpx.Response:
         """A form sent by a page of the server; the redirect is not followed."""
+        assert not self.is_shared, "take full_site: others look at what this would change"
         origin = {"origin": self.url.rstrip("/")}
         return await self.client.post(path, data=fields, headers=origin)
 
@@ -56,13 +60,18 @@ def serve() -> Serve:
         server = WebServer(create_app(dsn, version="9.9"), Address("127.0.0.1", 0))
         running = asyncio.create_task(server.run())
         try:
-            async with httpx.AsyncClient(base_url=server.url, timeout=20) as client:
+            async with browsing(server.url) as client:
                 yield Site(server.url, client)
         finally:
             server.stop()
             await running
 
     return serve
+
+
+def browsing(url: str) -> httpx.AsyncClient:
+    """A client of one server; none has certificates, and reading those takes a while."""
+    return httpx.AsyncClient(base_url=url, timeout=20, verify=False)
 
 
 @pytest.fixture
@@ -94,9 +103,71 @@ class Seeded:
         return self._made[-1]
 
 
+class Shared:
+    """A server in a thread of its own, over a believable cluster that nobody can write to."""
+
+    def __init__(self, server: ThrowAwayServer, seeded: Seeded, stack: ExitStack) -> None:
+        self._server = server
+        self._seeded = seeded
+        self._stack = stack
+        self._template = ""
+        self._url = ""
+
+    def url(self) -> str:
+        """Where it is; over another cluster when the last one has grown old."""
+        template = self._seeded.newest()
+        if template != self._template:
+            self._stack.close()
+            self._url = self._stack.enter_context(self._serving(template))
+            self._template = template
+        return self._url
+
+    @contextmanager
+    def _serving(self, template: str) -> Iterator[str]:
+        name = f"shared_{os.getpid()}_{template}"
+        dsn = self._server.create_database(name, template)
+        begun: Future[tuple[WebServer, asyncio.AbstractEventLoop]] = Future()
+
+        async def serve() -> None:
+            await give_leases(dsn)
+            self._server.execute(
+                sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(
+                    sql.Identifier(name)
+                )
+            )
+            serving = WebServer(create_app(dsn, version="9.9"), Address("127.0.0.1", 0))
+            begun.set_result((serving, asyncio.get_running_loop()))
+            await serving.run()
+
+        with ThreadPoolExecutor(1) as thread:
+            running = thread.submit(asyncio.run, serve())
+            serving, loop = begun.result(60)
+            try:
+                yield serving.url
+            finally:
+                loop.call_soon_threadsafe(serving.stop)
+                running.result(60)
+        self._server.drop_database(name)
+
+
+async def give_leases(dsn: str) -> None:
+    """Lets the nodes of a copied cluster live for the time of a test."""
+    connection = await own_session(dsn)
+    await connection.execute(
+        "UPDATE pgcron.node SET lease_until = now() + interval '1 hour' WHERE state <> 'dead'"
+    )
+    await connection.close()
+
+
 @pytest.fixture(scope="session")
 def seeded(server: ThrowAwayServer, template: str) -> Seeded:
     return Seeded(server, template)
+
+
+@pytest.fixture(scope="session")
+def shared(server: ThrowAwayServer, seeded: Seeded) -> Iterator[Shared]:
+    with ExitStack() as stack:
+        yield Shared(server, seeded, stack)
 
 
 @pytest.fixture
@@ -104,11 +175,7 @@ async def full_database(server: ThrowAwayServer, seeded: Seeded) -> AsyncIterato
     """The DSN of a believable cluster of this test's own; its nodes have their leases."""
     name = f"full_{os.getpid()}_{next(_numbers)}"
     dsn = server.create_database(name, seeded.newest())
-    connection = await own_session(dsn)
-    await connection.execute(
-        "UPDATE pgcron.node SET lease_until = now() + interval '1 hour' WHERE state <> 'dead'"
-    )
-    await connection.close()
+    await give_leases(dsn)
     yield dsn
     server.drop_database(name)
 
@@ -118,3 +185,11 @@ async def full_site(full_database: str, serve: Serve) -> AsyncIterator[Site]:
     """A server over a believable cluster."""
     async with serve(full_database) as site:
         yield site
+
+
+@pytest.fixture
+async def read_site(shared: Shared) -> AsyncIterator[Site]:
+    """The server over a believable cluster that all tests share which change nothing."""
+    url = shared.url()
+    async with browsing(url) as client:
+        yield Site(url, client, is_shared=True)

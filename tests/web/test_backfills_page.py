@@ -5,27 +5,27 @@ import pytest
 from tests.web.conftest import Site
 
 
-async def test_backfills_are_listed_with_how_far_they_are(full_site: Site) -> None:
-    page = await full_site.get("/backfills")
+async def test_backfills_are_listed_with_how_far_they_are(read_site: Site) -> None:
+    page = await read_site.get("/backfills")
 
     assert page.status_code == 200
     assert "</span>paused</span>" in page.text
     assert "etl/orders" in page.text
-    assert "No backfills" in (await full_site.get("/backfills?state=done")).text
-    assert "No backfills" in (await full_site.get("/backfills?schedule=weekly-report")).text
-    assert (await full_site.get("/backfills?schedule=nobody")).status_code == 404
-    assert (await full_site.get("/backfills?state=doen")).status_code == 400
+    assert "No backfills" in (await read_site.get("/backfills?state=done")).text
+    assert "No backfills" in (await read_site.get("/backfills?schedule=weekly-report")).text
+    assert (await read_site.get("/backfills?schedule=nobody")).status_code == 404
+    assert (await read_site.get("/backfills?state=doen")).status_code == 400
 
 
-async def test_one_backfill_shows_progress_settings_and_failed_runs(full_site: Site) -> None:
-    page = await full_site.get("/backfills/1")
+async def test_one_backfill_shows_progress_settings_and_failed_runs(read_site: Site) -> None:
+    page = await read_site.get("/backfills/1")
 
     assert page.status_code == 200
     assert 'max="96" value="51"' in page.text
     for words in ("run again if they did not succeed", "the disk was full", "ada", "dead"):
         assert words in page.text, words
     for wrong in ("99", "x", "0", "9" * 40, "1".zfill(20) + "9" * 20):
-        assert (await full_site.get(f"/backfills/{wrong}")).status_code == 404, wrong
+        assert (await read_site.get(f"/backfills/{wrong}")).status_code == 404, wrong
 
 
 async def test_one_is_asked_for_on_the_page_of_its_schedule(full_site: Site) -> None:

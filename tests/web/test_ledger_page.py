@@ -53,8 +53,8 @@ def answers(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", body).split())
 
 
-async def test_the_ledger_tells_decision_reason_run_and_outcome(full_site: Site) -> None:
-    page = await full_site.get(ledger_of("etl/orders"))
+async def test_the_ledger_tells_decision_reason_run_and_outcome(read_site: Site) -> None:
+    page = await read_site.get(ledger_of("etl/orders"))
 
     shown = rows(page.text)
     assert len(shown) == 41
@@ -62,7 +62,7 @@ async def test_the_ledger_tells_decision_reason_run_and_outcome(full_site: Site)
     assert re.search(r"→ run \d+ ✓ succeeded", shown[3])
     assert "∅ missed late; older than the catch-up window 16 fires" in shown[-1]
 
-    beside = rows((await full_site.get(ledger_of("etl/orders").removesuffix("/occurrences"))).text)
+    beside = rows((await read_site.get(ledger_of("etl/orders").removesuffix("/occurrences"))).text)
     assert re.search(r"∅ skipped the last run was not over \d+", beside[0])
 
 
@@ -82,8 +82,8 @@ async def test_times_stand_in_the_schedules_zone_and_utc(
 
 
 @pytest.mark.parametrize(("decision", "count"), [("skipped", 3), ("missed", 1), ("expired", 0)])
-async def test_a_decision_filters_the_ledger(full_site: Site, decision: str, count: int) -> None:
-    page = await full_site.get(ledger_of("etl/orders", f"decision={decision}"))
+async def test_a_decision_filters_the_ledger(read_site: Site, decision: str, count: int) -> None:
+    page = await read_site.get(ledger_of("etl/orders", f"decision={decision}"))
 
     assert len(rows(page.text)) == count
     assert (f"No fire was {decision}" in page.text) == (count == 0)
@@ -164,16 +164,16 @@ async def test_why_claims_nothing_that_nobody_can_know(full_site: Site, full_dat
     assert "what was decided so long ago is not kept" in answers(forgotten.text)
 
 
-async def test_why_knows_that_the_future_is_not_decided_yet(full_site: Site) -> None:
-    page = await full_site.get(ledger_of("nightly-backup", "at=2090-03-01+02:30"))
-    never = await full_site.get(ledger_of("nightly-backup", "at=2090-03-01+02:31"))
+async def test_why_knows_that_the_future_is_not_decided_yet(read_site: Site) -> None:
+    page = await read_site.get(ledger_of("nightly-backup", "at=2090-03-01+02:30"))
+    never = await read_site.get(ledger_of("nightly-backup", "at=2090-03-01+02:31"))
 
     assert "◷ not yet It is not decided yet: fires are decided up to" in answers(page.text)
     assert "no fire" in answers(never.text)
 
 
-async def test_a_wall_time_that_was_twice_is_answered_twice(full_site: Site) -> None:
-    page = await full_site.get(ledger_of("nightly-backup", "at=2026-10-25+02:30"))
+async def test_a_wall_time_that_was_twice_is_answered_twice(read_site: Site) -> None:
+    page = await read_site.get(ledger_of("nightly-backup", "at=2026-10-25+02:30"))
 
     assert "this is the first, at UTC+2" in answers(page.text)
     assert "this is the second, at UTC+1" in answers(page.text)
@@ -223,8 +223,8 @@ def test_reasons_are_words() -> None:
 
 
 @pytest.mark.parametrize("name", [HOSTILE_NAME, RIGHT_TO_LEFT_NAME, EMOJI_NAME, LONG_NAME])
-async def test_the_ledger_of_any_name_works_and_harms_nothing(full_site: Site, name: str) -> None:
-    page = await full_site.get(ledger_of(name, "at=02:30"))
+async def test_the_ledger_of_any_name_works_and_harms_nothing(read_site: Site, name: str) -> None:
+    page = await read_site.get(ledger_of(name, "at=02:30"))
 
     assert page.status_code == 200
     assert "<script>alert" not in page.text
@@ -244,9 +244,9 @@ async def test_the_ledger_of_any_name_works_and_harms_nothing(full_site: Site, n
     ],
 )
 async def test_bad_input_is_a_page_that_says_so(
-    full_site: Site, path: str, status: int, hint: str
+    read_site: Site, path: str, status: int, hint: str
 ) -> None:
-    page = await full_site.get(path)
+    page = await read_site.get(path)
 
     assert page.status_code == status
     assert hint in page.text

@@ -22,8 +22,8 @@ async def test_without_nodes_the_page_says_how_to_start_one(site: Site) -> None:
     assert "pgcron-ha node" in page.text
 
 
-async def test_living_nodes_show_lease_slots_queues_and_handlers(full_site: Site) -> None:
-    page = await full_site.get("/nodes")
+async def test_living_nodes_show_lease_slots_queues_and_handlers(read_site: Site) -> None:
+    page = await read_site.get("/nodes")
 
     living = page.text.partition('id="living"')[2].partition('id="dead"')[0]
     for name in ("berlin-1", "berlin-2", "paris-1"):
@@ -153,9 +153,9 @@ async def test_the_page_of_a_node_shows_what_it_holds_and_offers(
     ],
 )
 async def test_what_does_not_exist_is_a_page_with_the_nearest(
-    full_site: Site, path: str, status: int, hint: str
+    read_site: Site, path: str, status: int, hint: str
 ) -> None:
-    page = await full_site.get(path)
+    page = await read_site.get(path)
 
     assert page.status_code == status
     assert hint in page.text

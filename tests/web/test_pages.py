@@ -17,8 +17,8 @@ async def test_an_empty_cluster_says_how_to_begin(site: Site) -> None:
     assert "No schedules yet" in (await site.get("/schedules")).text
 
 
-async def test_the_overview_names_what_is_wrong_the_gravest_first(full_site: Site) -> None:
-    page = await full_site.get("/")
+async def test_the_overview_names_what_is_wrong_the_gravest_first(read_site: Site) -> None:
+    page = await read_site.get("/")
 
     assert page.status_code == 200
     rows = re.findall(
@@ -32,8 +32,8 @@ async def test_the_overview_names_what_is_wrong_the_gravest_first(full_site: Sit
     assert re.search(r"<title>\(\d+\) Overview", page.text)
 
 
-async def test_the_list_shows_health_next_fire_and_last_outcome(full_site: Site) -> None:
-    page = await full_site.get("/schedules")
+async def test_the_list_shows_health_next_fire_and_last_outcome(read_site: Site) -> None:
+    page = await read_site.get("/schedules")
 
     for word in ("failing", "late", "stuck", "flaky", "slow", "paused", "new", "ok", "invalid"):
         assert f"</span>{word}</span>" in page.text, word
@@ -52,9 +52,9 @@ async def test_the_list_shows_health_next_fire_and_last_outcome(full_site: Site)
     ],
 )
 async def test_filters_live_in_the_address(
-    full_site: Site, query: str, present: str, absent: str
+    read_site: Site, query: str, present: str, absent: str
 ) -> None:
-    page = await full_site.get(f"/schedules?{query}")
+    page = await read_site.get(f"/schedules?{query}")
 
     assert page.status_code == 200
     rows = page.text.partition('id="list"')[2]
@@ -63,9 +63,9 @@ async def test_filters_live_in_the_address(
 
 
 @pytest.mark.parametrize("name", [HOSTILE_NAME, RIGHT_TO_LEFT_NAME, EMOJI_NAME, LONG_NAME])
-async def test_any_name_works_in_an_address_and_harms_nothing(full_site: Site, name: str) -> None:
-    page = await full_site.get(f"/schedules/{quote(name, safe='')}")
-    listing = await full_site.get("/schedules")
+async def test_any_name_works_in_an_address_and_harms_nothing(read_site: Site, name: str) -> None:
+    page = await read_site.get(f"/schedules/{quote(name, safe='')}")
+    listing = await read_site.get("/schedules")
 
     assert page.status_code == 200
     assert "<script>alert" not in page.text
@@ -90,26 +90,26 @@ async def test_any_name_works_in_an_address_and_harms_nothing(full_site: Site, n
     ],
 )
 async def test_bad_input_is_a_page_that_says_so(
-    full_site: Site, path: str, status: int, hint: str
+    read_site: Site, path: str, status: int, hint: str
 ) -> None:
-    page = await full_site.get(path)
+    page = await read_site.get(path)
 
     assert page.status_code == status
     assert hint in page.text
     assert "Traceback" not in page.text
 
 
-async def test_times_are_told_in_the_viewers_zone_and_utc(full_site: Site) -> None:
-    page = await full_site.get("/schedules/nightly-backup?tz=Asia/Kathmandu")
+async def test_times_are_told_in_the_viewers_zone_and_utc(read_site: Site) -> None:
+    page = await read_site.get("/schedules/nightly-backup?tz=Asia/Kathmandu")
 
     assert re.search(r'title="[\d: -]+ Asia/Kathmandu \(UTC\+5:45\) · [\d: -]+ UTC"', page.text)
     # A choice in the address goes with every link.
     assert "/schedules?tz=Asia%2FKathmandu" in page.text
 
 
-async def test_the_script_gets_the_same_regions_without_the_frame(full_site: Site) -> None:
-    whole = await full_site.get("/")
-    live = await full_site.get("/", **{"X-Pgcron-Live": "1"})
+async def test_the_script_gets_the_same_regions_without_the_frame(read_site: Site) -> None:
+    whole = await read_site.get("/")
+    live = await read_site.get("/", **{"X-Pgcron-Live": "1"})
 
     regions = re.findall(r'id="(\w+)"[^>]* data-live', whole.text)
     assert {"banner", "tiles", "attention", "timeline", "queues", "nodes"} <= set(regions)

@@ -28,8 +28,8 @@ async def test_without_queues_the_page_says_how_they_come_to_be(site: Site) -> N
     assert "No queues yet" in page.text
 
 
-async def test_a_queue_shows_what_is_due_to_come_running_and_parked(full_site: Site) -> None:
-    page = (await full_site.get("/queues")).text
+async def test_a_queue_shows_what_is_due_to_come_running_and_parked(read_site: Site) -> None:
+    page = (await read_site.get("/queues")).text
 
     # The seed: 120 due letters in a paused queue; one run parked; 30 runs in the next half hour.
     assert line(page, "mail").startswith(
@@ -146,9 +146,9 @@ async def test_a_queue_with_many_runs_is_counted_up_to_a_bound(
     ],
 )
 async def test_what_does_not_exist_is_a_page_with_the_nearest(
-    full_site: Site, path: str, status: int, hint: str
+    read_site: Site, path: str, status: int, hint: str
 ) -> None:
-    page = await full_site.get(path)
+    page = await read_site.get(path)
 
     assert page.status_code == status
     assert hint in page.text

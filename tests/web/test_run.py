@@ -215,9 +215,9 @@ NOT_THERE = (
 )
 
 
-async def test_what_does_not_exist_is_a_page_that_says_so(full_site: Site) -> None:
+async def test_what_does_not_exist_is_a_page_that_says_so(read_site: Site) -> None:
     for path, status, hint in NOT_THERE:
-        answer = await full_site.get(path)
+        answer = await read_site.get(path)
 
         assert answer.status_code == status, path
         assert hint in answer.text, path

@@ -36,9 +36,9 @@ def test_it_listens_to_this_machine_only(host: str) -> None:
     ],
 )
 async def test_only_names_of_this_machine_are_answered(
-    site: Site, host: str, is_ours: bool
+    read_site: Site, host: str, is_ours: bool
 ) -> None:
-    answer = await site.get("/livez", host=host)
+    answer = await read_site.get("/livez", host=host)
 
     assert is_host_ours(host) == is_ours
     assert answer.status_code == (200 if is_ours else 421)
@@ -59,22 +59,22 @@ async def test_only_names_of_this_machine_are_answered(
     ],
 )
 async def test_only_our_own_pages_may_change_anything(
-    site: Site, headers: dict[str, str], status: int
+    read_site: Site, headers: dict[str, str], status: int
 ) -> None:
-    own = site.url.rstrip("/")
+    own = read_site.url.rstrip("/")
     sent = {name: value.replace("SELF", own) for name, value in headers.items()}
 
-    answer = await site.client.post("/schedules/nobody/run", headers=sent)
+    answer = await read_site.client.post("/schedules/nobody/run", headers=sent)
 
     assert answer.status_code == status
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "POST"])
-async def test_no_verb_answers_a_get(site: Site, route: WebRoute) -> None:
+async def test_no_verb_answers_a_get(read_site: Site, route: WebRoute) -> None:
     path = route.path.replace("{name}", "x").replace("{id}", "1")
     pages = [page for page in ROUTES if page.method == "GET" and page.path == route.path]
 
-    answer = await site.get(path)
+    answer = await read_site.get(path)
 
     assert answer.status_code == (200 if pages else 405)
     assert route.endpoint not in [page.endpoint for page in ROUTES if page.method == "GET"]
@@ -108,8 +108,8 @@ async def test_a_form_with_unknown_fields_or_another_type_is_refused(site: Site)
 
 
 @pytest.mark.parametrize("path", ["/", "/schedules", "/nowhere", "/livez", "/metrics"])
-async def test_every_answer_carries_the_headers(site: Site, path: str) -> None:
-    answer = await site.get(path)
+async def test_every_answer_carries_the_headers(read_site: Site, path: str) -> None:
+    answer = await read_site.get(path)
 
     policy = dict(
         part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; ")
@@ -143,13 +143,13 @@ def test_templates_and_code_leave_escaping_alone() -> None:
     assert "innerHTML" not in (STATIC / "app.js").read_text()
 
 
-async def test_static_files_are_kept_for_ever_under_their_hash(site: Site) -> None:
-    page = await site.get("/")
+async def test_static_files_are_kept_for_ever_under_their_hash(read_site: Site) -> None:
+    page = await read_site.get("/")
     (style,) = re.findall(r'href="(/static/app\.[0-9a-f]{12}\.css)"', page.text)
 
-    found = await site.get(style)
-    wrong = await site.get("/static/app.css")
-    outside = await site.get("/static/..%2f..%2fpyproject.toml")
+    found = await read_site.get(style)
+    wrong = await read_site.get("/static/app.css")
+    outside = await read_site.get("/static/..%2f..%2fpyproject.toml")
 
     assert found.status_code == 200
     assert "immutable" in found.headers["cache-control"]
