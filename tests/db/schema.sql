@@ -19,7 +19,7 @@ CREATE TABLE pgcron.calendar (
     CONSTRAINT calendar_updated_by_is_short CHECK (((updated_by IS NULL) OR (length(updated_by) <= 300) OR pgcron.refuse_words('updated_by'::text, updated_by, 300)))
 );
 
-COMMENT ON TABLE pgcron.calendar IS 'Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
+COMMENT ON TABLE pgcron.calendar IS 'Private: Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
 
 CREATE TABLE pgcron.schedule (
     id bigint NOT NULL,
@@ -184,7 +184,7 @@ COMMENT ON COLUMN pgcron.run.hold IS 'unserved: no live node that takes from thi
 
 COMMENT ON COLUMN pgcron.run.max_attempts IS 'NULL means 5, or 1 with at_most_once. Each snooze adds one.';
 
-COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, see pgcron.retry_policy_is_fine; NULL is the default.';
+COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, such as {"backoff": "linear", "base": "10 seconds", "retry_for": "2 hours"}; NULL is the default.';
 
 COMMENT ON COLUMN pgcron.run.snoozes IS 'How many of its attempts came back without having used up one; NULL is none.';
 
@@ -192,7 +192,7 @@ COMMENT ON COLUMN pgcron.run.lane IS 'A key of the user''s: of the runs that hav
 
 COMMENT ON COLUMN pgcron.run.lane_slot IS 'Which of the lane''s slots the run holds while it runs.';
 
-COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it, see pgcron.has_key.';
+COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it at a time.';
 
 COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: waiting, and given back.';
 
@@ -202,7 +202,7 @@ COMMENT ON COLUMN pgcron.run.weight IS 'So many of its node''s slots the run tak
 
 COMMENT ON COLUMN pgcron.run.kill_at IS 'Since when its node is asked to end it by force, without any grace.';
 
-COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.time_limits makes them; NULL is none.';
+COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
 
 COMMENT ON COLUMN pgcron.run.lost_early IS '1: its last node ended before its handler was seen to begin. 2: another node has begun to prepare it since; when that ends, too, the run is dead.';
 
@@ -245,57 +245,13 @@ CREATE TABLE pgcron.breaker (
     CONSTRAINT failures_count_for_1_second_to_1_day CHECK ((((within >= '00:00:01'::interval) AND (within <= '1 day'::interval)) OR pgcron.refuse('PC001'::text, format('within %s is out of range'::text, within), 'A failure counts for 1 second to 1 day.'::text, 'Leave it out for ''1 minute''.'::text)))
 );
 
-COMMENT ON TABLE pgcron.breaker IS 'Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
+COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
 
 COMMENT ON COLUMN pgcron.breaker.failed_at IS 'The latest failures, no more than open it.';
 
 COMMENT ON COLUMN pgcron.breaker.openings IS 'How often in a row it opened: after a probe that failed it stays open twice as long as before, up to open_for_at_most.';
 
 COMMENT ON COLUMN pgcron.breaker.probe_fence IS 'Fence number of the claim that probes: when no run has it any more, the probe is over.';
-
-CREATE TABLE pgcron.cursor (
-    schedule_id bigint NOT NULL,
-    generation bigint DEFAULT 1 NOT NULL,
-    since timestamp with time zone NOT NULL,
-    watermark timestamp with time zone NOT NULL,
-    next_fire timestamp with time zone,
-    status text DEFAULT 'unchecked'::text NOT NULL,
-    error jsonb,
-    retry_at timestamp with time zone,
-    canonical text,
-    is_paused boolean DEFAULT false NOT NULL,
-    pause_note text,
-    paused_until timestamp with time zone,
-    resumed_by text,
-    resumed_at timestamp with time zone,
-    edit_is_pending boolean DEFAULT false NOT NULL,
-    timing_is_new boolean DEFAULT false NOT NULL,
-    runs_made integer DEFAULT 0 NOT NULL,
-    CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
-    CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL))),
-    CONSTRAINT only_what_is_invalid_is_tried_again CHECK (((retry_at IS NULL) OR (status = 'invalid'::text)))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
-
-COMMENT ON TABLE pgcron.cursor IS 'Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
-
-COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
-
-COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
-
-COMMENT ON COLUMN pgcron.cursor.retry_at IS 'When a schedule that the database refused is tried again; NULL: nodes can''t read it, and look again after an edit, or with another version.';
-
-COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
-
-COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends by itself: fires after it are not the pause''s, however late a node resumes the schedule.';
-
-COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
-
-COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
-
-COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when the schedule fires, not only what and how.';
-
-COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less those that were taken back.';
 
 CREATE TABLE pgcron.history (
     id bigint NOT NULL,
@@ -341,7 +297,7 @@ CREATE TABLE pgcron.history (
 )
 PARTITION BY RANGE (finished_at);
 
-COMMENT ON TABLE pgcron.history IS 'How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
+COMMENT ON TABLE pgcron.history IS 'Private: How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
 
 COMMENT ON COLUMN pgcron.history.timeout IS 'As are retry_base and retry_cap: NULL means the default of pgcron.run, so that most rows do not pay for what few have.';
 
@@ -397,7 +353,7 @@ END))),
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.backfill IS 'Ranges of schedules that somebody wants to have run, and how far nodes have come with them.';
+COMMENT ON TABLE pgcron.backfill IS 'Private: Ranges of schedules that somebody wants to have run, and how far nodes have come with them.';
 
 COMMENT ON COLUMN pgcron.backfill.definition IS 'The schedule as it stood when the backfill was asked for: later edits of the schedule do not change it.';
 
@@ -444,7 +400,7 @@ CREATE TABLE pgcron.dead_letter (
     CONSTRAINT a_requeued_letter_says_when_and_as_what CHECK (((requeued_as IS NULL) = (requeued_at IS NULL)))
 );
 
-COMMENT ON TABLE pgcron.dead_letter IS 'Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
+COMMENT ON TABLE pgcron.dead_letter IS 'Private: Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
 
 CREATE TABLE pgcron.history_overflow (
     id bigint CONSTRAINT history_id_not_null NOT NULL,
@@ -489,7 +445,7 @@ CREATE TABLE pgcron.history_overflow (
     CONSTRAINT an_outcome_is_known CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'lost'::text, 'upstream_failed'::text])))
 );
 
-COMMENT ON TABLE pgcron.history_overflow IS 'Takes what has no partition, so that a run can always end; the janitor moves it over.';
+COMMENT ON TABLE pgcron.history_overflow IS 'Private: Takes what has no partition, so that a run can always end; the janitor moves it over.';
 
 CREATE TABLE pgcron.occurrence (
     schedule_id bigint NOT NULL,
@@ -504,7 +460,7 @@ CREATE TABLE pgcron.occurrence (
 )
 PARTITION BY RANGE (fire_at);
 
-COMMENT ON TABLE pgcron.occurrence IS 'The ledger and the permanent fence: one row for each fire time that was decided singly.';
+COMMENT ON TABLE pgcron.occurrence IS 'Private: The ledger and the permanent fence: one row for each fire time that was decided singly.';
 
 CREATE TABLE pgcron.occurrence_override (
     schedule_id bigint NOT NULL,
@@ -524,7 +480,7 @@ CREATE TABLE pgcron.occurrence_override (
     CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR ((jsonb_typeof(args) = 'object'::text) AND ((octet_length((args)::text) <= 200) OR ((octet_length((args)::text) <= 262144) AND (NOT jsonb_path_exists(args, 'strict $.**{100}?(@.type() == "array" || @.type() == "object")'::jsonpath))))) OR pgcron.refuse_args(args)))
 );
 
-COMMENT ON TABLE pgcron.occurrence_override IS 'One fire skipped, moved or given other args, applied when it is materialized.';
+COMMENT ON TABLE pgcron.occurrence_override IS 'Private: One fire skipped, moved or given other args, applied when it is materialized.';
 
 CREATE TABLE pgcron.failure_pause (
     schedule_id bigint NOT NULL,
@@ -537,7 +493,7 @@ CREATE TABLE pgcron.failure_pause (
     probe_run bigint
 );
 
-COMMENT ON TABLE pgcron.failure_pause IS 'Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
+COMMENT ON TABLE pgcron.failure_pause IS 'Private: Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
 
 COMMENT ON COLUMN pgcron.failure_pause.look_at IS 'When a node looks for that fire (again): it may lie far ahead.';
 
@@ -554,7 +510,54 @@ CREATE TABLE pgcron.lane_limit (
     CONSTRAINT lane_limit_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300)))
 );
 
-COMMENT ON TABLE pgcron.lane_limit IS 'How many runs of a lane execute at once, and how many start in any span of time. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
+COMMENT ON TABLE pgcron.lane_limit IS 'Private: How many runs of a lane execute at once, and how many start in any span of time. The lane''s own row counts, else that with the longest beginning (customer-*), else that of *, else one.';
+
+CREATE TABLE pgcron.cursor (
+    schedule_id bigint NOT NULL,
+    generation bigint DEFAULT 1 NOT NULL,
+    since timestamp with time zone NOT NULL,
+    watermark timestamp with time zone NOT NULL,
+    next_fire timestamp with time zone,
+    status text DEFAULT 'unchecked'::text NOT NULL,
+    error jsonb,
+    retry_at timestamp with time zone,
+    canonical text,
+    is_paused boolean DEFAULT false NOT NULL,
+    pause_note text,
+    paused_until timestamp with time zone,
+    resumed_by text,
+    resumed_at timestamp with time zone,
+    edit_is_pending boolean DEFAULT false NOT NULL,
+    timing_is_new boolean DEFAULT false NOT NULL,
+    runs_made integer DEFAULT 0 NOT NULL,
+    rules_since timestamp with time zone,
+    CONSTRAINT a_schedule_is_unchecked_valid_or_invalid CHECK ((status = ANY (ARRAY['unchecked'::text, 'valid'::text, 'invalid'::text]))),
+    CONSTRAINT an_invalid_schedule_says_why CHECK (((status = 'invalid'::text) = (error IS NOT NULL))),
+    CONSTRAINT only_what_is_invalid_is_tried_again CHECK (((retry_at IS NULL) OR (status = 'invalid'::text)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE pgcron.cursor IS 'Private: Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
+
+COMMENT ON COLUMN pgcron.cursor.since IS 'When this generation began: fires after it are those of the schedule as it stands.';
+
+COMMENT ON COLUMN pgcron.cursor.next_fire IS 'A hint for the poll: NULL must be computed, infinity never fires again.';
+
+COMMENT ON COLUMN pgcron.cursor.retry_at IS 'When a schedule that the database refused is tried again; NULL: nodes can''t read it, and look again after an edit, or with another version.';
+
+COMMENT ON COLUMN pgcron.cursor.is_paused IS 'What the schedule''s enabled meant when the last edit was applied: resuming writes the pause into missed.';
+
+COMMENT ON COLUMN pgcron.cursor.paused_until IS 'When the pause under way ends by itself: fires after it are not the pause''s, however late a node resumes the schedule.';
+
+COMMENT ON COLUMN pgcron.cursor.resumed_by IS 'Who ended the last pause: a person, or pgcron_ha at the time that the pause had.';
+
+COMMENT ON COLUMN pgcron.cursor.edit_is_pending IS 'The edit came in a transaction that could not see new rows; a node removes the outdated runs.';
+
+COMMENT ON COLUMN pgcron.cursor.timing_is_new IS 'The pending edit changes when the schedule fires, not only what and how.';
+
+COMMENT ON COLUMN pgcron.cursor.runs_made IS 'Of the schedule''s max_runs: fires that were decided as runs since it has such a bound, less those that were taken back.';
+
+COMMENT ON COLUMN pgcron.cursor.rules_since IS 'Since when the tzdata of now decides its fires; NULL: since it is there.';
 
 CREATE TABLE pgcron.alembic_version (
     version_num character varying(32) NOT NULL
@@ -566,7 +569,7 @@ CREATE TABLE pgcron.assertion (
     token uuid NOT NULL
 );
 
-COMMENT ON TABLE pgcron.assertion IS 'Claims that transactions under way rely on; empty whenever none is.';
+COMMENT ON TABLE pgcron.assertion IS 'Private: Claims that transactions under way rely on; empty whenever none is.';
 
 CREATE TABLE pgcron.attempt (
     run_id bigint NOT NULL,
@@ -586,7 +589,7 @@ CREATE TABLE pgcron.attempt (
 )
 PARTITION BY RANGE (ended_at);
 
-COMMENT ON TABLE pgcron.attempt IS 'One row at the end of each attempt that did not succeed.';
+COMMENT ON TABLE pgcron.attempt IS 'Private: One row at the end of each attempt that did not succeed.';
 
 ALTER TABLE pgcron.backfill ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.backfill_id_seq
@@ -606,7 +609,7 @@ CREATE TABLE pgcron.backfill_run (
 )
 WITH (fillfactor='70');
 
-COMMENT ON TABLE pgcron.backfill_run IS 'The runs of a backfill whose end was not counted yet (outcome NULL), and the last thousand that did not succeed.';
+COMMENT ON TABLE pgcron.backfill_run IS 'Private: The runs of a backfill whose end was not counted yet (outcome NULL), and the last thousand that did not succeed.';
 
 CREATE VIEW pgcron.backfills AS
  SELECT b.id,
@@ -652,7 +655,7 @@ CREATE TABLE pgcron.breaker_handler (
     CONSTRAINT a_breaker_guards_a_handler CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)))
 );
 
-COMMENT ON TABLE pgcron.breaker_handler IS 'Which handlers a breaker stands for; a handler has one breaker at most.';
+COMMENT ON TABLE pgcron.breaker_handler IS 'Private: Which handlers a breaker stands for; a handler has one breaker at most.';
 
 ALTER TABLE pgcron.calendar ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.calendar_id_seq
@@ -700,7 +703,7 @@ CREATE TABLE pgcron.callback (
     CONSTRAINT an_answer_is_known CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'discarded'::text, 'retry'::text])))
 );
 
-COMMENT ON TABLE pgcron.callback IS 'Attempts that wait, or waited within the last day, for a service''s callback. The token itself is nowhere but in the request that the service got.';
+COMMENT ON TABLE pgcron.callback IS 'Private: Attempts that wait, or waited within the last day, for a service''s callback. The token itself is nowhere but in the request that the service got.';
 
 COMMENT ON COLUMN pgcron.callback.closed_at IS 'The run was stopped: nothing more is taken.';
 
@@ -724,11 +727,11 @@ CREATE TABLE pgcron.cluster (
     CONSTRAINT there_is_one_cluster_row CHECK (one)
 );
 
-COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
+COMMENT ON TABLE pgcron.cluster IS 'Private: One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
 
 COMMENT ON COLUMN pgcron.cluster.is_synchronous IS 'Whether the server waits for a standby with each commit, as beats found it; after a failover it says so of the old server. NULL: not known.';
 
-COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of the time zones'' data that all nodes compute with, the newest that any of them brought (2026a < 2026b); NULL: none came so far.';
+COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes with another one materialize no schedules. NULL: none came so far.';
 
 CREATE TABLE pgcron.cordon (
     node text NOT NULL,
@@ -744,7 +747,7 @@ CREATE TABLE pgcron.cordon (
     CONSTRAINT cordon_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300)))
 );
 
-COMMENT ON TABLE pgcron.cordon IS 'Which nodes claim nothing: by a name, for every process of that name until it is lifted, or by the incarnation of one process.';
+COMMENT ON TABLE pgcron.cordon IS 'Private: Which nodes claim nothing: by a name, for every process of that name until it is lifted, or by the incarnation of one process.';
 
 CREATE TABLE pgcron.node (
     incarnation uuid NOT NULL,
@@ -777,9 +780,9 @@ CREATE TABLE pgcron.node (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
 
-COMMENT ON TABLE pgcron.node IS 'One row for each process incarnation; the row is its lease. name is a label, never an identity.';
+COMMENT ON TABLE pgcron.node IS 'Private: One row for each process incarnation; the row is its lease. name is a label, never an identity.';
 
-COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the time zones'' data that is installed where it runs; older than the cluster''s, it computes with the cluster''s.';
+COMMENT ON COLUMN pgcron.node.tzdata IS 'The version of the package tzdata where it runs; older than the cluster''s, it materializes no schedules.';
 
 COMMENT ON COLUMN pgcron.node.home IS 'Start of the machine, and file whose exclusive lock proves that an earlier incarnation of the same home is dead.';
 
@@ -796,6 +799,8 @@ CREATE VIEW pgcron.claiming_node AS
   WHERE ((n.state = ANY (ARRAY['alive'::text, 'cordoned'::text])) AND (n.lease_until > now()) AND (NOT (EXISTS ( SELECT
            FROM pgcron.cordon c
           WHERE ((c.lifted_at IS NULL) AND (c.node = ANY (ARRAY[n.name, (n.incarnation)::text])))))) AND (k.quarantine_until <= now()) AND (k.paused_at IS NULL) AND COALESCE((k.timeline = pgcron.server_timeline()), true));
+
+COMMENT ON VIEW pgcron.claiming_node IS 'Private: of the engine.';
 
 CREATE VIEW pgcron.dead_letters AS
  SELECT run_id,
@@ -828,7 +833,7 @@ CREATE TABLE pgcron.diversion (
     reason text NOT NULL
 );
 
-COMMENT ON TABLE pgcron.diversion IS 'Runs that an open breaker''s fallback took: the handler and queue they were asked for. Kept as long as history.';
+COMMENT ON TABLE pgcron.diversion IS 'Private: Runs that an open breaker''s fallback took: the handler and queue they were asked for. Kept as long as history.';
 
 CREATE VIEW pgcron.error_groups AS
  SELECT fingerprint,
@@ -866,7 +871,7 @@ CREATE TABLE pgcron.fire_failure (
     is_judged boolean DEFAULT false NOT NULL
 );
 
-COMMENT ON TABLE pgcron.fire_failure IS 'Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. Only inserted when a run ends: whoever ends runs waits for nobody.';
+COMMENT ON TABLE pgcron.fire_failure IS 'Private: Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. Only inserted when a run ends: whoever ends runs waits for nobody.';
 
 CREATE TABLE pgcron.given_back (
     id bigint NOT NULL,
@@ -874,7 +879,7 @@ CREATE TABLE pgcron.given_back (
     runs integer NOT NULL
 );
 
-COMMENT ON TABLE pgcron.given_back IS 'Taken by the next materializer, who holds the cursor when it counts: whoever ends runs may not lock it any more.';
+COMMENT ON TABLE pgcron.given_back IS 'Private: Taken by the next materializer, who holds the cursor when it counts: whoever ends runs may not lock it any more.';
 
 ALTER TABLE pgcron.given_back ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.given_back_id_seq
@@ -892,7 +897,7 @@ CREATE TABLE pgcron.idempotency (
     CONSTRAINT an_idempotency_key_has_1_to_500_characters CHECK ((((length(key) >= 1) AND (length(key) <= 500)) OR pgcron.refuse('PC001'::text, format('the idempotency key has %s characters'::text, length(key)), 'A key has 1 to 500 characters.'::text, 'Use a hash of a longer one.'::text)))
 );
 
-COMMENT ON TABLE pgcron.idempotency IS 'An enqueue with a living key returns the run that the key already named.';
+COMMENT ON TABLE pgcron.idempotency IS 'Private: An enqueue with a living key returns the run that the key already named.';
 
 CREATE TABLE pgcron.log (
     run_id bigint NOT NULL,
@@ -906,7 +911,7 @@ CREATE TABLE pgcron.log (
 )
 PARTITION BY RANGE (at);
 
-COMMENT ON TABLE pgcron.log IS 'What handlers printed, line by line, while they ran.';
+COMMENT ON TABLE pgcron.log IS 'Private: What handlers printed, line by line, while they ran.';
 
 CREATE TABLE pgcron.missed (
     schedule_id bigint NOT NULL,
@@ -920,7 +925,7 @@ CREATE TABLE pgcron.missed (
     CONSTRAINT a_range_does_not_end_before_it_begins CHECK ((last_at >= first_at))
 );
 
-COMMENT ON TABLE pgcron.missed IS 'Fires that were dropped together: every fire of the schedule from first_at to last_at, both included, that has no row of its own in occurrence. fires is NULL when there were too many to count.';
+COMMENT ON TABLE pgcron.missed IS 'Private: Fires that were dropped together: every fire of the schedule from first_at to last_at, both included, that has no row of its own in occurrence. fires is NULL when there were too many to count.';
 
 CREATE TABLE pgcron.offer (
     incarnation uuid NOT NULL,
@@ -928,7 +933,7 @@ CREATE TABLE pgcron.offer (
     CONSTRAINT an_offer_is_a_handler_name CHECK ((pgcron.handler_is_fine(handler) OR pgcron.refuse_handler(handler)))
 );
 
-COMMENT ON TABLE pgcron.offer IS 'Which handlers a node offers.';
+COMMENT ON TABLE pgcron.offer IS 'Private: Which handlers a node offers.';
 
 CREATE VIEW pgcron.nodes AS
  SELECT n.incarnation,
@@ -1006,7 +1011,13 @@ UNION ALL
    FROM (pgcron.missed m
      LEFT JOIN pgcron.schedule s ON ((s.id = m.schedule_id)));
 
-COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: pgcron.reason.';
+COMMENT ON VIEW pgcron.occurrences IS 'The ledger: one row for each fire time, or for each range of fires that were dropped together (fires NULL: not counted). code: a word that stays; pgcron.why says what it means.';
+
+CREATE TABLE pgcron.outdated_plan (
+    schedule_id bigint NOT NULL
+);
+
+COMMENT ON TABLE pgcron.outdated_plan IS 'Private: Schedules with fires ahead that another tzdata than cluster.tzdata decided: a node decides them again.';
 
 CREATE TABLE pgcron.overrun (
     run_id bigint NOT NULL,
@@ -1015,7 +1026,7 @@ CREATE TABLE pgcron.overrun (
     noticed_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE pgcron.overrun IS 'Runs that execute, or executed a moment ago, for longer than expected; the row of a run that is over is removed within minutes.';
+COMMENT ON TABLE pgcron.overrun IS 'Private: Runs that execute, or executed a moment ago, for longer than expected; the row of a run that is over is removed within minutes.';
 
 CREATE VIEW pgcron.runs AS
  SELECT r.id,
@@ -1178,7 +1189,7 @@ CREATE TABLE pgcron.producer_rule (
     CONSTRAINT a_rule_says_which_queues CHECK ((((queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'::text) AND (queue <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a queue nor how some begin'::text, "left"(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.'::text, 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.'::text)))
 );
 
-COMMENT ON TABLE pgcron.producer_rule IS 'What roles may enqueue: one that has the rights of a role which stands here may enqueue what one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not asked.';
+COMMENT ON TABLE pgcron.producer_rule IS 'Private: What roles may enqueue: one that has the rights of a role which stands here may enqueue what one of the rules allows, in its own name, and nothing else. Who may empty pgcron.run is not asked.';
 
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
@@ -1192,7 +1203,7 @@ CREATE TABLE pgcron.progress (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.progress IS 'What an executing run last said of how far it is; the row of a run that is over is removed within minutes.';
+COMMENT ON TABLE pgcron.progress IS 'Private: What an executing run last said of how far it is; the row of a run that is over is removed within minutes.';
 
 CREATE TABLE pgcron.queue (
     name text NOT NULL,
@@ -1213,7 +1224,7 @@ CREATE TABLE pgcron.queue (
     CONSTRAINT queue_set_by_is_short CHECK (((set_by IS NULL) OR (length(set_by) <= 300) OR pgcron.refuse_words('set_by'::text, set_by, 300)))
 );
 
-COMMENT ON TABLE pgcron.queue IS 'Settings of queues; a queue without a row exists as soon as a run names it.';
+COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
 
 COMMENT ON COLUMN pgcron.queue.max_running IS 'So many of its runs execute at once, on all nodes together; NULL is no limit.';
 
@@ -1251,7 +1262,7 @@ CREATE TABLE pgcron.rate_window (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.rate_window IS 'How many runs of a lane or queue with a rate started lately, by slices of a 256th of its time.';
+COMMENT ON TABLE pgcron.rate_window IS 'Private: How many runs of a lane or queue with a rate started lately, by slices of a 256th of its time.';
 
 CREATE TABLE pgcron.reason (
     code text NOT NULL,
@@ -1261,7 +1272,7 @@ CREATE TABLE pgcron.reason (
     CONSTRAINT a_reason_is_a_word CHECK ((code ~ '^[a-z_]{1,40}$'::text))
 );
 
-COMMENT ON TABLE pgcron.reason IS 'The answers of pgcron.why. What a ledger row says is the code itself, or a sentence that matches (a regular expression).';
+COMMENT ON TABLE pgcron.reason IS 'Private: The answers of pgcron.why. What a ledger row says is the code itself, or a sentence that matches (a regular expression).';
 
 CREATE TABLE pgcron.retention (
     relation text NOT NULL,
@@ -1275,7 +1286,7 @@ CREATE TABLE pgcron.retention (
     CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text])))
 );
 
-COMMENT ON TABLE pgcron.retention IS 'How long each partitioned table is kept. Change keep by plain SQL; a changed period holds for new partitions.';
+COMMENT ON TABLE pgcron.retention IS 'Private: How long each partitioned table is kept. Set by set_table_retention; a changed period holds for new partitions.';
 
 CREATE TABLE pgcron.retention_rule (
     queue text,
@@ -1288,7 +1299,7 @@ CREATE TABLE pgcron.retention_rule (
     CONSTRAINT a_retention_rule_names_an_outcome CHECK (((outcome IS NULL) OR (outcome = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'lost'::text, 'upstream_failed'::text])) OR pgcron.refuse('PC001'::text, format('outcome %L is not known'::text, "left"(outcome, 200)), 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.'::text, 'Leave it out for every outcome.'::text)))
 );
 
-COMMENT ON TABLE pgcron.retention_rule IS 'How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, if not as long as history. The most specific rule counts: queue and outcome, queue, outcome, neither.';
+COMMENT ON TABLE pgcron.retention_rule IS 'Private: How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, if not as long as history. The most specific rule counts: queue and outcome, queue, outcome, neither.';
 
 CREATE TABLE pgcron.retention_sweep (
     partition text NOT NULL,
@@ -1307,7 +1318,7 @@ CREATE TABLE pgcron.retention_sweep (
     tried_at timestamp with time zone
 );
 
-COMMENT ON TABLE pgcron.retention_sweep IS 'How far the runs of a day of history have been looked at by the rules of retention, and whether its space was given back.';
+COMMENT ON TABLE pgcron.retention_sweep IS 'Private: How far the runs of a day of history have been looked at by the rules of retention, and whether its space was given back.';
 
 COMMENT ON COLUMN pgcron.retention_sweep.rules IS 'The rules that it follows: changed ones begin it again, and so does a file that is not the one of which page says how far.';
 
@@ -1344,7 +1355,7 @@ CREATE TABLE pgcron.schedule_preview (
 )
 WITH (fillfactor='80');
 
-COMMENT ON TABLE pgcron.schedule_preview IS 'The next fires of schedules, and schedules in English: written when a new generation is judged, and for those that were asked for.';
+COMMENT ON TABLE pgcron.schedule_preview IS 'Private: The next fires of schedules, and schedules in English: written when a new generation is judged, and for those that were asked for.';
 
 COMMENT ON COLUMN pgcron.schedule_preview.asked_at IS 'Somebody asked for more than there is: a node computes it anew.';
 
@@ -1362,7 +1373,7 @@ CREATE TABLE pgcron.schedule_version (
     CONSTRAINT schedule_version_actor_is_short CHECK (((actor IS NULL) OR (length(actor) <= 300) OR pgcron.refuse_words('actor'::text, actor, 300)))
 );
 
-COMMENT ON TABLE pgcron.schedule_version IS 'Every version of every schedule as it stood, who wrote it and through which door. No foreign key: it outlives the schedule.';
+COMMENT ON TABLE pgcron.schedule_version IS 'Private: Every version of every schedule as it stood, who wrote it and through which door. No foreign key: it outlives the schedule.';
 
 COMMENT ON COLUMN pgcron.schedule_version.since IS 'From when on it decided: fires after it are its own. NULL while a node has still to apply it.';
 
@@ -1451,16 +1462,13 @@ CREATE VIEW pgcron.schedules AS
    FROM (pgcron.schedule s
      JOIN pgcron.cursor c ON ((c.schedule_id = s.id)));
 
-COMMENT ON VIEW pgcron.schedules IS 'Schedules with their status, watermark and next fire.';
+COMMENT ON VIEW pgcron.schedules IS 'Schedules and how they stand. status: unchecked, valid, invalid (error says why), or done: it has no fire to come, and its last run is over.';
 
 CREATE TABLE pgcron.timezone (
-    name text NOT NULL,
-    rules bytea
+    name text NOT NULL
 );
 
-COMMENT ON TABLE pgcron.timezone IS 'IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
-
-COMMENT ON COLUMN pgcron.timezone.rules IS 'The zone as all nodes compute with it: the TZif file of cluster.tzdata.';
+COMMENT ON TABLE pgcron.timezone IS 'Private: IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
 
 CREATE TABLE pgcron.unique_period (
     key text NOT NULL COLLATE pg_catalog."C",
@@ -1469,28 +1477,14 @@ CREATE TABLE pgcron.unique_period (
     until timestamp with time zone NOT NULL
 );
 
-COMMENT ON TABLE pgcron.unique_period IS 'Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
-
-CREATE TABLE pgcron.zone_change (
-    zone text NOT NULL,
-    tzdata text NOT NULL COLLATE pg_catalog."C",
-    old_rules bytea NOT NULL,
-    differs_from timestamp with time zone NOT NULL,
-    taken_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    swept_to bigint DEFAULT 0 NOT NULL,
-    postponed bigint[] DEFAULT '{}'::bigint[] NOT NULL,
-    remade bigint DEFAULT 0 NOT NULL,
-    done_at timestamp with time zone
-);
-
-COMMENT ON TABLE pgcron.zone_change IS 'A zone whose clocks differ by newer data: from when on, and how far its schedules follow. Schedules up to swept_to that are not postponed do.';
-
-COMMENT ON COLUMN pgcron.zone_change.postponed IS 'Schedules that somebody was editing: looked at again.';
-
-COMMENT ON COLUMN pgcron.zone_change.remade IS 'How many schedules had fires ahead decided by the old rules: those were made again.';
+COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR pgcron.judge_run(run.*)));
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (hold IS NULL) AND (lane IS NULL) AND (requires IS NULL) AND (overlap IS NULL) AND (overlap_slot IS NULL) AND (state = 'running'::text)) OR
+CASE
+    WHEN has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) THEN pgcron.judge_run(run.*)
+    ELSE pgcron.judge_guest(run.*, CURRENT_USER)
+END));
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
@@ -1564,6 +1558,9 @@ ALTER TABLE ONLY pgcron.occurrence_override
 ALTER TABLE ONLY pgcron.offer
     ADD CONSTRAINT offer_pkey PRIMARY KEY (incarnation, handler);
 
+ALTER TABLE ONLY pgcron.outdated_plan
+    ADD CONSTRAINT outdated_plan_pkey PRIMARY KEY (schedule_id);
+
 ALTER TABLE ONLY pgcron.overrun
     ADD CONSTRAINT overrun_pkey PRIMARY KEY (run_id);
 
@@ -1611,9 +1608,6 @@ ALTER TABLE ONLY pgcron.timezone
 
 ALTER TABLE ONLY pgcron.unique_period
     ADD CONSTRAINT unique_period_pkey PRIMARY KEY (key, handler);
-
-ALTER TABLE ONLY pgcron.zone_change
-    ADD CONSTRAINT zone_change_pkey PRIMARY KEY (zone, tzdata);
 
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 
@@ -1721,8 +1715,6 @@ CREATE INDEX schedule_with_calendars ON pgcron.schedule USING btree (id) WHERE (
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 
-CREATE INDEX zone_change_under_way ON pgcron.zone_change USING btree (zone) WHERE (done_at IS NULL);
-
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((NOT has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text)) AND (NOT has_column_privilege(('pgcron.run'::regclass)::oid, 'origin'::text, 'INSERT'::text)))) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
@@ -1785,27 +1777,23 @@ REVOKE ALL ON FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean) 
 
 REVOKE ALL ON FUNCTION pgcron.ask_preview(asked bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.assert_token(run bigint, token uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.backfills_stop_with_their_schedule() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.bridge_clocks(before pgcron.cursor, shift interval, earlier timestamp with time zone[], later timestamp with time zone[], note text) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run bigint, reason text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run_id bigint, reason text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.confine_producer(role text, queues text[], handlers text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.confine_producer(role text, queues text[], handlers text[], actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.delete_calendar(name text, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.end_orphans(run_ids bigint[], errors text[], node_names text[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.finish_run(run bigint, token uuid, elapsed double precision, result jsonb, node text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.free_producer(role text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.give_back_runs(run_ids bigint[]) FROM PUBLIC;
 
@@ -1825,13 +1813,13 @@ REVOKE ALL ON FUNCTION pgcron.lock_occurrence(name text, instant timestamp with 
 
 REVOKE ALL ON FUNCTION pgcron.override_occurrence(name text, instant timestamp with time zone, wanted pgcron.occurrence_override) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.pause_backfill(backfill bigint, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.pause_backfill(backfill_id bigint, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.previous_of(run bigint, token uuid, OUT previous bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previous bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.prune_calendars(source text, kept text[], actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.put_calendar(name text, content text, actor text, door text, take_over boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor text, door text, take_over boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.refuse_claim(run bigint) FROM PUBLIC;
 
@@ -1839,23 +1827,25 @@ REVOKE ALL ON FUNCTION pgcron.refuse_producer(who name, queue text, handler text
 
 REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.resume_backfill(backfill bigint, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.replan(outdated bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.scale_demand(queue text, cap integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.scale_demand(queue text, at_most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.schedule_is_deleted() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.schedule_was_written() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill bigint, reason text, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill_id bigint, reason text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_given_back(schedules bigint[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.take_rules(zone text, tzdata text, after bigint, swept_to bigint, schedules bigint[], moved jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.take_tzdata(tzdata text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.take_zones(tzdata text, base text, zones text[], rules bytea[], differ_from timestamp with time zone[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.unconfine_producer(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
 

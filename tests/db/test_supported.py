@@ -43,7 +43,7 @@ async def test_a_database_of_another_encoding_is_refused(latin: str) -> None:
         await migrate(latin)
 
     assert "ENCODING 'UTF8'" in (refused.value.hint or "")
-    assert (await check(latin))[0] is None
+    assert await check(latin) is None
 
 
 async def test_a_role_for_which_backslashes_escape_is_refused(
