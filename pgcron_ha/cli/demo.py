@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import shlex
 import signal
 import socket
@@ -18,7 +19,7 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.nodes import with_shown_columns
-from pgcron_ha.cli.output import Column, shown, table_lines
+from pgcron_ha.cli.output import Column, plural, shown, table_lines
 from pgcron_ha.cli.schedule_verify import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.client.verifying import prove
@@ -38,6 +39,7 @@ from pgcron_ha.executors.descendants import descendants_die_too
 MOST_NODES: Final = 10
 USUAL_PORT: Final = 8420
 _LONGEST_SECONDS: Final = 7 * 86400.0
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _FIRST_RUN_SECONDS: Final = 60.0
 _FIRST_RUN_PAUSE: Final = 0.05
 # A terminal shows no more.
@@ -138,7 +140,7 @@ class _Demo:
     async def run(self, nodes: int) -> int:
         """Until its time is over or a signal comes; the exit code. No process of it is left."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             loop.add_signal_handler(number, self._stop.set)
         code = 0
         with self._folder.held():
@@ -156,6 +158,9 @@ class _Demo:
                     self._connection.terminate()
                 await self._database.down()
         if self._stop.is_set():
+            for number in _SIGNALS:  # it ends now: one more Ctrl-C changes nothing
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_IGN)
             self._screen.say("stopped: no process of the demo is left")
         return code
 
@@ -163,7 +168,7 @@ class _Demo:
         where = f"an embedded PostgreSQL, in {self._folder.server}"
         if not self._database.is_embedded:
             where = f"the schema {self._schema} of {self._database.shown_dsn()}"
-        self._screen.say(f"starting {nodes} nodes on {where}")
+        self._screen.say(f"starting {plural(nodes, 'node')} on {where}")
         await self._database.up(anew=True)
         self._folder.configure(self._database, self._port)
         await put_examples(await self._connected(), self._schema)
@@ -222,11 +227,8 @@ class _Demo:
         self._screen.say(f"first job executed after {self._elapsed()}", "")
 
     async def _watch(self) -> None:
-        begin = time.monotonic()
-        while not self._stop.is_set():
-            passed = time.monotonic() - begin
-            if self._seconds is not None and passed >= self._seconds:
-                return
+        end = math.inf if self._seconds is None else time.monotonic() + self._seconds
+        while not self._stop.is_set() and (left := end - time.monotonic()) > 0:
             self._note_endings()
             try:
                 lines = await self._table()
@@ -234,13 +236,9 @@ class _Demo:
                 await self._restore(error)
             else:
                 self._trouble = ""
-                left = "until Ctrl-C"
-                if self._seconds is not None:
-                    left = f"{self._seconds - passed:.0f} s to go"
-                title = f"pgcron_ha demo  {self._elapsed()}, {left}"
-                self._screen.draw([title, "", *lines])
-            pause = self._screen.seconds
-            await self._pause(min(pause, (self._seconds or pause + passed) - passed))
+                until = "until Ctrl-C" if left == math.inf else f"{left:.0f} s to go"
+                self._screen.draw([f"pgcron_ha demo  {self._elapsed()}, {until}", "", *lines])
+            await self._pause(min(self._screen.seconds, left))
 
     async def _table(self) -> list[str]:
         """What `pgcron-ha nodes`, the pages' schedules and `pgcron-ha status` show."""

@@ -96,7 +96,7 @@ class Seeded:
             name = f"seeded_{len(self._made)}"
             dsn = self._server.create_database(name, self._template)
             with ThreadPoolExecutor(1) as thread:  # an event loop may already belong to this one
-                thread.submit(lambda: asyncio.run(seed(dsn))).result()
+                thread.submit(lambda: asyncio.run(_seed(dsn))).result()
             self._server.seal_template(name)
             self._made.append(name)
             self._made_at = monotonic()
@@ -126,15 +126,11 @@ class Shared:
     def _serving(self, template: str) -> Iterator[str]:
         name = f"shared_{os.getpid()}_{template}"
         dsn = self._server.create_database(name, template)
+        read_only = sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on")
+        self._server.execute(read_only.format(sql.Identifier(name)))
         begun: Future[tuple[WebServer, asyncio.AbstractEventLoop]] = Future()
 
         async def serve() -> None:
-            await give_leases(dsn)
-            self._server.execute(
-                sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(
-                    sql.Identifier(name)
-                )
-            )
             serving = WebServer(create_app(dsn, version="9.9"), Address("127.0.0.1", 0))
             begun.set_result((serving, asyncio.get_running_loop()))
             await serving.run()
@@ -150,8 +146,9 @@ class Shared:
         self._server.drop_database(name)
 
 
-async def give_leases(dsn: str) -> None:
-    """Lets the nodes of a copied cluster live for the time of a test."""
+async def _seed(dsn: str) -> None:
+    """A cluster whose nodes have their leases for as long as tests copy it."""
+    await seed(dsn)
     connection = await own_session(dsn)
     await connection.execute(
         "UPDATE pgcron.node SET lease_until = now() + interval '1 hour' WHERE state <> 'dead'"
@@ -171,11 +168,10 @@ def shared(server: ThrowAwayServer, seeded: Seeded) -> Iterator[Shared]:
 
 
 @pytest.fixture
-async def full_database(server: ThrowAwayServer, seeded: Seeded) -> AsyncIterator[str]:
+def full_database(server: ThrowAwayServer, seeded: Seeded) -> Iterator[str]:
     """The DSN of a believable cluster of this test's own; its nodes have their leases."""
     name = f"full_{os.getpid()}_{next(_numbers)}"
     dsn = server.create_database(name, seeded.newest())
-    await give_leases(dsn)
     yield dsn
     server.drop_database(name)
 
