@@ -10,6 +10,7 @@ from pgcron_ha.db.link import Link, Row
 from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.isolation import SetAside, isolate, one_by_one
 from pgcron_ha.engine.service import unforeseen
+from pgcron_ha.engine.session import LATE_AFTER
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.model.jitter import delay_of
 from pgcron_ha.model.schedule_spec import spec_of
@@ -23,9 +24,6 @@ from pgcron_ha.telemetry.log import emit
 
 MOST: Final = 200
 """Schedules of one pass; the rest in the next."""
-
-LATE_AFTER: Final = timedelta(seconds=2)
-"""A fire that is older is late, and its schedule's catch-up policy decides."""
 
 Key = tuple[str, int]
 """A duty and a schedule: what is set aside for one is not for the others."""

@@ -19,11 +19,12 @@ from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.link import Link, NoPartition, Row
 from pgcron_ha.engine.computing import compute
-from pgcron_ha.engine.control import LATE_AFTER, Control, forget_absent
+from pgcron_ha.engine.control import Control, forget_absent
 from pgcron_ha.engine.counting import count_decided
 from pgcron_ha.engine.isolation import impatience, isolate
 from pgcron_ha.engine.previews import AT_ONCE, write_previews
 from pgcron_ha.engine.service import Service, unforeseen
+from pgcron_ha.engine.session import LATE_AFTER
 from pgcron_ha.errors import DatabaseUnavailable, InvalidSpec, PgcronError, Refused, SchemaError
 from pgcron_ha.model.jitter import delay_of
 from pgcron_ha.model.plan import Plan, plan

@@ -13,12 +13,12 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 from uuid import UUID, uuid4
 
 from pgcron_ha.db.link import Busy, Link, Unanswered
 from pgcron_ha.db.revision import require_revision
-from pgcron_ha.engine.control import LATE_AFTER
 from pgcron_ha.engine.lease import OVER_AT, Lease, LeasePhase
 from pgcron_ha.engine.links import link_title
 from pgcron_ha.engine.reconcile import Beat
@@ -37,6 +37,9 @@ from pgcron_ha.telemetry.events import (
 from pgcron_ha.telemetry.log import emit
 
 BEATS_PER_LEASE: Final = 6
+LATE_AFTER: Final = timedelta(seconds=2)
+"""A fire that is older is late, and its schedule's catch-up policy decides."""
+
 _LOOKS_PER_LEASE: Final = 60
 _RECONNECT_SECONDS: Final = 0.5
 _LATE_BATCH: Final = 1000
