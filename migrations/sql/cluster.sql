@@ -14,10 +14,12 @@ CREATE TABLE pgcron.cluster (
   paused_note text CONSTRAINT cluster_paused_note_is_short
     CHECK (paused_note IS NULL OR length(paused_note) <= 2000
       OR pgcron.refuse_words('paused_note', paused_note, 2000)),
-  tzdata text COLLATE "C"
+  tzdata text COLLATE "C",
+  replan_after bigint
 );
 COMMENT ON COLUMN pgcron.cluster.is_synchronous IS 'Whether the server waits for a standby with each commit, as beats found it; after a failover it says so of the old server. NULL: not known.';
 COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes with another one materialize no schedules. NULL: none came so far.';
+COMMENT ON COLUMN pgcron.cluster.replan_after IS 'Another tzdata decides: schedules with larger ids may have fires ahead that the one before decided. NULL: none has.';
 COMMENT ON TABLE pgcron.cluster IS 'One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
 INSERT INTO pgcron.cluster DEFAULT VALUES;
 

@@ -77,18 +77,19 @@ class Control:
 
     async def _take_tzdata(self) -> bool:
         """Whether this node decides: no living node has a newer tzdata."""
-        found = (await self._link.rows("take_tzdata", tzdata=TZDATA))[0]
-        before: str | None = found["before"]
-        if found["is_taken"]:
-            emit(TzdataTaken(TZDATA, before))
+        taken = await self._link.rows("take_tzdata", tzdata=TZDATA)
+        if taken:
+            emit(TzdataTaken(TZDATA, taken[0]["before"]))
             self._goes_on = True
-        elif before is not None and before > TZDATA:
+            return True
+        deciding: str | None = (await self._link.rows("deciding_tzdata"))[0]["tzdata"]
+        if deciding is not None and deciding > TZDATA:
             told = (
-                f"tzdata {TZDATA} is installed here, and the cluster has {before}: this node"
+                f"tzdata {TZDATA} is installed here, and the cluster has {deciding}: this node"
                 " materializes no schedules; upgrade its tzdata package, and start it anew"
             )
             self._aside.put(_OLDER, "schedules", told)
-        return bool(found["is_taken"]) or before is None
+        return deciding is None
 
     def _fulfilled_by(self) -> dict[str, Callable[[], Awaitable[None]]]:
         return {
@@ -103,6 +104,8 @@ class Control:
 
     async def _replan_outdated(self) -> None:
         """Makes anew what another tzdata has made ahead."""
+        noted = await self._link.rows("note_outdated_plans", at_most=MOST)
+        self._goes_on |= bool(noted)
         await self._each("outdated_plans", self._replan)
 
     async def _replan(self, row: Row) -> None:

@@ -722,6 +722,7 @@ CREATE TABLE pgcron.cluster (
     paused_by text,
     paused_note text,
     tzdata text COLLATE pg_catalog."C",
+    replan_after bigint,
     CONSTRAINT cluster_paused_by_is_short CHECK (((paused_by IS NULL) OR (length(paused_by) <= 300) OR pgcron.refuse_words('paused_by'::text, paused_by, 300))),
     CONSTRAINT cluster_paused_note_is_short CHECK (((paused_note IS NULL) OR (length(paused_note) <= 2000) OR pgcron.refuse_words('paused_note'::text, paused_note, 2000))),
     CONSTRAINT there_is_one_cluster_row CHECK (one)
@@ -732,6 +733,8 @@ COMMENT ON TABLE pgcron.cluster IS 'Private: One row: the server''s timeline as 
 COMMENT ON COLUMN pgcron.cluster.is_synchronous IS 'Whether the server waits for a standby with each commit, as beats found it; after a failover it says so of the old server. NULL: not known.';
 
 COMMENT ON COLUMN pgcron.cluster.tzdata IS 'The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes with another one materialize no schedules. NULL: none came so far.';
+
+COMMENT ON COLUMN pgcron.cluster.replan_after IS 'Another tzdata decides: schedules with larger ids may have fires ahead that the one before decided. NULL: none has.';
 
 CREATE TABLE pgcron.cordon (
     node text NOT NULL,
@@ -1842,8 +1845,6 @@ REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill_id bigint, reason text, act
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_given_back(schedules bigint[]) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.take_tzdata(tzdata text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.unconfine_producer(role text) FROM PUBLIC;
 

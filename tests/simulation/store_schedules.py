@@ -239,6 +239,12 @@ class ScheduleStatements(EndingStatements):
     def take_tzdata(self, **parameters: Any) -> list[Row]:
         raise AssertionError("all nodes here have the same tzdata")
 
+    def deciding_tzdata(self) -> list[Row]:
+        raise AssertionError("all nodes here have the same tzdata")
+
+    def note_outdated_plans(self, **parameters: Any) -> list[Row]:
+        raise AssertionError("all nodes here have the same tzdata")
+
     def replan(self, **parameters: Any) -> list[Row]:
         raise AssertionError("all nodes here have the same tzdata")
 

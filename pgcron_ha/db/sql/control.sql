@@ -11,11 +11,23 @@ SELECT array_remove(ARRAY[
   CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'take_given_back' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text) THEN 'tzdata' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan) THEN 'outdated_plans' END], NULL) AS duties;
+  CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan) OR EXISTS (SELECT FROM pgcron.cluster c WHERE c.replan_after IS NOT NULL) THEN 'outdated_plans' END], NULL) AS duties;
 
 -- name: take_tzdata
--- The cluster's version as it was before, and whether the caller's took its place.
-SELECT c.tzdata AS before, pgcron.take_tzdata(:tzdata::text) AS is_taken FROM pgcron.cluster c;
+-- The newest of the living nodes decides; a node that stops gives way at once. What it decided before is decided anew.
+UPDATE pgcron.cluster c SET tzdata = :tzdata::text, replan_after = CASE WHEN before.tzdata IS NOT NULL OR EXISTS (SELECT FROM pgcron.cursor u WHERE u.status = 'valid') THEN 0 END
+FROM (SELECT k.tzdata FROM pgcron.cluster k) before
+WHERE c.tzdata IS DISTINCT FROM :tzdata::text AND :tzdata::text = (SELECT max(n.tzdata) FROM pgcron.node n WHERE n.state IN ('alive', 'cordoned'))
+RETURNING before.tzdata AS before;
+
+-- name: note_outdated_plans
+-- The next schedules by id, but for those in UTC, which has no rules that change. No cursor is locked: whoever edits a schedule holds up that one alone.
+WITH held AS MATERIALIZED (SELECT c.replan_after FROM pgcron.cluster c WHERE c.replan_after IS NOT NULL FOR UPDATE),
+part AS MATERIALIZED (
+  SELECT p.id, p.timezone FROM held h CROSS JOIN LATERAL (SELECT s.id, s.timezone FROM pgcron.schedule s WHERE s.id > h.replan_after ORDER BY s.id LIMIT :at_most) p),
+noted AS (
+  INSERT INTO pgcron.outdated_plan (schedule_id) SELECT p.id FROM part p WHERE p.timezone <> 'UTC' ON CONFLICT DO NOTHING)
+UPDATE pgcron.cluster c SET replan_after = (SELECT max(p.id) FROM part p) FROM held RETURNING c.replan_after;
 
 -- name: outdated_plans
 SELECT p.schedule_id, coalesce(s.name, p.schedule_id::text) AS name FROM pgcron.outdated_plan p LEFT JOIN pgcron.schedule s ON s.id = p.schedule_id

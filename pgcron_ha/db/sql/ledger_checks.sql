@@ -10,7 +10,7 @@ SELECT c.tzdata FROM pgcron.cluster c;
 -- Those with fires of late first: what was materialized a moment ago is what a fault would have touched. Not those with fires ahead by another tzdata.
 SELECT s.id, s.name, c.watermark FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE (:schedule::text IS NULL OR s.name = :schedule::text) AND c.status = 'valid' AND NOT c.edit_is_pending
-  AND (NOT :only_utc OR s.timezone = 'UTC') AND NOT EXISTS (SELECT FROM pgcron.outdated_plan p WHERE p.schedule_id = c.schedule_id)
+  AND (NOT :only_utc OR s.timezone = 'UTC') AND NOT EXISTS (SELECT FROM pgcron.outdated_plan p WHERE p.schedule_id = c.schedule_id) AND NOT EXISTS (SELECT FROM pgcron.cluster k WHERE s.id > k.replan_after)
 ORDER BY c.next_fire, s.id LIMIT :at_most::int;
 
 -- name: timings_of_schedule
