@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pgcron_ha import errors
     from pgcron_ha.client import App, Debounce, Throttle, Unique
     from pgcron_ha.config.breaker import Breaker
-    from pgcron_ha.executors.attempt import Stopped
-    from pgcron_ha.executors.context import Context
-    from pgcron_ha.executors.endings import Cancel, Discard, Retry, Snooze
+    from pgcron_ha.executors.contract.attempt import Stopped
+    from pgcron_ha.executors.contract.context import Context
+    from pgcron_ha.executors.contract.endings import Cancel, Discard, Retry, Snooze
 
 __all__ = [
     "App",
@@ -53,13 +53,13 @@ __all__ = [
 _PLACES = {
     "App": "pgcron_ha.client",
     "Breaker": "pgcron_ha.config.breaker",
-    "Cancel": "pgcron_ha.executors.endings",
-    "Context": "pgcron_ha.executors.context",
+    "Cancel": "pgcron_ha.executors.contract.endings",
+    "Context": "pgcron_ha.executors.contract.context",
     "Debounce": "pgcron_ha.client",
-    "Discard": "pgcron_ha.executors.endings",
-    "Retry": "pgcron_ha.executors.endings",
-    "Snooze": "pgcron_ha.executors.endings",
-    "Stopped": "pgcron_ha.executors.attempt",
+    "Discard": "pgcron_ha.executors.contract.endings",
+    "Retry": "pgcron_ha.executors.contract.endings",
+    "Snooze": "pgcron_ha.executors.contract.endings",
+    "Stopped": "pgcron_ha.executors.contract.attempt",
     "Throttle": "pgcron_ha.client",
     "Unique": "pgcron_ha.client",
 }

@@ -1,11 +1,6 @@
 """The core: cluster, nodes, schedules, runs, the ledger, partitions, functions and views."""
 
-from pgcron_ha.db.migration_steps import (
-    begin_step,
-    drop_everything,
-    insert_timezones,
-    run_script,
-)
+from pgcron_ha.db.schema.steps import begin_step, drop_everything, insert_timezones, run_script
 
 revision = "pgcron_0001"
 down_revision = None

@@ -12,9 +12,9 @@ import click
 
 from pgcron_ha.cli.session import Session
 from pgcron_ha.config.values import parse_duration
-from pgcron_ha.db import overview
+from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.cron import load_zone
+from pgcron_ha.spec.cron.fires import load_zone
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -25,12 +25,13 @@ from pgcron_ha.cli.output import (
 )
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
-from pgcron_ha.db import backfills, overview
+from pgcron_ha.db.commands import backfills
+from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import BackfillRange, measure
-from pgcron_ha.model.schedule_spec import spec_of
-from pgcron_ha.model.word_lists import in_number
-from pgcron_ha.model.zones import load_zone
+from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.text import in_number
+from pgcron_ha.spec.zones import load_zone
 
 LOOK_SECONDS: Final = 0.5
 BACKFILL_ID: Final = arguments.RUN_ID

@@ -19,7 +19,7 @@ from pgcron_ha.cli.output import (
 )
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.config import format_duration
-from pgcron_ha.db import breakers
+from pgcron_ha.db.commands import breakers
 
 COLUMNS: Final = (
     Column("BREAKER", "name", 32),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from pgcron_ha.cli.output import echo, print_json
-from pgcron_ha.db.calendar_files import AppliedCalendar
+from pgcron_ha.db.commands.calendar_files import AppliedCalendar
 
 SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
 _MOST_LINES = 40

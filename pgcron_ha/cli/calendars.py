@@ -17,11 +17,11 @@ from pgcron_ha.cli.output import (
     print_rows,
 )
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.db import calendars as doors
-from pgcron_ha.db.overview import Row
+from pgcron_ha.db.commands import calendars as doors
+from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.calendars import read_calendar, read_calendars
-from pgcron_ha.model.schedule_spec import calendars_in
+from pgcron_ha.spec.calendars.calendar import read_calendar, read_calendars
+from pgcron_ha.spec.schedule_spec import calendars_in
 
 COLUMNS = (
     Column("NAME", "name", 32),

@@ -13,7 +13,8 @@ from pgcron_ha.cli.output import Column, echo, json_option, limit_option, print_
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.checks import args_text
 from pgcron_ha.config.values import parse_duration
-from pgcron_ha.db import doors, overview
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import InvalidInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -169,7 +170,7 @@ async def _redrive_named(
         return [
             (
                 run_id,
-                await doors.redrive(
+                await functions.redrive(
                     session.connection, run_id, args, actor=session.actor, schema=session.schema
                 ),
             )
@@ -185,7 +186,7 @@ async def _redrive_many(
     starting = None
     while most is None or len(sent) < most:
         at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))
-        batch = await doors.redrive_many(
+        batch = await functions.redrive_many(
             session.connection,
             **options,
             starting=starting,

@@ -24,17 +24,17 @@ from pgcron_ha.cli.schedule_verify import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.config import load_settings
-from pgcron_ha.db import overview
-from pgcron_ha.db.clients import Connection, connect_client
-from pgcron_ha.db.pages.overview import recent
-from pgcron_ha.db.pages.schedules import schedules
+from pgcron_ha.db.driver.clients import Connection, connect_client
+from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.pages.overview import recent
+from pgcron_ha.db.queries.pages.schedules import schedules
 from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder
 from pgcron_ha.demo.process import DemoProcess, stop_all
 from pgcron_ha.demo.screen import Screen
 from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError
-from pgcron_ha.executors.descendants import descendants_die_too
+from pgcron_ha.executors.process.descendants import descendants_die_too
 
 MOST_NODES: Final = 10
 USUAL_PORT: Final = 8420

@@ -16,11 +16,11 @@ from pgcron_ha.cli.doctor_upkeep import UPKEEP
 from pgcron_ha.cli.output import echo, json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import prove
-from pgcron_ha.db import health, overview
-from pgcron_ha.db.answers import answers
-from pgcron_ha.db.blocking import blocking_sessions
-from pgcron_ha.db.pooling import was_pooled
-from pgcron_ha.db.revision import require_revision, require_supported
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.pooling import was_pooled
+from pgcron_ha.db.driver.revision import require_revision, require_supported
+from pgcron_ha.db.queries import health, overview
+from pgcron_ha.db.queries.blocking import blocking_sessions
 from pgcron_ha.errors import Conflict, Refused, SchemaError
 
 # A look, not a proof: `schedules verify` looks at all of it.

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.client.verifying import Proof
 from pgcron_ha.config import Settings
-from pgcron_ha.db.revision import NEWEST
-from pgcron_ha.model.zones import TZDATA
+from pgcron_ha.db.driver.revision import NEWEST
+from pgcron_ha.spec.zones import TZDATA
 
 # When the project's last minor release of a major version is due.
 END_OF_LIFE: Final = {
@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was read; rows as `pgcron_ha.db.health` and `overview` give them."""
+    """What was read; rows as `pgcron_ha.db.queries.health` and `overview` give them."""
 
     settings: Settings
     server: dict[str, Any]

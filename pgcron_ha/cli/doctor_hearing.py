@@ -10,7 +10,7 @@ from typing import Final
 from pgcron_ha.cli.doctor_checks import Diagnosis, Finding
 from pgcron_ha.cli.session import Session
 from pgcron_ha.client.run_status import probe_ends
-from pgcron_ha.db.link import Link
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import PgcronError
 
 HEARD_SECONDS: Final = 2.0

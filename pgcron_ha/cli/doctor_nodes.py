@@ -7,8 +7,8 @@ from typing import Final
 
 from pgcron_ha.cli.doctor_checks import Diagnosis, Finding
 from pgcron_ha.cli.output import shown
-from pgcron_ha.db.blocking import holding_words, session_words
-from pgcron_ha.db.node_health import (
+from pgcron_ha.db.queries.blocking import holding_words, session_words
+from pgcron_ha.db.queries.node_health import (
     LONG_SECONDS,
     Failing,
     Without,
@@ -16,7 +16,7 @@ from pgcron_ha.db.node_health import (
     read_health,
     without_words,
 )
-from pgcron_ha.db.overview import Row
+from pgcron_ha.db.queries.overview import Row
 
 
 def check_services(found: Diagnosis) -> Iterator[Finding]:

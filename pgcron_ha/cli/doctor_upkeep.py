@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.cli.doctor_checks import Diagnosis, Finding
-from pgcron_ha.db.storage import LOGICAL, release_words
+from pgcron_ha.db.queries.storage import LOGICAL, release_words
 
 # Of 2^31; the server warns at 40 million that are left, and takes no more writes at 3 million.
 MOST_TRANSACTIONS: Final = 1_600_000_000

@@ -17,7 +17,7 @@ from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.client.new_runs import request_new_run, send_runs
 from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.client.uniqueness import UNIQUE_ARGUMENTS, unique_of
-from pgcron_ha.db.overview import may_read_history
+from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.

@@ -9,8 +9,8 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import Column, echo, json_option, limit_option, print_json, print_rows
 from pgcron_ha.cli.session import on_database
-from pgcron_ha.db import overview
-from pgcron_ha.db import queues as queue_doors
+from pgcron_ha.db.commands import queues as queue_doors
+from pgcron_ha.db.queries import overview
 
 COLUMNS = (
     Column("LANE", "lane", 32),

@@ -18,7 +18,7 @@ import click
 
 from pgcron_ha.cli.context import CommandContext
 from pgcron_ha.cli.output import echo, print_json
-from pgcron_ha.db.dsn import without_password
+from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.errors import ConfigError, PgcronError
 
 FAILED = 1

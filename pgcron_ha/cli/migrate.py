@@ -11,7 +11,7 @@ import click
 from pgcron_ha.cli.context import pass_settings
 from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config import Settings
-from pgcron_ha.db.revision import NEWEST, is_newer
+from pgcron_ha.db.driver.revision import NEWEST, is_newer
 from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
 
 
@@ -45,7 +45,7 @@ def migrate_command(settings: Settings, /, **flags: Any) -> None:
     """
     wanted = Wanted(**flags)
     # Alembic takes a quarter of a second to import, and only this command needs it.
-    from pgcron_ha.db import schema
+    from pgcron_ha.db.schema import migrate as schema
 
     if wanted.is_removal:
         _uninstall(settings, wanted.is_sure, wanted.by_force)
@@ -80,7 +80,7 @@ class Wanted:
 
 
 def _script(settings: Settings, wanted: Wanted) -> str:
-    from pgcron_ha.db import schema
+    from pgcron_ha.db.schema import migrate as schema
 
     since = wanted.since
     if since is None and settings.dsn is not None:
@@ -92,7 +92,7 @@ def _script(settings: Settings, wanted: Wanted) -> str:
 
 
 def _asked(dsn: str, name: str) -> str | None:
-    from pgcron_ha.db import schema
+    from pgcron_ha.db.schema import migrate as schema
 
     try:
         return asyncio.run(schema.check(dsn, name))
@@ -102,7 +102,7 @@ def _asked(dsn: str, name: str) -> str | None:
 
 
 def _uninstall(settings: Settings, is_sure: bool, by_force: bool) -> None:
-    from pgcron_ha.db.uninstall import uninstall
+    from pgcron_ha.db.schema.uninstall import uninstall
 
     if not is_sure:
         raise Refused(

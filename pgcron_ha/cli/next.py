@@ -15,11 +15,11 @@ from pgcron_ha.cli.output import echo, print_json
 from pgcron_ha.cli.preview_calendars import calendars_for
 from pgcron_ha.cli.previews import fire_json, print_fires
 from pgcron_ha.errors import InvalidInput, PgcronError
-from pgcron_ha.model.calendars import Calendars
-from pgcron_ha.model.cron import DstPolicy, load_zone
-from pgcron_ha.model.preview import PreviewFire, marked
-from pgcron_ha.model.sentences import sentence
-from pgcron_ha.model.spec import Spec, parse_spec
+from pgcron_ha.spec.calendars.calendar import Calendars
+from pgcron_ha.spec.cron.fires import DstPolicy, load_zone
+from pgcron_ha.spec.preview import PreviewFire, marked
+from pgcron_ha.spec.sentences import sentence
+from pgcron_ha.spec.spec import Spec, parse_spec
 
 DEFAULT_COUNT = 5
 MOST_FIRES = 10_000

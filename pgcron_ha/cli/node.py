@@ -15,10 +15,10 @@ from pgcron_ha.cli.process import allow_descriptors, run
 from pgcron_ha.cli.web import beside, callback_server, web_server
 from pgcron_ha.client import App, load_app
 from pgcron_ha.config import Settings
-from pgcron_ha.engine.farewell import Farewell, bid
 from pgcron_ha.engine.node import Node
-from pgcron_ha.executors.descendants import MARK, descendants_die_too
-from pgcron_ha.executors.operating_system import hide_from_others, kill_processes_with
+from pgcron_ha.engine.process_exit import Farewell, bid
+from pgcron_ha.executors.process.descendants import MARK, descendants_die_too
+from pgcron_ha.operating_system import hide_from_others, kill_processes_with
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
 

@@ -19,8 +19,9 @@ from pgcron_ha.cli.output import (
     print_rows,
 )
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.db import cordons, overview
-from pgcron_ha.db.deaf_runs import deaf_words
+from pgcron_ha.db.commands import cordons
+from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.unresponsive_runs import deaf_words
 from pgcron_ha.errors import WaitTimedOut
 
 COLUMNS = (

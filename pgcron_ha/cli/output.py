@@ -14,7 +14,7 @@ import click
 
 from pgcron_ha.config import format_duration
 from pgcron_ha.harmless import harmless, harmless_json
-from pgcron_ha.model.word_lists import in_number
+from pgcron_ha.spec.text import in_number
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

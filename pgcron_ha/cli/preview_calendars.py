@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.session import on_database
-from pgcron_ha.db import calendars as doors
+from pgcron_ha.db.commands import calendars as doors
 from pgcron_ha.errors import InvalidInput, InvalidSpec
-from pgcron_ha.model.calendars import MOST_CHARACTERS, NAME, Calendars, parts_of
-from pgcron_ha.model.spec import calendar_names
+from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, NAME, Calendars, parts_of
+from pgcron_ha.spec.spec import calendar_names
 
 
 def calendars_for(spec: str, given: Sequence[str]) -> Calendars:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pgcron_ha.cli.output import echo
-from pgcron_ha.model.preview import Preview, PreviewFire
+from pgcron_ha.spec.preview import Preview, PreviewFire
 
 _LOCAL_WIDTH = 32
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pgcron_ha.executors.progress import Progress
+from pgcron_ha.executors.contract.progress import Progress
 
 _WIDTH: Final = 24
 

@@ -16,8 +16,8 @@ from pgcron_ha.cli.output import (
 )
 from pgcron_ha.cli.session import on_database
 from pgcron_ha.client import checks
-from pgcron_ha.db import overview
-from pgcron_ha.db import queues as queue_doors
+from pgcron_ha.db.commands import queues as queue_doors
+from pgcron_ha.db.queries import overview
 
 COLUMNS = (
     Column("QUEUE", "name", 24),

@@ -20,7 +20,8 @@ from pgcron_ha.cli.output import (
 from pgcron_ha.cli.progress_bar import progress_of, progress_text
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end
-from pgcron_ha.db import breakers, doors, overview
+from pgcron_ha.db.commands import breakers, functions
+from pgcron_ha.db.queries import overview
 from pgcron_ha.harmless import one_line
 from pgcron_ha.model.run import RunOutcome, RunState
 
@@ -151,7 +152,7 @@ def cancel_command(run_id: int, reason: str | None, as_json: bool) -> None:
     One that waits ends now, one that runs is asked to stop.
     """
     verdict = on_database(
-        lambda s: doors.cancel_run(s.connection, run_id, reason, actor=s.actor, schema=s.schema)
+        lambda s: functions.cancel_run(s.connection, run_id, reason, actor=s.actor, schema=s.schema)
     )
     _print_stopped(run_id, verdict, "is asked to stop", as_json)
 
@@ -167,7 +168,7 @@ def kill_command(run_id: int, reason: str | None, as_json: bool) -> None:
     node can't be killed: it is asked to stop, and its slot is free when it does.
     """
     verdict = on_database(
-        lambda s: doors.cancel_run(
+        lambda s: functions.cancel_run(
             s.connection, run_id, reason, by_force=True, actor=s.actor, schema=s.schema
         )
     )
@@ -183,7 +184,7 @@ def retry_command(run_id: int, as_json: bool) -> None:
     Prints the id: what waits keeps its own, what has ended runs under a new one.
     """
     new_id = on_database(
-        lambda s: doors.retry_run(s.connection, run_id, actor=s.actor, schema=s.schema)
+        lambda s: functions.retry_run(s.connection, run_id, actor=s.actor, schema=s.schema)
     )
     print_run_id(new_id, as_json)
 

@@ -12,17 +12,12 @@ import click
 from pgcron_ha.cli.calendar_changes import SIGNS, counted, print_calendar_changes
 from pgcron_ha.cli.output import echo, echo_file, json_option, print_json, shown
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.db import calendar_files
-from pgcron_ha.db import schedule_files as doors
-from pgcron_ha.db.clients import tried
+from pgcron_ha.db.commands import calendar_files
+from pgcron_ha.db.commands import schedule_files as doors
+from pgcron_ha.db.driver.clients import tried
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.differences import changes
-from pgcron_ha.schedule_files.definitions import (
-    POLICIES,
-    Definitions,
-    files_of,
-    read_definitions,
-)
+from pgcron_ha.schedule_files.definitions import POLICIES, Definitions, files_of, read_definitions
 from pgcron_ha.schedule_files.json_schema import json_schema
 from pgcron_ha.schedule_files.writing import as_yaml, definition_of
 

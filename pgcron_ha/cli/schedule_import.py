@@ -13,15 +13,15 @@ import click
 
 from pgcron_ha.cli.output import echo, echo_file, plural
 from pgcron_ha.cli.schedule_files import apply_definitions, write_file
-from pgcron_ha.db.foreign_schedulers import pg_cron_jobs
+from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.zones import load_zone
 from pgcron_ha.schedule_files.crontab import import_crontab
 from pgcron_ha.schedule_files.definitions import Definitions
 from pgcron_ha.schedule_files.documents import MOST_BYTES, read_file
 from pgcron_ha.schedule_files.imported import Imported
 from pgcron_ha.schedule_files.kubernetes import import_kubernetes
 from pgcron_ha.schedule_files.pg_cron import import_pg_cron, read_jobs
+from pgcron_ha.spec.zones import load_zone
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -13,7 +13,8 @@ from pgcron_ha.cli.output import echo, instant_text, json_option, print_json
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client import checks
 from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire, require_fire
-from pgcron_ha.db import occurrences, overview
+from pgcron_ha.db.commands import occurrences
+from pgcron_ha.db.queries import overview
 
 _note = click.option("--note", help="Why; told by `schedules why`.")
 
@@ -106,7 +107,12 @@ def changed_lines(schedule: Mapping[str, Any], changed: Sequence[Mapping[str, An
     return lines
 
 
-COMMANDS = (skip_command, move_command, edit_occurrence_command, restore_occurrence_command)
+OCCURRENCE_COMMANDS = (
+    skip_command,
+    move_command,
+    edit_occurrence_command,
+    restore_occurrence_command,
+)
 
 
 def _change(name: str, instant: str, change: Change, is_fire: bool = True) -> datetime:

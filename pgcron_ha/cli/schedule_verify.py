@@ -19,9 +19,9 @@ from pgcron_ha.cli.output import (
 )
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.verifying import Proof, prove
-from pgcron_ha.db import health
-from pgcron_ha.model.word_lists import in_number
-from pgcron_ha.model.zones import TZDATA
+from pgcron_ha.db.queries import health
+from pgcron_ha.spec.text import in_number
+from pgcron_ha.spec.zones import TZDATA
 
 COLUMNS = (
     Column("SCHEDULE", "schedule", 30),

@@ -16,8 +16,8 @@ from pgcron_ha.cli.output import (
     shown,
 )
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.db import schedule_versions as ask
-from pgcron_ha.db.overview import Row
+from pgcron_ha.db.commands import schedule_versions as ask
+from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.model.differences import Change, changes
 

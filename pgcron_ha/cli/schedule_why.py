@@ -10,9 +10,9 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import instant_text, json_option, print_fields
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.explaining import Explained, explain
-from pgcron_ha.db import reasons
-from pgcron_ha.db.schedule_versions import last_definition
-from pgcron_ha.model.cron import load_zone
+from pgcron_ha.db.commands.schedule_versions import last_definition
+from pgcron_ha.db.queries import reasons
+from pgcron_ha.spec.cron.fires import load_zone
 
 
 @click.command("why")

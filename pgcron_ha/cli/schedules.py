@@ -25,8 +25,7 @@ from pgcron_ha.cli.previews import fire_json, print_preview
 from pgcron_ha.cli.runs import print_run_id, print_runs
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
 from pgcron_ha.cli.schedule_import import import_group
-from pgcron_ha.cli.schedule_occurrences import COMMANDS as OCCURRENCE_COMMANDS
-from pgcron_ha.cli.schedule_occurrences import changed_lines
+from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
 from pgcron_ha.cli.schedule_options import policies_of, policy_options
 from pgcron_ha.cli.schedule_verify import verify_command
 from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
@@ -37,13 +36,14 @@ from pgcron_ha.client.offers import not_offered
 from pgcron_ha.client.overlap import check_run_overlap
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
-from pgcron_ha.db import doors, overview
-from pgcron_ha.db.clients import tried
-from pgcron_ha.db.occurrences import changed_occurrences
-from pgcron_ha.db.pages.schedules import offered
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands.occurrences import changed_occurrences
+from pgcron_ha.db.driver.clients import tried
+from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.errors import PgcronError, UnknownZone
-from pgcron_ha.model.preview import Preview
-from pgcron_ha.model.schedule_spec import calendars_in, spec_of
+from pgcron_ha.spec.preview import Preview
+from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
 
 COLUMNS = (
     Column("NAME", "name", 20),
@@ -177,7 +177,7 @@ def put_command(
     async def put(session: Session) -> tuple[overview.Row, list[overview.Row], str | None]:
         policies = check_schedule(name, spec, handler, given)
         async with tried(session.connection, keep=not dry_run):
-            await doors.put_schedule(
+            await functions.put_schedule(
                 session.connection,
                 name,
                 spec,
@@ -237,7 +237,7 @@ def pause_command(name: str, note: str | None, until: str | None, as_json: bool)
         end: datetime | timedelta | None = lasts
         if until is not None and lasts is None:
             end = await arguments.instant_of_schedule("--until", until, name, session)
-        await doors.pause_schedule(
+        await functions.pause_schedule(
             session.connection,
             name,
             note,
@@ -263,7 +263,7 @@ def pause_command(name: str, note: str | None, until: str | None, as_json: bool)
 def resume_command(name: str, as_json: bool) -> None:
     """Let a schedule fire again from now on."""
     on_database(
-        lambda s: doors.resume_schedule(
+        lambda s: functions.resume_schedule(
             s.connection, name, actor=s.actor, door="cli", schema=s.schema
         )
     )
@@ -281,7 +281,7 @@ def rename_command(name: str, new_name: str, as_json: bool) -> None:
     """
 
     async def rename(session: Session) -> str:
-        await doors.rename_schedule(
+        await functions.rename_schedule(
             session.connection,
             name,
             checks.text("the new name", new_name, checks.MOST_NAME_CHARACTERS),
@@ -314,7 +314,7 @@ def delete_command(name: str, as_json: bool) -> None:
     What waits is cancelled, what runs goes on.
     """
     on_database(
-        lambda s: doors.delete_schedule(
+        lambda s: functions.delete_schedule(
             s.connection, name, actor=s.actor, door="cli", schema=s.schema
         )
     )
@@ -345,7 +345,7 @@ def run_now_command(
         meant = None
         if fire_time is not None:
             meant = await arguments.instant_of_schedule("--for", fire_time, name, session)
-        return await doors.run_now(
+        return await functions.run_now(
             session.connection,
             name,
             given,

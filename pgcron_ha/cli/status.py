@@ -8,11 +8,11 @@ import click
 
 from pgcron_ha.cli.output import echo, json_option, print_json, shown
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.db import overview
-from pgcron_ha.db.blocking import blocking_sessions, holding_words, naming, session_words
-from pgcron_ha.db.clients import Connection
-from pgcron_ha.db.deaf_runs import deaf_words
-from pgcron_ha.db.node_health import read_health, without_words
+from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, naming, session_words
+from pgcron_ha.db.queries.node_health import read_health, without_words
+from pgcron_ha.db.queries.unresponsive_runs import deaf_words
 from pgcron_ha.errors import Conflict
 
 

@@ -11,11 +11,11 @@ import click
 
 from pgcron_ha.cli.output import Column, echo, json_option, print_rows
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.db import overview
-from pgcron_ha.db.storage import Storage, storage
+from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.storage import Storage, storage
 from pgcron_ha.errors import NotFound
 from pgcron_ha.model.storage import Part, TableSize, total_growth
-from pgcron_ha.model.word_lists import in_bytes
+from pgcron_ha.spec.text import in_bytes
 
 _SIZES = (
     Column("ROWS", "rows"),

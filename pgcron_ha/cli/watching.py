@@ -14,9 +14,9 @@ from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.hearing import Hearing
 from pgcron_ha.client.run_status import RunStatus, ended_among, read_status
 from pgcron_ha.client.waiting import Waiting, require_success
-from pgcron_ha.db.breakers import why_run_waits
-from pgcron_ha.db.link import Link
-from pgcron_ha.db.overview import database_time, lines
+from pgcron_ha.db.commands.breakers import why_run_waits
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.queries.overview import database_time, lines
 from pgcron_ha.errors import Refused
 
 FIRST_LOOK_SECONDS: Final = 0.02

@@ -24,16 +24,16 @@ from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.waiting import Waiting, require_success
 from pgcron_ha.config import load_settings
 from pgcron_ha.config.breaker import Breaker, read_breaker
-from pgcron_ha.db import doors
-from pgcron_ha.db.callers import Style
-from pgcron_ha.db.clients import ClientPools
-from pgcron_ha.db.link import Link
-from pgcron_ha.db.pooling import assume
-from pgcron_ha.db.statements import DEFAULT_SCHEMA, in_schema
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.driver.callers import Style
+from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.pooling import assume
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.isolation import read_isolation
-from pgcron_ha.executors.lease_loss import STOP, LeaseLoss, read_lease_loss
-from pgcron_ha.executors.python_handler import PythonHandler
+from pgcron_ha.executors.contract.lease_loss import STOP, LeaseLoss, read_lease_loss
+from pgcron_ha.executors.python.handler import PythonHandler
+from pgcron_ha.executors.python.isolation import read_isolation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -288,12 +288,12 @@ class App:
     async def cancel_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
         async with self._connection(conn) as connection:
-            return await doors.cancel_run(connection, run_id, reason, schema=self.schema)
+            return await functions.cancel_run(connection, run_id, reason, schema=self.schema)
 
     async def kill_run(self, run_id: int, reason: str | None = None, *, conn: Any = None) -> str:
         """As `cancel_run`, without any grace; a thread can't be killed and is only asked."""
         async with self._connection(conn) as connection:
-            return await doors.cancel_run(
+            return await functions.cancel_run(
                 connection, run_id, reason, by_force=True, schema=self.schema
             )
 

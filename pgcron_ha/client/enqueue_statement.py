@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pgcron_ha.db.callers import Parameters
+from pgcron_ha.db.driver.callers import Parameters
 
 
 class EnqueueStatement(NamedTuple):

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.db.reasons import Reason
+from pgcron_ha.db.queries.reasons import Reason
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.left_out import why_not
-from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.spec.exclusion_reason import why_not
+from pgcron_ha.spec.schedule_spec import spec_of
 
 _INSTANT_EARLIER: Final = timedelta(microseconds=1)
 _UNDECIDED: Final = frozenset({"not_yet", "is_paused", "is_invalid"})

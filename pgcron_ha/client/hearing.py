@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from pgcron_ha.client.run_status import await_ends, probe_ends
-from pgcron_ha.db.link import Link
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.telemetry.hearing_events import EndsAreNotHeard
 from pgcron_ha.telemetry.log import emit

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pgcron_ha.client.loading import load_app
-from pgcron_ha.executors.child_pool import ChildProgram
-from pgcron_ha.executors.child_serving import serve
-from pgcron_ha.executors.python_handler import PythonHandler
+from pgcron_ha.executors.python.child_pool import ChildProgram
+from pgcron_ha.executors.python.child_serving import serve
+from pgcron_ha.executors.python.handler import PythonHandler
 
 _CODE: Final = "import sys; sys.path[:] = {path}; from {module} import main; main()"
 

@@ -13,7 +13,7 @@ from pgcron_ha.client.requirements import Requirements
 from pgcron_ha.client.retry_policy import RetryPolicy
 from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.client.uniqueness import Uniqueness
-from pgcron_ha.db import doors
+from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 
 # What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.
@@ -172,6 +172,6 @@ async def send_runs(
             )
     if not objects:
         return []
-    return await doors.enqueue_many(
+    return await functions.enqueue_many(
         connection, f"[{','.join(objects)}]", actor=actor, schema=schema
     )

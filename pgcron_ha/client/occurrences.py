@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.errors import InvalidInput, PgcronError
-from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.spec.schedule_spec import spec_of
 
 _INSTANT_EARLIER: Final = timedelta(microseconds=1)
 

@@ -10,7 +10,7 @@ from typing import Any
 def not_offered(handler: str, queue: str, offered: Mapping[str, Any]) -> str | None:
     """A sentence, with the nearest handler that is offered; None: some node takes its runs.
 
-    `offered` of `pgcron_ha.db.pages.schedules.offered`.
+    `offered` of `pgcron_ha.db.queries.pages.schedules.offered`.
     """
     if offered["is_served"]:
         return None

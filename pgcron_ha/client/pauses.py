@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from pgcron_ha.client import checks
-from pgcron_ha.db.schedule_policies import SchedulePolicies
+from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
 
 AFTER_PAUSE: Final = ("drop", "catchup")

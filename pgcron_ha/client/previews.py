@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pgcron_ha.config import format_duration
-from pgcron_ha.db.schedule_policies import SchedulePolicies
+from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.model.jitter import delay_of
-from pgcron_ha.model.preview import Preview, PreviewFire, preview
-from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.spec.preview import Preview, PreviewFire, preview
+from pgcron_ha.spec.schedule_spec import spec_of
 
 
 def schedule_preview(row: Mapping[str, Any], after: datetime, count: int) -> Preview:

@@ -11,14 +11,14 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.requirements import Requirements, requirement_words
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import Uniqueness, unique_members
-from pgcron_ha.db import doors
-from pgcron_ha.db.callers import Parameters, Style, in_style
-from pgcron_ha.db.unique import enqueue_wish
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands.unique import enqueue_wish
+from pgcron_ha.db.driver.callers import Parameters, Style, in_style
 from pgcron_ha.errors import InvalidInput
 
 
 class RunRequest(NamedTuple):
-    """What `pgcron_ha.db.doors.enqueue` takes, every value checked."""
+    """What `pgcron_ha.db.commands.functions.enqueue` takes, every value checked."""
 
     handler: str
     args: str
@@ -43,7 +43,7 @@ class RunRequest(NamedTuple):
         """The run's id; in the transaction of `connection`."""
         if self.unique is not None:
             return await enqueue_wish(connection, self.as_json(), actor=actor, schema=schema)
-        return await doors.enqueue(
+        return await functions.enqueue(
             connection,
             self.handler,
             self.args,
@@ -88,7 +88,7 @@ class RunRequest(NamedTuple):
         if self.idempotency_key is not None:
             members.append(f'"idempotency_key":{json.dumps(self.idempotency_key)}')
             members.append(f'"key_lifetime":"{_interval(self.key_lifetime)}"')
-        if self.timeout != doors.RUN_TIMEOUT:
+        if self.timeout != functions.RUN_TIMEOUT:
             members.append(f'"timeout":"{_interval(self.timeout)}"')
         if self.max_attempts is not None:
             members.append(f'"max_attempts":{self.max_attempts}')
@@ -152,8 +152,9 @@ def request_run(
         idempotency_key=None
         if key is None
         else checks.text("the idempotency key", key, checks.MOST_KEY_CHARACTERS),
-        key_lifetime=checks.duration("key_lifetime", key_lifetime) or doors.KEY_LIFETIME,
-        timeout=checks.duration("timeout", timeout, checks.LONGEST_TIMEOUT) or doors.RUN_TIMEOUT,
+        key_lifetime=checks.duration("key_lifetime", key_lifetime) or functions.KEY_LIFETIME,
+        timeout=checks.duration("timeout", timeout, checks.LONGEST_TIMEOUT)
+        or functions.RUN_TIMEOUT,
         delivery=checks.choice("delivery", delivery, checks.DELIVERIES),
         max_attempts=checks.max_attempts(max_attempts, delivery),
         retry=retry_text(retry),

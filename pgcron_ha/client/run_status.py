@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pgcron_ha.db.foreign import fetch_row
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.foreign import fetch_row
+from pgcron_ha.db.driver.statements import load
 from pgcron_ha.errors import NotFound
-from pgcron_ha.executors.progress import Progress
+from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.model.run import RunOutcome
 
 

@@ -18,9 +18,9 @@ from pgcron_ha.client.overlap import OVERLAPS, QUEUE_DROPS
 from pgcron_ha.client.pauses import AFTER_PAUSE
 from pgcron_ha.client.schedules import DOORS, CodeSchedule, check_schedule
 from pgcron_ha.config import format_duration
-from pgcron_ha.db.schedule_policies import SchedulePolicies
+from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
-from pgcron_ha.model.cron import DstPolicy
+from pgcron_ha.spec.cron.fires import DstPolicy
 
 MOST_TEXT: Final = checks.MOST_ARGS_BYTES
 """Characters of a field: args, the longest, have no more bytes."""

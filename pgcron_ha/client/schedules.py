@@ -14,14 +14,14 @@ from pgcron_ha.client.pauses import check_pauses
 from pgcron_ha.client.requirements import requirement_words
 from pgcron_ha.client.retry_policy import retry_text
 from pgcron_ha.config import format_duration
-from pgcron_ha.db import doors
-from pgcron_ha.db.schedule_policies import SchedulePolicies
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.cron import DstPolicy
 from pgcron_ha.model.jitter import LONGEST
 from pgcron_ha.model.plan import CatchUp
-from pgcron_ha.model.spec import check_spec
-from pgcron_ha.model.spread import EXAMPLE_SEED
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.spec import check_spec
 
 LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)
 DOORS: Final = ("cli", "code", "file", "sql", "ui")
@@ -78,7 +78,7 @@ class CodeSchedule:
         policies["queue_drops"] = self.queue_drops or ""
         policies["jitter"] = self.jitter or timedelta(0)
         policies["max_runs"] = self.max_runs or 0
-        return await doors.put_schedule(
+        return await functions.put_schedule(
             connection, **policies, managed_by="code", actor=actor, door="code", schema=schema
         )
 

@@ -10,23 +10,14 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final
 
-from pgcron_ha.db import ledger_checks as ask
-from pgcron_ha.db.overview import Row
-from pgcron_ha.db.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries import ledger_checks as ask
+from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.schedule_spec import spec_of
-from pgcron_ha.model.spec import Spec
-from pgcron_ha.model.verifying import (
-    Bound,
-    Entry,
-    Ledger,
-    Pause,
-    Range,
-    Timing,
-    Verdict,
-    verify,
-)
-from pgcron_ha.model.zones import TZDATA
+from pgcron_ha.model.verifying import Bound, Entry, Ledger, Pause, Range, Timing, Verdict, verify
+from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import Spec
+from pgcron_ha.spec.zones import TZDATA
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 

@@ -17,12 +17,7 @@ from pgcron_ha.config.settings import (
     Settings,
     WebSettings,
 )
-from pgcron_ha.config.sources import (
-    CAPABILITIES,
-    SourcedSettings,
-    SourcedValue,
-    read_sources,
-)
+from pgcron_ha.config.sources import CAPABILITIES, SourcedSettings, SourcedValue, read_sources
 from pgcron_ha.config.sql_profiles import read_sql_profiles
 from pgcron_ha.config.values import LOOPBACK
 from pgcron_ha.errors import ConfigError

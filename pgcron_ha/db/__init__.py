@@ -1,6 +1,6 @@
 """The only place that speaks SQL, and the only importer of asyncpg and alembic.
 
-`statements` loads the named statements of ``sql/``; one module for each noun (`runs`, `schedules`,
-`nodes`, …) has one function for each statement; `pool` makes connections; `schema` migrates (and
-alone imports alembic).
+`driver` connects and sends the named statements of ``sql/``. `schema` migrates, and alone imports
+alembic. `commands` has what people and clients change, one module a noun; `queries` what people,
+pages and commands read.
 """

@@ -11,9 +11,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.client import App
-from pgcron_ha.db import calendars, doors
-from pgcron_ha.db.clients import Connection
-from pgcron_ha.executors.context import Context
+from pgcron_ha.db.commands import calendars, functions
+from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.executors.contract.context import Context
 
 app = App()
 
@@ -86,10 +86,10 @@ async def put_examples(connection: Connection, schema: str) -> None:
     owner: dict[str, Any] = {"actor": "demo", "schema": schema}
     await calendars.put_calendar(connection, "holidays", _HOLIDAYS, **owner)
     spec, args = "every 5s\nnot in holidays", '{"name": "all who work"}'
-    await doors.put_schedule(connection, "greet", spec, "py:hello", args=args, **owner)
-    await doors.put_schedule(connection, "cleanup", "0 4 * * *", "py:hello", **owner)
+    await functions.put_schedule(connection, "greet", spec, "py:hello", args=args, **owner)
+    await functions.put_schedule(connection, "cleanup", "0 4 * * *", "py:hello", **owner)
     note = "until somebody has looked at the old dumps"
-    await doors.pause_schedule(connection, "cleanup", note, **owner)
+    await functions.pause_schedule(connection, "cleanup", note, **owner)
 
 
 async def _take(context: Context, seconds: int) -> str:

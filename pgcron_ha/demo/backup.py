@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pgcron_ha.config import load_settings
-from pgcron_ha.db.dsn import password_of, without_password
+from pgcron_ha.db.driver.dsn import password_of, without_password
 from pgcron_ha.embedded import find_binaries
 
 _KEPT: Final = 3

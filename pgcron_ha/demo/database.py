@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from pgcron_ha.db.dsn import without_password
-from pgcron_ha.db.uninstall import uninstall
+from pgcron_ha.db.driver.dsn import without_password
+from pgcron_ha.db.schema.uninstall import uninstall
 from pgcron_ha.embedded import EmbeddedPostgres
 from pgcron_ha.embedded.postmaster import find_postmaster
 
@@ -37,11 +37,11 @@ class WorkDatabase:
         Raises the errors of `EmbeddedPostgres.up`, `uninstall` and `migrate`.
         """
         # Alembic takes a while to load: it does while the server starts.
-        loading = asyncio.to_thread(import_module, "pgcron_ha.db.schema")
+        loading = asyncio.to_thread(import_module, "pgcron_ha.db.schema.migrate")
         await asyncio.gather(loading, self.restore())
         if anew:
             await self.clear()
-        from pgcron_ha.db.schema import migrate
+        from pgcron_ha.db.schema.migrate import migrate
 
         await migrate(self.dsn, self.schema)
 

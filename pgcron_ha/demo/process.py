@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pgcron_ha.demo.folder import DemoFolder
-from pgcron_ha.executors.operating_system import how_it_ended
+from pgcron_ha.operating_system import how_it_ended
 
 # After its grace a node gives back what runs, which takes it a moment.
 _STOP_SECONDS: Final = 20.0

@@ -1,12 +1,17 @@
-"""What a node does while it lives: one service, one file, and `node` that puts them together.
+"""What a node does while it lives. The way of a run is the order to read in:
 
-The way of a run is also the order to read in: `materializer` makes it, `dispatcher` claims it
-(where to look: `heads`, `claim_paths`; how much: `pace`; lanes and what may start only once:
-`careful_claims`; limits and runs that take several slots: `limited_claims`, `handlers`;
-where the claimed ones go: `intake`), `runner` holds it, `completer` and `recorder` tell what came
-of it. Beside them `session` keeps the lease (`lease`, `home`, `reconcile`, `strangers`), `reaper`
-and `janitor` clean up, `listener` hears notifications, `watch` ends what lasts too long, `counting`
-and `standing` tell those who look.
+- `materialize`: fires within the horizon become runs (`materializer`), what people and failures ask
+  of schedules is done (`schedule_duties`), backfills and previews are computed.
+- `claim`: due runs are claimed (`dispatcher`; where to look: `due_index`, `paths`; how far ahead:
+  `prefetch`; overlap and what may start only once: `careful_claims`; limits: `limited_claims`;
+  where the claimed ones go: `acceptance`).
+- `run`: `runner` holds them, `timeouts` ends what lasts too long, `recorder` writes their logs.
+- `finish`: `completer` writes how they ended.
+- `lease`: the right to all that: `session` renews it, `reaper` ends what dead nodes left.
+- `maintain`: partitions, retention and repairs.
+
+`node` builds these services and runs them (`service`, one bounded pass at a time); `isolation` is
+how each of their batches goes on without a row that is refused, locked or too slow.
 
 What is promised
 ----------------
@@ -51,8 +56,8 @@ How
   moment the renewal was sent. Child processes are killed by their supervisor even when the node
   is frozen or dead.
 - `reaper` on every node declares silent nodes dead and ends what they left. A node that restarts
-  in its own folder (`home`) holds the lock that proves its predecessor dead, and does not wait
-  for the lease.
+  in its own folder (`state_directory`) holds the lock that proves its predecessor dead, and does
+  not wait for the lease.
 - `materializer` on every node turns schedules into runs by compare-and-set on the schedule's
   cursor; the ledger's primary key makes a fire one row for ever.
 - `dispatcher` claims in batches with SKIP LOCKED, for free slots and a quarter second ahead of

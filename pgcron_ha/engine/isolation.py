@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Generic, TypeVar
 
-from pgcron_ha.db.link import IMPATIENT, Busy, TableBusy, Unanswered
+from pgcron_ha.db.driver.link import IMPATIENT, Busy, TableBusy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.telemetry.health_events import IsNoLongerAside, WasSetAside
 from pgcron_ha.telemetry.log import emit

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pgcron_ha.config import Settings
-from pgcron_ha.db.link import Link
+from pgcron_ha.db.driver.link import Link
 
 
 def link_title(role: str, node: str) -> str:

@@ -13,35 +13,35 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from pgcron_ha.config import Settings
-from pgcron_ha.db.revision import require_revision
-from pgcron_ha.engine.backfills import Backfills
-from pgcron_ha.engine.breakers import Breakers
-from pgcron_ha.engine.completer import Completer
-from pgcron_ha.engine.dispatcher import Dispatcher
-from pgcron_ha.engine.farewell import EXIT_DEAF, Farewell
-from pgcron_ha.engine.handlers import OfferedHandlers, declared_breakers, declared_weights
-from pgcron_ha.engine.home import Home
-from pgcron_ha.engine.janitor import Janitor
-from pgcron_ha.engine.last_resort import LAST_RESORT_SECONDS, end_soon
-from pgcron_ha.engine.lease import LeasePhase
+from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.engine.claim.breakers import Breakers
+from pgcron_ha.engine.claim.dispatcher import Dispatcher
+from pgcron_ha.engine.claim.handlers import OfferedHandlers, declared_breakers, declared_weights
+from pgcron_ha.engine.finish.completer import Completer
+from pgcron_ha.engine.lease.lease import LeasePhase
+from pgcron_ha.engine.lease.orphaned_claims import settle_strangers
+from pgcron_ha.engine.lease.reaper import Reaper
+from pgcron_ha.engine.lease.reconcile import Beat, reconcile
+from pgcron_ha.engine.lease.session import Identity, Session, SessionHooks
+from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.links import node_link, node_links
-from pgcron_ha.engine.listener import Listener
-from pgcron_ha.engine.materializer import Materializer
-from pgcron_ha.engine.reaper import Reaper
-from pgcron_ha.engine.reconcile import Beat, reconcile
-from pgcron_ha.engine.recorder import Recorder
-from pgcron_ha.engine.runner import Ended, Runner
+from pgcron_ha.engine.maintain.janitor import Janitor
+from pgcron_ha.engine.materialize.backfills import Backfills
+from pgcron_ha.engine.materialize.materializer import Materializer
+from pgcron_ha.engine.notifications import Listener
+from pgcron_ha.engine.process_exit import EXIT_DEAF, Farewell
+from pgcron_ha.engine.run.executors import build_executors, callbacks_came, finishing_handlers
+from pgcron_ha.engine.run.hard_stop import LAST_RESORT_SECONDS, end_soon
+from pgcron_ha.engine.run.recorder import Recorder
+from pgcron_ha.engine.run.runner import Ended, Runner
+from pgcron_ha.engine.run.timeouts import Watch
 from pgcron_ha.engine.service import Service
 from pgcron_ha.engine.service_health import ServiceHealth
-from pgcron_ha.engine.session import Identity, Session, SessionHooks
-from pgcron_ha.engine.standing import NodeLook
-from pgcron_ha.engine.strangers import settle_strangers
-from pgcron_ha.engine.watch import Watch
-from pgcron_ha.engine.workforce import build_executors, callbacks_came, finishing_handlers
+from pgcron_ha.engine.snapshot import NodeLook
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.base import Context, Executor, Interrupted, StopReason
-from pgcron_ha.executors.masking import remember_password
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, StopReason
+from pgcron_ha.executors.contract.masking import remember_password
+from pgcron_ha.operating_system import boottime
 from pgcron_ha.telemetry.events import NodeEndsItself, NodeLeft
 from pgcron_ha.telemetry.log import emit
 

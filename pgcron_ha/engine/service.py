@@ -10,7 +10,7 @@ import traceback
 from time import monotonic
 from typing import Any, ClassVar, Final
 
-from pgcron_ha.db.link import Busy
+from pgcron_ha.db.driver.link import Busy
 from pgcron_ha.engine.isolation import SetAside
 from pgcron_ha.errors import PgcronError, Refused
 from pgcron_ha.telemetry.events import ServiceFailed

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final
 
-from pgcron_ha.db.node_health import (
+from pgcron_ha.db.queries.node_health import (
     MOST_ENTRIES,
     Failing,
     NodeHealth,
@@ -16,7 +16,7 @@ from pgcron_ha.db.node_health import (
     written,
 )
 from pgcron_ha.engine.service import Service
-from pgcron_ha.executors.masking import mask
+from pgcron_ha.executors.contract.masking import mask
 
 # What changes more often is published by the beats as they come.
 _PUBLISH_SECONDS: Final = 1.0

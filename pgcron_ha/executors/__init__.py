@@ -1,9 +1,10 @@
 '''How a handler is executed. Knows nothing of run states, database leases or tables.
 
-`base` is the contract. `python` runs ``py:`` handlers, `shell` runs ``shell:`` templates, `http`
-calls ``http:`` destinations, `sql` executes ``sql:`` profiles. `tasks` is what executors made of
-asyncio tasks have in common, `transaction` that of runs whose effects are completed with them.
-`parameters` makes values of a run's args, `child_pool` has the processes of isolated handlers.
+`contract` is what all kinds share: `base` says what an executor does, `context` what a handler is
+given, `tasks` what executors made of asyncio tasks have in common, `transaction` how effects are
+committed with a run's completion. `python` runs ``py:`` handlers, `process` runs ``shell:``
+templates and supervises processes, `http` calls ``http:`` destinations, `sql` executes ``sql:``
+profiles.
 
 A package can bring executors of its own. Its entry point in the group ``pgcron_ha.executors`` has
 the kind of handlers as its name (1 to 20 lower-case letters, digits and ``_``) and is called once,
@@ -17,9 +18,9 @@ when a node starts, with the tables ``[KIND.NAME]`` of the node's file and a `wo
     from pathlib import Path
 
     from pgcron_ha.errors import ConfigError
-    from pgcron_ha.executors.base import Context, Failed, Outcome
-    from pgcron_ha.executors.failures import outcome_of_result
-    from pgcron_ha.executors.tasks import TaskExecutor
+    from pgcron_ha.executors.contract.base import Context, Failed, Outcome
+    from pgcron_ha.executors.contract.failures import outcome_of_result
+    from pgcron_ha.executors.contract.tasks import TaskExecutor
 
     class TouchExecutor(TaskExecutor):
         """Each table [touch.NAME] is a handler "touch:NAME" that makes files in a directory."""

@@ -1,1 +1,1 @@
-"""Pure values and decisions: fire times, specs, plans, states. No I/O, no clock, no asyncio."""
+"""Pure decisions: states of a run, plans of the materializer, backfills. No I/O, no clock."""

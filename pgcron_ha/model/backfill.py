@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pgcron_ha.errors import InvalidInput, TooLarge
-from pgcron_ha.model.spec import Spec
+from pgcron_ha.spec.spec import Spec
 
 MOST_INSTANTS: Final = 1_000_000
 LONGEST_RANGE: Final = timedelta(days=3660)

@@ -10,7 +10,7 @@ import hashlib
 from datetime import timedelta
 from typing import Final
 
-from pgcron_ha.model.schedule_spec import ScheduleRow
+from pgcron_ha.spec.schedule_spec import ScheduleRow
 
 LONGEST: Final = timedelta(days=1)
 

@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.cron import EARLIEST
-from pgcron_ha.model.spec import Spec
-from pgcron_ha.model.steps import MOST_STEPS, TooManySteps, spent
+from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, spent
+from pgcron_ha.spec.cron.fires import EARLIEST
+from pgcron_ha.spec.spec import Spec
 
 # A missed range is counted exactly up to here; an every-second schedule after a weekend must be
 # decided in milliseconds.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from pgcron_ha.model.spec import Spec
+from pgcron_ha.spec.spec import Spec
 
 _INSTANT_EARLIER: Final = timedelta(microseconds=1)
 

@@ -8,8 +8,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, PgcronError
-from pgcron_ha.model.calendars import NAME, parts_of
 from pgcron_ha.schedule_files.documents import Document
+from pgcron_ha.spec.calendars.calendar import NAME, parts_of
 
 CALENDARS: Final = "calendars"
 
@@ -20,7 +20,7 @@ class CalendarDefinition:
 
     name: str
     content: str
-    """A rule in each line, as `pgcron_ha.model.calendars` reads them."""
+    """A rule in each line, as `pgcron_ha.spec.calendars.calendar` reads them."""
     where: str
     """``file, line 3``."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pgcron_ha.client.schedules import check_schedule
-from pgcron_ha.db.schedule_policies import SchedulePolicies
+from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.schedule_files.calendar_definitions import (
     CALENDARS,
@@ -42,7 +42,7 @@ class Definition:
     """``file, line 3``."""
 
     def as_put(self) -> dict[str, Any]:
-        """As `pgcron_ha.db.schedule_files.apply_schedules` takes it."""
+        """As `pgcron_ha.db.commands.schedule_files.apply_schedules` takes it."""
         return {"name": self.name, **self.values}
 
 

@@ -7,11 +7,11 @@ from typing import Any, Final, get_type_hints
 
 from pgcron_ha.client.checks import DELIVERIES, MOST_HANDLER_CHARACTERS, MOST_NAME_CHARACTERS
 from pgcron_ha.client.overlap import OVERLAPS
-from pgcron_ha.db.schedule_policies import SchedulePolicies
-from pgcron_ha.model import calendars
-from pgcron_ha.model.spec import MOST_CHARACTERS, MOST_LINES
+from pgcron_ha.db.commands.schedule_policies import SchedulePolicies
 from pgcron_ha.schedule_files.calendar_definitions import CALENDARS
 from pgcron_ha.schedule_files.definitions import POLICIES, TOP
+from pgcron_ha.spec.calendars import calendar
+from pgcron_ha.spec.spec import MOST_CHARACTERS, MOST_LINES
 
 _DURATION: Final = {
     "description": "Seconds, or a text such as 90s, 15m, 1h30m.",
@@ -74,7 +74,7 @@ def json_schema() -> dict[str, Any]:
             CALENDARS: {
                 "type": "object",
                 "description": "Days that schedules share, by the name that their specs use.",
-                "propertyNames": {"pattern": f"^{calendars.NAME.pattern}$"},
+                "propertyNames": {"pattern": f"^{calendar.NAME.pattern}$"},
                 "additionalProperties": {"$ref": "#/$defs/calendar"},
             },
             TOP: {
@@ -88,11 +88,11 @@ def json_schema() -> dict[str, Any]:
 
 
 def _calendar() -> dict[str, Any]:
-    text = {"type": "string", "maxLength": calendars.MOST_CHARACTERS}
+    text = {"type": "string", "maxLength": calendar.MOST_CHARACTERS}
     return {
         "description": "A rule in each line: 2026-12-24..2027-01-01 # closed, yearly 12-25,"
         " yearly easter+1, sat,sun, calendar other-name, or not and any of these.",
-        "anyOf": [text, {"type": "array", "items": text, "maxItems": calendars.MOST_LINES}],
+        "anyOf": [text, {"type": "array", "items": text, "maxItems": calendar.MOST_LINES}],
     }
 
 

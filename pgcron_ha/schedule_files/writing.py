@@ -41,7 +41,7 @@ def definition_of(row: Mapping[str, Any], default: Mapping[str, Any]) -> dict[st
     """What a file says of the schedule of a row: only what is not the default. Durations are
     texts.
 
-    Both rows are those of `pgcron_ha.db.schedule_files`.
+    Both rows are those of `pgcron_ha.db.commands.schedule_files`.
     """
     said = {"spec": row["spec"], "handler": row["handler"]}
     for name in POLICIES:

@@ -1,4 +1,4 @@
-"""Shows whether an executor keeps the contract of `pgcron_ha.executors.base.Executor`.
+"""Shows whether an executor keeps the contract of `pgcron_ha.executors.contract.base.Executor`.
 
 Make a subclass of `ExecutorConformance` whose name begins with ``Test`` in a test file, say how the
 executor is made and which of its handlers do what, and run pytest. Fixtures of yours that are
@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pgcron_ha.executors.base import (
+from pgcron_ha.executors.contract.base import (
     MAX_RESULT_BYTES,
     Context,
     Executor,
@@ -36,8 +36,8 @@ from pgcron_ha.executors.base import (
     StopReason,
     Succeeded,
 )
-from pgcron_ha.executors.lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
+from pgcron_ha.operating_system import boottime
 from pgcron_ha.testing import recording
 from pgcron_ha.testing.belongings import Belongings
 from pgcron_ha.testing.recording import RecordingEngine

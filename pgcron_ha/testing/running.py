@@ -15,8 +15,8 @@ from pgcron_ha.client.new_runs import Wish
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.run_status import read_status
 from pgcron_ha.config import Settings, load_settings, read_sources
-from pgcron_ha.db import doors
-from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import PgcronError, WaitTimedOut
 from pgcron_ha.testing.schema import TestedSchema
@@ -66,7 +66,7 @@ class Pgcron:
         None are the schedule's. Raises NotFound, InvalidInput, WaitTimedOut.
         """
         async with self._schema_of_test() as schema:
-            run_id = await doors.run_now(
+            run_id = await functions.run_now(
                 schema.connection, schedule, args, fire_time=at, schema=self.schema
             )
             return await self._run(schema, run_id)

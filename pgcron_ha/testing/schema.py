@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from pgcron_ha.db.answers import answers
-from pgcron_ha.db.clients import Connection
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.statements import load
-from pgcron_ha.db.uninstall import uninstall
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.clients import Connection
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.schema.uninstall import uninstall
 from pgcron_ha.errors import ConfigError
 
 _MARK: Final = "pgcron_ha: made for tests"
@@ -21,7 +21,7 @@ async def make_schema(dsn: str, schema: str) -> None:
 
     Raises ConfigError when there is one that does not: it may be in use.
     """
-    from pgcron_ha.db.schema import migrate  # who imports this may never make one
+    from pgcron_ha.db.schema.migrate import migrate  # who imports this may never make one
 
     connection = await connect(dsn)
     try:

@@ -8,9 +8,10 @@ A page is three things, in this order::
 
 **1. Ask.** Statements stand in ``pgcron_ha/db/sql/pages_NOUN.sql`` (``-- name: page_…``,
 parameters ``:like_this`` with casts, every one bounded by a LIMIT that a constant names), one
-function for each in ``pgcron_ha/db/pages/NOUN.py``: ``await fetch(connection, "page_…", schema,
-key=value)`` gives dictionaries. Intervals come as seconds (``extract(epoch FROM …)::float8``),
-JSON as ``::text``, long texts cut with ``left(…, 300)``. A new file is found by itself.
+function for each in ``pgcron_ha/db/queries/pages/NOUN.py``: ``await fetch(connection, "page_…",
+schema, key=value)`` gives dictionaries. Intervals come as seconds (``extract(epoch FROM
+…)::float8``), JSON as ``::text``, long texts cut with ``left(…, 300)``. A new file is found by
+itself.
 
 **2. Say what the template gets**: a frozen dataclass in `contexts`, a docstring under each field
 that needs one.
@@ -36,7 +37,8 @@ The key of `Visit.read` names the view and holds everything that chooses its row
 is shown as "did you mean"). When the database is away the last snapshot is shown with a banner;
 nothing is to be done for that.
 
-**4. Verbs** are POST, go through `pgcron_ha.db.doors` with the actor, and end in a redirect::
+**4. Verbs** are POST, go through `pgcron_ha.db.commands.functions` with the actor, and end in a
+redirect::
 
     async def cancel(visit: Visit) -> Response:
         reason = (await visit.form("reason")).get("reason")

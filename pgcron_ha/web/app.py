@@ -18,8 +18,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pgcron_ha.db.clients import ClientPools
-from pgcron_ha.db.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.standing import LookAtNode

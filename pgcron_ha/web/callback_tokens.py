@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from pgcron_ha.db.callbacks import CallbackKey
+from pgcron_ha.db.commands.callbacks import CallbackKey
 
 Ask: TypeAlias = Callable[[Sequence[CallbackKey]], Awaitable[set[int]]]
 

@@ -24,16 +24,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pgcron_ha.config import Address
-from pgcron_ha.db.callbacks import (
+from pgcron_ha.db.commands.callbacks import (
     CallbackKey,
     answer_callback,
     hash_of_token,
     known_callbacks,
 )
-from pgcron_ha.db.clients import ClientPools
-from pgcron_ha.db.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
-from pgcron_ha.executors.callback_answer import MAX_BODY_BYTES, PATH, read_callback
+from pgcron_ha.executors.http.callback_answer import MAX_BODY_BYTES, PATH, read_callback
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.web.callback_tokens import TokenCheck
 from pgcron_ha.web.connections import Bounds

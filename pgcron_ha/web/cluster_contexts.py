@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pgcron_ha.db.reasons import Reason
+from pgcron_ha.db.queries.reasons import Reason
 from pgcron_ha.web.contexts import FilterChip
 from pgcron_ha.web.formats import Mark
 
 
 @dataclass(frozen=True)
 class NodeRow:
-    """One node incarnation; the facts are a row of `pgcron_ha.db.pages.nodes`."""
+    """One node incarnation; the facts are a row of `pgcron_ha.db.queries.pages.nodes`."""
 
     facts: dict[str, Any]
     href: str
@@ -176,7 +176,7 @@ class QueueView:
     row: QueueRow
     head: tuple[HeadRun, ...]
     later: Sequence[dict[str, Any]]
-    """The first of those to come: rows of `pgcron_ha.db.pages.queues.head`."""
+    """The first of those to come: rows of `pgcron_ha.db.queries.pages.queues.head`."""
     running: Sequence[dict[str, Any]]
     cluster_pause: str | None
 
@@ -186,7 +186,7 @@ class LetterGroup:
     """A cause: the dead letters of one handler that died in the same way."""
 
     facts: dict[str, Any]
-    """A row of `pgcron_ha.db.pages.dead_letters.groups`."""
+    """A row of `pgcron_ha.db.queries.pages.dead_letters.groups`."""
     href: str
     """Its letters."""
     redrive_href: str | None
@@ -201,7 +201,7 @@ class Letter:
     """One dead letter."""
 
     facts: dict[str, Any]
-    """A row of `pgcron_ha.db.pages.dead_letters.letters`."""
+    """A row of `pgcron_ha.db.queries.pages.dead_letters.letters`."""
     redrive_href: str | None
     schedule_href: str | None
 
@@ -237,7 +237,7 @@ class LedgerRow:
     """What was decided about a fire, or about a range of them, and what came of it."""
 
     facts: dict[str, Any]
-    """A row of `pgcron_ha.db.pages.ledger.occurrences`."""
+    """A row of `pgcron_ha.db.queries.pages.ledger.occurrences`."""
     reason: str | None
     """Why it did not run, in words."""
     outcome: str | None

@@ -1,7 +1,7 @@
 """What templates receive as ``view``: one dataclass for each page, every field documented.
 
 A page fills it from what it read; the template shows it and decides nothing. Rows of plain
-listings stay the dictionaries that `pgcron_ha.db.pages` documents.
+listings stay the dictionaries that `pgcron_ha.db.queries.pages` documents.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pgcron_ha.db.node_health import WELL, NodeHealth
+from pgcron_ha.db.queries.node_health import WELL, NodeHealth
 from pgcron_ha.web.health import Health
 from pgcron_ha.web.plots import SparkBar, Timeline, Trend
 
@@ -218,7 +218,7 @@ class ScheduleView:
     """``schedule.html``."""
 
     row: dict[str, Any]
-    """The definition: a row of `pgcron_ha.db.pages.schedules.schedule`."""
+    """The definition: a row of `pgcron_ha.db.queries.pages.schedules.schedule`."""
     health: Health
     fires: tuple[FutureFireLine, ...]
     changed: Sequence[ChangedFire]
@@ -230,8 +230,9 @@ class ScheduleView:
     shows_viewer_zone: bool
     """Whether a column with the viewer's own clock says something new."""
     ledger: Sequence[dict[str, Any]]
-    """Rows of `pgcron_ha.db.pages.schedules.ledger`; `reason` is a sentence that has the note,
-    `run_state` a word of `formats`."""
+    """Rows of `pgcron_ha.db.queries.pages.schedules.ledger`; `reason` is a sentence that has the
+    note, `run_state` a word of `formats`.
+    """
     ledger_href: str | None
     """Earlier decisions."""
     runs: Sequence[dict[str, Any]]

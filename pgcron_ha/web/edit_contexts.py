@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.preview import Preview
+from pgcron_ha.spec.preview import Preview
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class VersionRow:
     """One version."""
 
     facts: dict[str, Any]
-    """A row of `pgcron_ha.db.schedule_versions.schedule_versions`."""
+    """A row of `pgcron_ha.db.commands.schedule_versions.schedule_versions`."""
     differences: Sequence[Difference]
     can_be_restored: bool
 

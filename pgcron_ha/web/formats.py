@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pgcron_ha.harmless import left_out
-from pgcron_ha.model.word_lists import in_bytes, in_number
+from pgcron_ha.spec.text import in_bytes, in_number
 
 DAY_SECONDS: Final = 86_400.0
 # Between the digits of a number and before a unit; people's eyes, not their line breaks.

@@ -15,11 +15,11 @@ from statistics import quantiles
 from typing import Any, Final
 
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.calendars import Calendars
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.schedule_spec import ScheduleRow, calendars_in
-from pgcron_ha.model.spec import parse_spec
-from pgcron_ha.model.spread import EXAMPLE_SEED
+from pgcron_ha.spec.calendars.calendar import Calendars
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.schedule_spec import ScheduleRow, calendars_in
+from pgcron_ha.spec.spec import parse_spec
 from pgcron_ha.web.formats import duration, expected_about, plural, short
 
 # A fire may start so late: a tenth of the interval, within these bounds.
@@ -75,7 +75,7 @@ def runs_are_made(row: dict[str, Any]) -> str:
 
 
 def judge(row: dict[str, Any], now: datetime) -> Health:
-    """The health of one row of `pgcron_ha.db.pages.schedules.schedules` at an instant."""
+    """The health of one row of `pgcron_ha.db.queries.pages.schedules.schedules` at an instant."""
     for rule in (_invalid, _failing, _stuck, _late, _stale, _slow, _flaky, _paused, _new):
         found = rule(row, now)
         if found is not None:

@@ -17,10 +17,10 @@ from math import inf
 from time import monotonic
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from pgcron_ha.db.blocking import blocking_sessions, naming
-from pgcron_ha.db.pages.fetching import clock
-from pgcron_ha.db.read_pool import Connection, PoolUse, ReadPool
-from pgcron_ha.db.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.driver.read_pool import Connection, PoolUse, ReadPool
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.blocking import blocking_sessions, naming
+from pgcron_ha.db.queries.pages.fetching import clock
 from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError, SchemaError
 from pgcron_ha.web.metrics import WebMetrics
 

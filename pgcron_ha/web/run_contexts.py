@@ -155,7 +155,7 @@ class RunView:
     """``run.html``."""
 
     row: dict[str, Any]
-    """A row of `pgcron_ha.db.pages.run.run`."""
+    """A row of `pgcron_ha.db.queries.pages.run.run`."""
     word: str
     sentence: str
     what: str

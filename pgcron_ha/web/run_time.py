@@ -76,7 +76,9 @@ class _Piece:
 def where_time_went(
     run: dict[str, Any], attempts: Sequence[dict[str, Any]], now: datetime
 ) -> TimeBar | None:
-    """The bar of a run (a row of `pgcron_ha.db.pages.run`); None: no time has passed yet."""
+    """The bar of a run (a row of `pgcron_ha.db.queries.pages.run`); None: no time has passed
+    yet.
+    """
     tries = _tries(run, attempts, now)
     begin = _begin(run, tries, bool(attempts))
     if begin is None:

@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from pgcron_ha.db.breakers import circuit_words
+from pgcron_ha.db.commands.breakers import circuit_words
 from pgcron_ha.web.formats import duration, expected_about, short
 
 

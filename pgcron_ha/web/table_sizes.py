@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Final
 
-from pgcron_ha.db import storage
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries import storage
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.storage import TableSize
 from pgcron_ha.web.reading import Reader

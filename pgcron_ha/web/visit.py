@@ -16,11 +16,11 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from pgcron_ha.db import doors
-from pgcron_ha.db.answers import answers
-from pgcron_ha.db.clients import ClientPools
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.clients import ClientPools
 from pgcron_ha.errors import InvalidInput, UnknownZone
-from pgcron_ha.model.zones import load_zone, nearest_zones
+from pgcron_ha.spec.zones import load_zone, nearest_zones
 from pgcron_ha.telemetry.standing import LookAtNode
 from pgcron_ha.web.address import (
     MOST_VALUE,
@@ -191,7 +191,7 @@ class Visit:
         key = f"{self.door}:{verb}:{str(of)[:200]}:{self._operation}"
         return Made(
             *await self.act(
-                lambda connection: doors.once(
+                lambda connection: functions.once(
                     connection, key, lambda: make(connection), schema=self.schema
                 )
             )

@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.materialize.materializer import Materializer
 from tests.benchmarks import stage
 from tests.benchmarks.figures import Result, percentile
 from tests.benchmarks.place import Ground, Place

@@ -17,10 +17,11 @@ from typing import Any, Final
 from croniter import croniter
 
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model import cron_days, cron_expression, zones
-from pgcron_ha.model import spec as specs
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.spec import spec as specs
+from pgcron_ha.spec import zones
+from pgcron_ha.spec.cron import days, expression
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.spec import parse_spec
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground
 from tests.benchmarks.sizes import Sizes
@@ -178,7 +179,7 @@ def _refused(work: Callable[[], Any]) -> None:
 
 def _forget() -> None:
     """Empties the engine's caches, zones included."""
-    for module in (cron_days, cron_expression, specs, zones):
+    for module in (days, expression, specs, zones):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from pgcron_ha import App
-from pgcron_ha.executors.context import Context
+from pgcron_ha.executors.contract.context import Context
 from tests.benchmarks.starts import StartRecorder
 
 app = App()

@@ -20,7 +20,7 @@ from typing import Final
 
 import asyncpg
 
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.statements import load
 from pgcron_ha.web.reading import LIFE_SECONDS
 from pgcron_ha.web.visit import REFRESH_SECONDS
 from tests.benchmarks import machine, page_rows

@@ -10,7 +10,7 @@ from typing import Final
 
 import asyncpg
 
-from pgcron_ha.db.schema import migrate
+from pgcron_ha.db.schema.migrate import migrate
 from tests.benchmarks import machine
 from tests.servers import ThrowAwayServer, remove_leftovers
 from tests.sessions import own_session

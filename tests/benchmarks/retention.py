@@ -10,9 +10,9 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.retention import Sweep
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.maintain.retention import Sweep
 from tests.benchmarks.figures import Result, percentile
 from tests.benchmarks.place import Ground, Place
 from tests.benchmarks.sizes import Sizes

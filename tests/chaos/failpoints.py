@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, Final
 
-from pgcron_ha.db.link import Link, Unanswered
-from pgcron_ha.engine import recorder
+from pgcron_ha.db.driver.link import Link, Unanswered
+from pgcron_ha.engine.run import recorder
 from tests.chaos import record
 
 VARIABLE: Final = "CHAOS_FAILPOINTS"

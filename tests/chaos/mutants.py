@@ -15,12 +15,14 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db import statements
-from pgcron_ha.db.link import Link
-from pgcron_ha.db.revision import NEWEST
-from pgcron_ha.engine import dispatcher, intake, lease, node, reconcile, session
-from pgcron_ha.executors import supervisor_client
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.db.driver import statements
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.revision import NEWEST
+from pgcron_ha.engine import node
+from pgcron_ha.engine.claim import acceptance, dispatcher
+from pgcron_ha.engine.lease import lease, reconcile, session
+from pgcron_ha.executors.process import supervisor_client
+from pgcron_ha.operating_system import boottime
 from tests.chaos.failpoints import Failpoints
 
 VARIABLE: Final = "CHAOS_MUTANT"
@@ -165,7 +167,7 @@ def _trust_notifications() -> None:
 
 
 _CARELESS = """
-from pgcron_ha.executors import supervisor
+from pgcron_ha.executors.process import supervisor
 class Careless(supervisor.Supervisor):
     def kill_all(self):
         import os, time
@@ -186,10 +188,10 @@ def _leave_children_alive() -> None:
 def _begin_what_was_claimed_before() -> None:
     """Runs that an earlier incarnation has claimed are begun all the same."""
 
-    async def take(self: intake.Intake, rows: list[Any], *_: Any, **__: Any) -> None:
+    async def take(self: acceptance.Intake, rows: list[Any], *_: Any, **__: Any) -> None:
         self._runner.accept(rows, False, {})
 
-    _put(intake.Intake, "take", take)
+    _put(acceptance.Intake, "take", take)
 
 
 _DROP_LANE_NET = "DROP INDEX pgcron.run_overlap_slot"

@@ -17,7 +17,7 @@ from typing import Final
 import asyncpg
 import httpx
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from pgcron_ha.web.app import create_app
 from tests.chaos import record
 from tests.chaos.composing import Fault

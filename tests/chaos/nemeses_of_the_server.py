@@ -9,7 +9,7 @@ import signal
 
 import asyncpg
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from tests.chaos import record
 from tests.chaos.composing import Fault
 from tests.chaos.stage import DATABASE, HORIZON_SECONDS, MAX_CONNECTIONS, Stage

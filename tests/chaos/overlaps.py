@@ -22,7 +22,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-from pgcron_ha.db.schema import migrate
+from pgcron_ha.db.schema.migrate import migrate
 from tests.chaos.proxy import Proxy
 from tests.e2e.evidence import Execution
 from tests.e2e.ledger import Connection, unaccounted

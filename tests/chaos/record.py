@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 
 VARIABLE = "CHAOS_EVIDENCE"
 LONGEST_LINE = 4096

@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 import asyncpg
 
-from pgcron_ha.db.schema import migrate
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.db.schema.migrate import migrate
+from pgcron_ha.operating_system import boottime
 from tests.chaos import failpoints, mutants, record
 from tests.chaos.failpoints import Failpoints
 from tests.chaos.proxy import Proxy

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.statements import load
 from tests.chaos.mutants import MUTANTS, Mutant, StaleMutant
 from tests.chaos.nemeses import ways_of
 from tests.e2e.ledger import Connection
@@ -15,8 +15,8 @@ from tests.e2e.nodes import CHECKOUT
 
 _EACH_IN_A_PROCESS = """
 import os
-from pgcron_ha.db.link import Link
-from pgcron_ha.db.revision import NEWEST
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.revision import NEWEST
 from tests.chaos.mutants import MUTANTS
 before = {name: one.sql for name, one in Link("", "pgcron", revision=NEWEST)._statements.items()}
 for mutant in MUTANTS:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.spec import parse_spec
 from tests.chaos.checking.oracle import is_fire
 from tests.chaos.schedules import SPECS, ZONES
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgcron_ha.db.schema import migrate
+from pgcron_ha.db.schema.migrate import migrate
 from tests.e2e.nodes import Cluster
 from tests.e2e.transfers import Report, play
 from tests.servers import ThrowAwayServer, remove_leftovers

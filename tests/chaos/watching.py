@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Final
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from tests.chaos import record
 from tests.chaos.stage import SLOTS, Stage
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgcron_ha.db.revision import NEWEST
+from pgcron_ha.db.driver.revision import NEWEST
 from tests.cli.conftest import Cli, Execute, dsn_of
 from tests.servers import ThrowAwayServer
 

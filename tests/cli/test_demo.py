@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgcron_ha.db.dsn import password_of, without_password
+from pgcron_ha.db.driver.dsn import password_of, without_password
 from pgcron_ha.demo.app import app
 from pgcron_ha.embedded import EmbeddedPostgres
 from tests.cli.conftest import Cli

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from pgcron_ha.db import health
+from pgcron_ha.db.queries import health
 from tests.cli.conftest import Cli, Execute, dsn_of
 
 

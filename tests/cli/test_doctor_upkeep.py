@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from pgcron_ha.cli import doctor_checks
-from pgcron_ha.db import health
+from pgcron_ha.db.queries import health
 from tests.cli.conftest import Answer, Cli, Execute, dsn_of
 from tests.servers import ThrowAwayServer
 from tests.waiting import wait_for

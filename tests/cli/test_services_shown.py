@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from pgcron_ha.db.node_health import Failing, NodeHealth, Without, written
+from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
 from tests.cli.conftest import Cli
 
 NODE = """

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgcron_ha.db.uninstall import known_names
+from pgcron_ha.db.schema.uninstall import known_names
 from tests.cli.conftest import Cli
 
 Owner = psycopg.Connection[Any]

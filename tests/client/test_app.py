@@ -11,14 +11,8 @@ import pytest
 
 from pgcron_ha import App, Context, Debounce, Throttle, Unique
 from pgcron_ha.client.schedules import define_schedule
-from pgcron_ha.db.schema import migrate
-from pgcron_ha.errors import (
-    ConfigError,
-    Conflict,
-    DatabaseUnavailable,
-    InvalidInput,
-    NotFound,
-)
+from pgcron_ha.db.schema.migrate import migrate
+from pgcron_ha.errors import ConfigError, Conflict, DatabaseUnavailable, InvalidInput, NotFound
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 

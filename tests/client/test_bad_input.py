@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.db import doors
+from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput, InvalidSpec, TooLarge, UnknownZone
 
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -113,7 +113,7 @@ async def test_python_and_sql_draw_the_line_for_args_at_the_same_byte(
         with pytest.raises(TooLarge):
             await app.enqueue("x", {"text": filler + "xxx"}, conn=connection)
         with pytest.raises(TooLarge):
-            await doors.enqueue(connection, "py:x", '{"text": "' + "x" * (MOST + 1) + '"}')
+            await functions.enqueue(connection, "py:x", '{"text": "' + "x" * (MOST + 1) + '"}')
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ async def test_sql_refuses_the_same_in_the_same_words(
 ) -> None:
     handler = given.pop("handler", "py:x")
     with pytest.raises(InvalidInput) as by_sql:
-        await doors.enqueue(connection, handler, **given)
+        await functions.enqueue(connection, handler, **given)
     with pytest.raises(InvalidInput) as by_python:
         await App().enqueue(handler, conn=connection, **given)
 

@@ -64,11 +64,11 @@ async def test_many_runs_are_what_they_are_one_by_one(
 async def test_a_refusal_by_the_database_names_the_run_and_leaves_nothing(
     open_caller: Open, database: str, connection: Reader
 ) -> None:
-    from pgcron_ha.db import doors
+    from pgcron_ha.db.commands import functions
 
     async with open_caller(database) as caller:
         with pytest.raises(InvalidInput) as refusal:
-            await doors.enqueue_many(
+            await functions.enqueue_many(
                 caller.connection, '[{"handler": "py:a"}, {"handler": "py:b", "priority": 12}]'
             )
         assert refusal.value.message == "run 2 of 2: priority 12 is out of range"

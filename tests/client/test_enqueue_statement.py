@@ -13,7 +13,7 @@ import pytest
 
 from pgcron_ha import App, Debounce, Unique
 from pgcron_ha.client.retry_policy import RetryPolicy
-from pgcron_ha.db.answers import explain_answer
+from pgcron_ha.db.driver.answers import explain_answer
 from pgcron_ha.errors import Conflict, InvalidInput, PgcronError
 from tests.client.own_cursors import KINDS, Open
 from tests.sessions import USUAL

@@ -16,8 +16,8 @@ from pgcron_ha.cli.grants import statements
 from pgcron_ha.client import waiting
 from pgcron_ha.client.hearing import Hearing
 from pgcron_ha.client.waiting import Waiting
-from pgcron_ha.db import overview
-from pgcron_ha.db.link import Link
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound, Refused
 from tests.db import control
 from tests.waiting import until

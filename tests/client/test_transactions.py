@@ -147,10 +147,10 @@ async def test_a_closed_connection_is_an_error_of_ours(database: str) -> None:
 async def test_a_spec_that_only_the_database_refuses_is_told_in_its_words(
     database: str, connection: Reader
 ) -> None:
-    from pgcron_ha.db import doors
+    from pgcron_ha.db.commands import functions
 
     with pytest.raises(InvalidSpec) as refusal:
-        await doors.put_schedule(connection, "bad", "", "py:x")
+        await functions.put_schedule(connection, "bad", "", "py:x")
     assert "the spec is empty" in refusal.value.message
     assert refusal.value.detail
     assert refusal.value.hint

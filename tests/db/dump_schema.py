@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pgcron_ha.db.schema import migrate
+from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.embedded import find_binaries
 from tests.db import sql_reference
 from tests.servers import ThrowAwayServer

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.driver.connecting import connect
 from tests.db.control import Connection, waits_for_lock
 
 _KEY = 4711

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db import backfills
+from pgcron_ha.db.commands import backfills
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound, PgcronError, TooLarge
 from tests.db.control import (
     Connect,

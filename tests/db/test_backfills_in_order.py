@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db import backfills
+from pgcron_ha.db.commands import backfills
 from pgcron_ha.errors import InvalidInput
 from tests.db.control import (
     Connection,

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha.cli.grants import statements
-from pgcron_ha.db.doors import enqueue, once
+from pgcron_ha.db.commands.functions import enqueue, once
 from tests.db.control import Connection
 from tests.db.roles import Become, verdict, verdicts
 

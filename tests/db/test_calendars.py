@@ -8,8 +8,8 @@ from datetime import datetime
 import asyncpg
 import pytest
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.materialize.materializer import Materializer
 from tests.db.control import Connect, Connection, Row, call, put_schedule, waits_for_lock
 
 WEEKEND = "sat,sun"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pgcron_ha.client.verifying import prove
-from pgcron_ha.db.ledger_checks import broken_rows
-from pgcron_ha.db.schedule_versions import restore_schedule
+from pgcron_ha.db.commands.schedule_versions import restore_schedule
+from pgcron_ha.db.queries.ledger_checks import broken_rows
 from tests.db.control import (
     Connection,
     Dropped,

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.statements import load
 from tests.db.control import (
     Connect,
     Connection,

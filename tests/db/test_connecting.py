@@ -14,10 +14,10 @@ import psycopg
 import pytest
 
 from pgcron_ha.cli.context import CommandContext
-from pgcron_ha.db import passwords
-from pgcron_ha.db.connecting import connect, unavailable
-from pgcron_ha.db.passwords import PAUSE_SECONDS, command_in_use, use_command
-from pgcron_ha.db.pooling import connect_plainly
+from pgcron_ha.db.driver import passwords
+from pgcron_ha.db.driver.connecting import connect, unavailable
+from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, command_in_use, use_command
+from pgcron_ha.db.driver.pooling import connect_plainly
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.servers import ThrowAwayServer
 

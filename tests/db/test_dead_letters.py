@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db import doors
+from pgcron_ha.db.commands import functions
 from tests.db.control import Connect, Connection, claim, enqueue, fail, join, waits_for_lock
 
 
@@ -69,8 +69,8 @@ async def test_a_group_runs_again_at_a_rate(connection: Connection) -> None:
     await die(connection, 1, "bb")
     options: dict[str, Any] = {"fingerprint": "aa", "rate": 2, "per": timedelta(seconds=10)}
 
-    first = await doors.redrive_many(connection, at_most=3, **options)
-    second = await doors.redrive_many(connection, starting=first.next_due, **options)
+    first = await functions.redrive_many(connection, at_most=3, **options)
+    second = await functions.redrive_many(connection, starting=first.next_due, **options)
 
     assert (first.letters, second.letters) == (ids[:3], ids[3:])
     rows = await connection.fetch(
@@ -98,7 +98,7 @@ async def test_filters_choose_letters(
 ) -> None:
     ids = await die(connection, 1, "aa") + await die(connection, 1, "bb", handler="py:other")
 
-    answer = await doors.redrive_many(connection, **filters)  # type: ignore[arg-type]
+    answer = await functions.redrive_many(connection, **filters)  # type: ignore[arg-type]
 
     assert answer.letters == [ids[place] for place in wanted]
 
@@ -112,7 +112,7 @@ async def test_letters_of_a_time_run_again(connection: Connection) -> None:
     since = await connection.fetchval(at, ids[1])
     until = await connection.fetchval(at, ids[0])
 
-    answer = await doors.redrive_many(connection, since=since, until=until)
+    answer = await functions.redrive_many(connection, since=since, until=until)
 
     assert answer.letters == [ids[1]]
 
@@ -123,8 +123,8 @@ async def test_lost_letters_run_again_only_when_they_are_asked_for(connection: C
         "UPDATE pgcron.dead_letter SET outcome = 'lost' WHERE run_id = $1", ids[0]
     )
 
-    without = await doors.redrive_many(connection, fingerprint="aa")
-    with_them = await doors.redrive_many(connection, fingerprint="aa", also_lost=True)
+    without = await functions.redrive_many(connection, fingerprint="aa")
+    with_them = await functions.redrive_many(connection, fingerprint="aa", also_lost=True)
 
     assert (without.letters, with_them.letters) == ([ids[1]], [ids[0]])
 
@@ -132,8 +132,8 @@ async def test_lost_letters_run_again_only_when_they_are_asked_for(connection: C
 async def test_a_letter_may_run_again_with_other_args(connection: Connection) -> None:
     ids = await die(connection, 2, "aa", args='{"day": 0}')
 
-    await doors.redrive(connection, ids[0], '{"day": 1}')
-    await doors.redrive_many(connection, fingerprint="aa", args='{"day": 2}')
+    await functions.redrive(connection, ids[0], '{"day": 1}')
+    await functions.redrive_many(connection, fingerprint="aa", args='{"day": 2}')
 
     rows = await connection.fetch("SELECT args FROM pgcron.run ORDER BY id")
     assert [row["args"] for row in rows] == ['{"day": 1}', '{"day": 2}']
@@ -149,7 +149,7 @@ async def test_however_often_it_is_asked_each_letter_runs_again_once(
 
     answers = []
     for _ in range(4):
-        asked = (doors.redrive_many(asker, fingerprint="aa", at_most=25) for asker in askers)
+        asked = (functions.redrive_many(asker, fingerprint="aa", at_most=25) for asker in askers)
         answers += await asyncio.gather(*asked)
 
     assert sorted(letter for answer in answers for letter in answer.letters) == ids
@@ -162,9 +162,9 @@ async def test_a_letter_that_somebody_redrives_at_the_moment_is_theirs(
     ids = await die(connection, 2, "aa")
     first, second = await another(), await another()
     async with first.transaction():
-        await doors.redrive(first, ids[0])
-        answer = await doors.redrive_many(second, fingerprint="aa")
-        waiting = asyncio.create_task(doors.redrive(second, ids[0]))
+        await functions.redrive(first, ids[0])
+        answer = await functions.redrive_many(second, fingerprint="aa")
+        waiting = asyncio.create_task(functions.redrive(second, ids[0]))
         await waits_for_lock(connection, second)
 
     assert answer.letters == [ids[1]]

@@ -9,10 +9,10 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.clients import ClientPools
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.dsn import driver_dsn, each_host
-from pgcron_ha.db.pooling import is_pooled
+from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.dsn import driver_dsn, each_host
+from pgcron_ha.db.driver.pooling import is_pooled
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 

@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.materialize.materializer import Materializer
 from pgcron_ha.model.jitter import delay_of
 from tests.db.control import (
     Connect,

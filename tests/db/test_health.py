@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pgcron_ha.db import health
+from pgcron_ha.db.queries import health
 from tests.db.control import Connection
 
 _PAGE = 8192

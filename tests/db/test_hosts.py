@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgcron_ha.db.clients import ClientPools
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.handler_pool import HandlerPool
-from pgcron_ha.db.hosts import open_connection
-from pgcron_ha.db.session_settings import HANDLER
+from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.handler_pool import HandlerPool
+from pgcron_ha.db.driver.hosts import open_connection
+from pgcron_ha.db.driver.session_settings import HANDLER
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.sessions import USUAL

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import asyncpg
 import pytest
 
-from pgcron_ha.db import doors
-from pgcron_ha.engine.materializer import _columns, decide
+from pgcron_ha.db.commands import functions
+from pgcron_ha.engine.materialize.materializer import _columns, decide
 from tests.db.control import (
     Connect,
     Connection,
@@ -50,14 +50,14 @@ async def pass_of_a_node(connection: Connection, horizon: float = 600.0) -> int:
 
 
 async def test_the_policies_are_kept_versioned_and_taken_away(connection: Connection) -> None:
-    await doors.put_schedule(
+    await functions.put_schedule(
         connection, "a", "@daily~", "py:a", jitter=timedelta(minutes=5), max_runs=3
     )
-    await doors.put_schedule(connection, "a", "@daily~", "py:a", jitter=timedelta(0))
-    await doors.put_schedule(
+    await functions.put_schedule(connection, "a", "@daily~", "py:a", jitter=timedelta(0))
+    await functions.put_schedule(
         connection, "a", "@daily~", "py:a", jitter=timedelta(hours=1), max_runs=0
     )
-    await doors.put_schedule(connection, "a", "@daily~", "py:a")
+    await functions.put_schedule(connection, "a", "@daily~", "py:a")
 
     kept = await connection.fetch(
         "SELECT content ->> 'jitter', content ->> 'max_runs'"
@@ -131,7 +131,7 @@ async def test_what_is_still_delayed_follows_an_edit_and_a_pause(connection: Con
     held = [row for row in waiting if row["scheduled_for"] <= now < row["due_at"]]
     assert held
 
-    await doors.put_schedule(connection, "job", "*/10 * * * *", "py:job", args='{"day": 2}')
+    await functions.put_schedule(connection, "job", "*/10 * * * *", "py:job", args='{"day": 2}')
     await pass_of_a_node(connection)
     again = await runs_of(connection)
     assert [(row["scheduled_for"], row["due_at"]) for row in again] == [
@@ -140,9 +140,9 @@ async def test_what_is_still_delayed_follows_an_edit_and_a_pause(connection: Con
     assert {row["args"] for row in again if row["due_at"] > now} == {'{"day": 2}'}
     assert {row["args"] for row in again if row["due_at"] <= now} == {"{}"}  # begun, perhaps
 
-    await doors.pause_schedule(connection, "job", "stop")
+    await functions.pause_schedule(connection, "job", "stop")
     assert all(row["due_at"] <= now for row in await runs_of(connection))
-    await doors.resume_schedule(connection, "job")
+    await functions.resume_schedule(connection, "job")
     told = await connection.fetchrow(
         "SELECT w.decision, w.reason FROM pgcron.why('job', $1) w", held[0]["scheduled_for"]
     )
@@ -160,9 +160,9 @@ async def test_what_an_earlier_timing_owed_and_delayed_stays(connection: Connect
     before = await cursor_of(connection, schedule)
     await materialize(connection, before, [fire], delay=minutes(30))
 
-    await doors.put_schedule(connection, "job", "0 0 1 1 *", "py:job")
+    await functions.put_schedule(connection, "job", "0 0 1 1 *", "py:job")
     before = await cursor_of(connection, schedule)
-    await doors.put_schedule(connection, "job", "0 0 1 1 *", "py:job", args='{"day": 2}')
+    await functions.put_schedule(connection, "job", "0 0 1 1 *", "py:job", args='{"day": 2}')
 
     assert [row["scheduled_for"] for row in await runs_of(connection)] == [fire]
     assert (await cursor_of(connection, schedule))["watermark"] >= before["watermark"]
@@ -191,7 +191,7 @@ async def test_a_schedule_ends_after_its_runs_and_goes_on_when_it_may(
         fires[3],
     ]
 
-    await doors.put_schedule(connection, "job", "* * * * *", "py:job", max_runs=5)
+    await functions.put_schedule(connection, "job", "* * * * *", "py:job", max_runs=5)
     made = [await pass_of_a_node(connection) for _ in range(4)]
     assert sum(made) == 5  # those that had not begun were given back and made anew
     assert (await cursor_of(connection, schedule))["runs_made"] == 5
@@ -202,7 +202,7 @@ async def test_what_lay_between_the_end_and_more_runs_is_told(connection: Connec
     await connection.execute("UPDATE pgcron.cursor SET watermark = now() - interval '2 hours'")
     assert [await pass_of_a_node(connection) for _ in range(2)] == [1, 0]
 
-    await doors.put_schedule(connection, "job", "*/10 * * * *", "py:job", max_runs=2)
+    await functions.put_schedule(connection, "job", "*/10 * * * *", "py:job", max_runs=2)
     [run] = await runs_of(connection)
     between = run["scheduled_for"] + timedelta(seconds=1)
     assert await why(connection, between) == ("completed", None)
@@ -219,7 +219,7 @@ async def test_what_a_schedule_that_has_ended_would_name_is_told_when_it_is_paus
     assert [await pass_of_a_node(connection) for _ in range(2)] == [1, 0]
     [run] = await runs_of(connection)
 
-    await doors.pause_schedule(connection, "job", "a note")
+    await functions.pause_schedule(connection, "job", "a note")
 
     ended = run["scheduled_for"] + timedelta(seconds=1)
     assert await why(connection, ended) == ("completed", None)
@@ -242,7 +242,7 @@ async def test_skipped_fires_are_given_back(connection: Connection) -> None:
     assert await connection.fetchval("SELECT count(*) FROM pgcron.given_back") == 0
 
     [second, _] = await runs_of(connection)
-    await doors.cancel_run(connection, second["id"], "enough")
+    await functions.cancel_run(connection, second["id"], "enough")
     assert sum([await pass_of_a_node(connection) for _ in range(2)]) == 0  # it was a run
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgcron_ha.cli.migrate import _judged
-from pgcron_ha.db.revision import NEWEST, is_newer, require_revision
-from pgcron_ha.db.schema import check, migrate
+from pgcron_ha.db.driver.revision import NEWEST, is_newer, require_revision
+from pgcron_ha.db.schema.migrate import check, migrate
 from pgcron_ha.errors import SchemaError
 from tests.db.control import Connection
 

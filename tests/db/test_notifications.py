@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.health import notification_queue
-from pgcron_ha.db.schema import migrate
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.queries.health import notification_queue
+from pgcron_ha.db.schema.migrate import migrate
 from tests.db.control import Connection, call, join
 from tests.servers import ThrowAwayServer
 

@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.control import is_fire, one_fire
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.materialize.schedule_duties import is_fire, one_fire
 from tests.db.control import (
     Connect,
     Connection,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.connecting import connect
+from pgcron_ha.db.driver.connecting import connect
 from tests.db import control
 from tests.db.control import Connection
 

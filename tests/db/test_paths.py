@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 
 from pgcron_ha.client import App
-from pgcron_ha.db.clients import connect_client
-from pgcron_ha.db.overview import runs
-from pgcron_ha.db.pooling import assume
+from pgcron_ha.db.driver.clients import connect_client
+from pgcron_ha.db.driver.pooling import assume
+from pgcron_ha.db.queries.overview import runs
 from tests.db.control import Connection
 from tests.db.roles import Become, verdict
 from tests.e2e.attacker import stand_before_everything

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.engine.materializer import decide
+from pgcron_ha.engine.materialize.materializer import decide
 from tests.db.control import (
     Connect,
     Connection,

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.statements import load
 from tests.db.control import HANDLER, NO_BOUND, Connection
 from tests.servers import ThrowAwayServer
 from tests.sessions import USUAL

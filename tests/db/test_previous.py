@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import asyncpg
 import pytest
 
-from pgcron_ha.db import doors
+from pgcron_ha.db.commands import functions
 from tests.db.control import (
     Connect,
     Connection,
@@ -125,9 +125,9 @@ async def test_a_failure_holds_up_the_next_until_something_succeeded(
     assert await connection.fetch("SELECT * FROM pgcron.check_ledger()") == []
 
     if helped == "retry":
-        await doors.retry_run(connection, first["id"])
+        await functions.retry_run(connection, first["id"])
     else:
-        await doors.run_now(connection, "job")
+        await functions.run_now(connection, "job")
     await finish(connection, await claimed(connection, node))
     last = await fire(connection, schedule, 4)
     assert await decide(connection) == 1

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from pgcron_ha.client.verifying import prove
-from pgcron_ha.db.ledger_checks import broken_rows
+from pgcron_ha.db.queries.ledger_checks import broken_rows
 from tests.db.control import (
     Connect,
     Connection,

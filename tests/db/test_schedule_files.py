@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db import doors
-from pgcron_ha.db.schedule_files import (
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands.schedule_files import (
     apply_schedules,
     default_schedule,
     schedules_to_export,
@@ -30,7 +30,7 @@ async def changed(connection: Connection, *definitions: Any, **options: Any) -> 
 async def test_what_a_file_does_not_say_is_what_a_new_schedule_has(
     connection: Connection,
 ) -> None:
-    await doors.put_schedule(connection, "plain", "0 3 * * *", "py:x")
+    await functions.put_schedule(connection, "plain", "0 3 * * *", "py:x")
     assert await changed(connection, NIGHTLY) == {"nightly": "added"}
     plain, nightly = sorted(
         await schedules_to_export(connection), key=lambda row: row["name"], reverse=True
@@ -82,7 +82,7 @@ async def test_a_day_is_24_hours_however_it_is_written(connection: Connection) -
 async def test_an_edit_of_timing_starts_a_new_generation_and_one_of_the_owner_does_not(
     connection: Connection,
 ) -> None:
-    await doors.put_schedule(connection, "nightly", "0 3 * * *", "py:x", managed_by="cli")
+    await functions.put_schedule(connection, "nightly", "0 3 * * *", "py:x", managed_by="cli")
     assert await changed(connection, NIGHTLY) == {"nightly": "changed"}
     assert await connection.fetchval("SELECT generation FROM pgcron.cursor") == 1
     await changed(connection, {**NIGHTLY, "spec": "@hourly"})
@@ -116,7 +116,7 @@ async def test_pruning_deletes_what_the_source_owns_and_nothing_else(
     other = {**NIGHTLY, "name": "other"}
     await changed(connection, NIGHTLY, other)
     await changed(connection, {**NIGHTLY, "name": "foreign"}, source="elsewhere")
-    await doors.put_schedule(connection, "by hand", "@daily", "py:x")
+    await functions.put_schedule(connection, "by hand", "@daily", "py:x")
     assert await changed(connection, NIGHTLY, prune=True) == {
         "nightly": "unchanged",
         "other": "pruned",

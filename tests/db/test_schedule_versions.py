@@ -7,8 +7,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db import doors
-from pgcron_ha.db.schedule_versions import (
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands.schedule_versions import (
     edit_schedule,
     on_warning,
     restore_schedule,
@@ -32,24 +32,24 @@ async def version_of(connection: Connection, name: str = "job") -> Any:
 async def test_a_put_that_expects_another_version_is_told_who_edited(
     connection: Connection,
 ) -> None:
-    await doors.put_schedule(connection, "job", "@daily", "py:a", actor="bert", door="cli")
-    await doors.put_schedule(
+    await functions.put_schedule(connection, "job", "@daily", "py:a", actor="bert", door="cli")
+    await functions.put_schedule(
         connection, "job", "@hourly", "py:a", actor="anna", door="ui", expected_version=1
     )
 
     with pytest.raises(VersionConflict) as refused:
-        await doors.put_schedule(
+        await functions.put_schedule(
             connection, "job", "@weekly", "py:a", actor="bert", expected_version=1
         )
     assert refused.value.message == "schedule 'job' has version 2, not 1"
     assert (refused.value.detail or "").startswith("It was written by anna through ui at 20")
     assert isinstance(refused.value, Conflict)
     with pytest.raises(VersionConflict, match="exists already"):
-        await doors.put_schedule(connection, "job", "@weekly", "py:a", expected_version=0)
+        await functions.put_schedule(connection, "job", "@weekly", "py:a", expected_version=0)
     with pytest.raises(VersionConflict, match="no version 3 any more"):
-        await doors.put_schedule(connection, "gone", "@weekly", "py:a", expected_version=3)
+        await functions.put_schedule(connection, "gone", "@weekly", "py:a", expected_version=3)
     assert await connection.fetchval("SELECT spec FROM pgcron.schedule") == "@hourly"
-    assert await doors.put_schedule(connection, "new", "@weekly", "py:a", expected_version=0)
+    assert await functions.put_schedule(connection, "new", "@weekly", "py:a", expected_version=0)
 
 
 @pytest.mark.parametrize("expected", [0, 1])
@@ -60,9 +60,9 @@ async def test_of_two_editors_at_once_the_second_is_told(
         await put_schedule(connection)
     first, second = await another(), await another()
     async with first.transaction():
-        await doors.put_schedule(first, "job", "@daily", "py:a", expected_version=expected)
+        await functions.put_schedule(first, "job", "@daily", "py:a", expected_version=expected)
         putting = asyncio.create_task(
-            doors.put_schedule(second, "job", "@hourly", "py:a", expected_version=expected)
+            functions.put_schedule(second, "job", "@hourly", "py:a", expected_version=expected)
         )
         await waits_for_lock(connection, second)
 
@@ -87,7 +87,7 @@ async def test_a_restore_is_a_new_version_that_says_so(connection: Connection) -
         connection,
         "UPDATE pgcron.schedule SET spec = '@daily', args = '{}', priority = 1, timeout = '1 day'",
     )
-    await doors.pause_schedule(connection, "job", "a holiday")
+    await functions.pause_schedule(connection, "job", "a holiday")
     before = await connection.fetchrow("SELECT * FROM pgcron.schedule")
 
     done = await restore_schedule(connection, "job", 1, actor="anna", door="cli")
@@ -123,7 +123,7 @@ async def test_a_restore_is_a_new_version_that_says_so(connection: Connection) -
 async def test_a_deleted_schedule_is_restored_as_another(connection: Connection) -> None:
     first = await put_schedule(connection, spec="0 3 * * *", queue="slow", managed_by="ui")
     await edit(connection, "UPDATE pgcron.schedule SET spec = '@daily'")
-    await doors.delete_schedule(connection, "job", actor="anna", door="cli")
+    await functions.delete_schedule(connection, "job", actor="anna", door="cli")
     gone = await schedule_versions(connection, "job")
     assert [row["operation"] for row in gone] == ["delete", "edit", "create"]
     with pytest.raises(NotFound, match="has no version 9"):

@@ -10,12 +10,12 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db import schema
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.revision import NEWEST, REQUIRED, read_revision, require_revision
-from pgcron_ha.db.schema import as_sql, check, migrate
-from pgcron_ha.db.statements import load
-from pgcron_ha.db.uninstall import MIGRATION_KEY, uninstall
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, read_revision, require_revision
+from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.schema import migrate as schema
+from pgcron_ha.db.schema.migrate import as_sql, check, migrate
+from pgcron_ha.db.schema.uninstall import MIGRATION_KEY, uninstall
 from pgcron_ha.errors import DatabaseUnavailable, SchemaError
 from tests.db.control import Connection
 from tests.db.dump_schema import COMMAND, REVIEWED, dump
@@ -62,7 +62,7 @@ async def test_migrating_again_changes_nothing(database: str) -> None:
 
 
 def test_three_migrations_at_once_make_one_schema(empty_database: str, reviewed: str) -> None:
-    program = "import asyncio, sys; from pgcron_ha.db.schema import migrate as m; " + (
+    program = "import asyncio, sys; from pgcron_ha.db.schema.migrate import migrate as m; " + (
         "asyncio.run(m(sys.argv[1]))"
     )
     command = [sys.executable, "-c", program, empty_database]

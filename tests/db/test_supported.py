@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from pgcron_ha.db.schema import as_sql, check, migrate
+from pgcron_ha.db.schema.migrate import as_sql, check, migrate
 from pgcron_ha.errors import SchemaError
 from tests.servers import ThrowAwayServer
 

@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pgcron_ha.db import link as links
-from pgcron_ha.db.link import Link
-from pgcron_ha.db.session_settings import CONTROL
+from pgcron_ha.db.driver import link as links
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.session_settings import CONTROL
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.db.control import Connect, Connection
 

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pgcron_ha.db import doors
-from pgcron_ha.db.reasons import Reason, why
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.model.plan import MissedReason
 from tests.db.control import (
     Connection,
@@ -115,7 +115,7 @@ async def test_an_instant_that_nobody_decided_says_so_in_one_way(connection: Con
     assert await codes() == [*past, "not_yet"]
     await connection.execute("UPDATE pgcron.cursor SET status = 'invalid', error = '{}'")
     assert await codes() == [*past, "is_invalid"]
-    await doors.pause_schedule(connection, "job", "a: holiday", actor="anna")
+    await functions.pause_schedule(connection, "job", "a: holiday", actor="anna")
     paused = await ask(connection, now + minutes(9))
     assert (paused.decision, paused.code) == ("not yet", "is_paused")
     assert (paused.actor, paused.note) == ("anna", "a: holiday")
@@ -125,7 +125,7 @@ async def test_a_deleted_schedule_goes_on_answering(connection: Connection) -> N
     schedule, at = await schedule_with_past(connection)
     cursor = await cursor_of(connection, schedule)
     await materialize(connection, cursor, watermark=at + minutes(90))
-    await doors.delete_schedule(connection, "job", actor="anna")
+    await functions.delete_schedule(connection, "job", actor="anna")
     now = await database_now(connection)
 
     assert (await ask(connection, at)).code == "not_an_instant"

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgcron_ha.executors.context import Context
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.operating_system import boottime
 
 VARIABLE = "EVIDENCE"
 

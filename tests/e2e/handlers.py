@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from pgcron_ha.client import App
-from pgcron_ha.executors.context import Context
+from pgcron_ha.executors.contract.context import Context
 from tests.e2e import evidence
 
 STEP_SECONDS = 0.02

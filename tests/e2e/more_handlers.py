@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgcron_ha.client import App
-from pgcron_ha.executors.context import Context
+from pgcron_ha.executors.contract.context import Context
 from tests.e2e import evidence
 
 app = App()

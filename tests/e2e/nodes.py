@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from tests.e2e.evidence import VARIABLE, Evidence
 from tests.e2e.nursery import Nursery, NurseryProcess, is_gone
 from tests.waiting import wait_for

@@ -24,7 +24,7 @@ _OF_A_NODE: Final = (
     "pgcron_ha.cli.main",
     "pgcron_ha.cli.node",
     "pgcron_ha.engine.node",
-    "pgcron_ha.executors.transaction",
+    "pgcron_ha.executors.contract.transaction",
     "uvloop",
 )
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgcron_ha.db import backfills
+from pgcron_ha.db.commands import backfills
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster
 from tests.waiting import until

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from pgcron_ha.db.clients import ClientPools
-from pgcron_ha.db.read_pool import ReadPool
+from pgcron_ha.db.driver.clients import ClientPools
+from pgcron_ha.db.driver.read_pool import ReadPool
 from tests.e2e import budget
 from tests.e2e.ledger import Connection, enqueue
 from tests.e2e.nodes import Cluster

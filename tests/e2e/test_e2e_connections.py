@@ -7,7 +7,7 @@ from collections import Counter
 import asyncpg
 import pytest
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue, unaccounted
 from tests.e2e.nodes import Cluster
 from tests.waiting import until

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue, live_run
 from tests.e2e.nodes import MORE_HANDLERS, Cluster, descendants_of, is_gone, parent_of, send
 from tests.waiting import slowness, until

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from pgcron_ha.client import App
-from pgcron_ha.db.revision import NEWEST
-from pgcron_ha.db.schema import as_sql, check, migrate
-from pgcron_ha.db.uninstall import MIGRATION_KEY, uninstall
+from pgcron_ha.db.driver.revision import NEWEST
+from pgcron_ha.db.schema.migrate import as_sql, check, migrate
+from pgcron_ha.db.schema.uninstall import MIGRATION_KEY, uninstall
 from tests.e2e.attacker import stand_before_everything
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster

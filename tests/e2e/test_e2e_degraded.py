@@ -14,8 +14,8 @@ import asyncpg
 import psycopg
 import pytest
 
-from pgcron_ha.db.schema import migrate
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.db.schema.migrate import migrate
+from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster, NodeProcess, children_of
 from tests.servers import ThrowAwayServer

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.spec.spec import parse_spec
 from tests.e2e.ledger import Connection, unaccounted
 from tests.e2e.nodes import Cluster
 from tests.pooler import straight

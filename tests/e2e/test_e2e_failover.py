@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pgcron_ha.db.schema import migrate
+from pgcron_ha.db.schema.migrate import migrate
 from tests.db import control
 from tests.e2e.nodes import Cluster
 from tests.servers import PASSWORD, USER, ThrowAwayServer

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import MORE_HANDLERS, Cluster, is_gone
 from tests.waiting import until

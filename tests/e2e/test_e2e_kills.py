@@ -8,7 +8,7 @@ import asyncio
 import json
 from typing import Any
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection, Row, ended, enqueue
 from tests.e2e.nodes import Cluster, is_gone
 from tests.executors.http.service import Answer, Service, hang

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.spec.spec import parse_spec
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster
 from tests.servers import ThrowAwayServer

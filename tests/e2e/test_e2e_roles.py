@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 
 from pgcron_ha.client.verifying import prove
-from pgcron_ha.db.schema import as_sql
+from pgcron_ha.db.schema.migrate import as_sql
 from tests.db import control
 from tests.e2e.nodes import Cluster
 from tests.servers import PASSWORD, USER, ThrowAwayServer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster, is_gone
 from tests.waiting import slowness, until

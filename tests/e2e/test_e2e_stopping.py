@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 from tests.chaos.proxy import Proxy
 from tests.e2e.ledger import Connection, ended, enqueue, live_run
 from tests.e2e.nodes import MORE_HANDLERS, Cluster, is_gone

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, Final
 
 from pgcron_ha.client import App
-from pgcron_ha.executors.context import Context
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.operating_system import boottime
 from tests.e2e import evidence
 from tests.e2e.ledger import Connection, enqueue
 from tests.e2e.nodes import Cluster, NodeProcess

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from pgcron_ha.executors.base import (
+from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
     Done,

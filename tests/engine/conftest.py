@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.link import Link
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.telemetry.events import Event
 from pgcron_ha.telemetry.log import LOGGER
 from tests.db.control import Connect, Connection

@@ -6,14 +6,10 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db import backfills as doors
-from pgcron_ha.db.link import Link, Row, Unanswered
-from pgcron_ha.engine.backfills import BATCH, BUSY_SECONDS, MOST_AT_ONCE, Backfills
-from pgcron_ha.telemetry.backfill_events import (
-    BackfillCantGoOn,
-    BackfillIsOver,
-    BackfillIsPaused,
-)
+from pgcron_ha.db.commands import backfills as doors
+from pgcron_ha.db.driver.link import Link, Row, Unanswered
+from pgcron_ha.engine.materialize.backfills import BATCH, BUSY_SECONDS, MOST_AT_ONCE, Backfills
+from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 from pgcron_ha.telemetry.events import Event
 from tests.db.control import (
     Connection,

@@ -14,7 +14,7 @@ import pytest
 from pgcron_ha import App, Breaker
 from pgcron_ha.config import Settings, load_settings, read_sources
 from pgcron_ha.engine.node import Node
-from pgcron_ha.executors.base import Context
+from pgcron_ha.executors.contract.base import Context
 from pgcron_ha.telemetry.events import CircuitClosed, CircuitOpened, Event
 from tests.db.control import Connection, enqueue
 from tests.engine.test_node import living

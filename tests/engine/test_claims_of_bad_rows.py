@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.breakers import why_run_waits
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.engine.janitor import Janitor
+from pgcron_ha.db.commands.breakers import why_run_waits
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.engine.maintain.janitor import Janitor
 from pgcron_ha.telemetry.events import Event, RunRefused
 from tests.db import control
 from tests.db.control import Connection

@@ -5,16 +5,10 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.completer import BATCH, TOLD_SINGLY
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.finish.completer import BATCH, TOLD_SINGLY
 from pgcron_ha.errors import DatabaseUnavailable
-from pgcron_ha.executors.base import (
-    Failed,
-    Interrupted,
-    Outcome,
-    StopReason,
-    Succeeded,
-)
+from pgcron_ha.executors.contract.base import Failed, Interrupted, Outcome, StopReason, Succeeded
 from pgcron_ha.telemetry.events import Event, MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from tests.chaos.proxy import Proxy as NetworkOfANode
 from tests.db import control

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from pgcron_ha.engine.counting import (
+from pgcron_ha.engine.run.counters import (
     count_decided,
     count_dropped_lines,
     count_failures,
@@ -20,8 +20,8 @@ from pgcron_ha.engine.counting import (
     count_successes,
     count_waits,
 )
-from pgcron_ha.engine.runner import Ended
-from pgcron_ha.executors.base import SUCCEEDED, Context, Failed, Outcome
+from pgcron_ha.engine.run.runner import Ended
+from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Outcome
 from pgcron_ha.telemetry.counters import COUNTERS, Histogram
 
 

@@ -7,10 +7,10 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.link import Unanswered
-from pgcron_ha.engine.dispatcher import IDLE_LOOKS
-from pgcron_ha.executors.base import Failed, Interrupted, StopReason
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.db.driver.link import Unanswered
+from pgcron_ha.engine.claim.dispatcher import IDLE_LOOKS
+from pgcron_ha.executors.contract.base import Failed, Interrupted, StopReason
+from pgcron_ha.operating_system import boottime
 from pgcron_ha.telemetry.events import Event, RunsParked, RunsReleased
 from tests.db import control
 from tests.db.control import Connection

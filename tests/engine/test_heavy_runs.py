@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgcron_ha.executors.base import StopReason
+from pgcron_ha.executors.contract.base import StopReason
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.by_hand import rows

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.engine import home
-from pgcron_ha.engine.home import Home
+from pgcron_ha.engine.lease import state_directory as home
+from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.errors import ConfigError
 from tests.waiting import wait_for
 
@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 OWNER = """
 import subprocess, sys
 from pathlib import Path
-from pgcron_ha.engine.home import Home
+from pgcron_ha.engine.lease.state_directory import Home
 home = Home(Path(sys.argv[1]), "n1")
 child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"],
                          stdin=sys.stdin, pass_fds=[home.descriptor])
@@ -91,7 +91,8 @@ def test_a_dead_predecessor_is_waited_for_until_its_children_are_gone(tmp_path: 
     successor = subprocess.Popen(
         [
             *(sys.executable, "-c"),
-            "import sys; from pathlib import Path; from pgcron_ha.engine.home import Home\n"
+            "import sys\nfrom pathlib import Path\n"
+            "from pgcron_ha.engine.lease.state_directory import Home\n"
             "print('looking', flush=True); print(Home(Path(sys.argv[1]), 'n1').is_twin)",
             str(tmp_path),
         ],

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgcron_ha.db.link import Busy, Link
-from pgcron_ha.engine import janitor as janitors
-from pgcron_ha.engine.janitor import Janitor
+from pgcron_ha.db.driver.link import Busy, Link
+from pgcron_ha.engine.maintain import janitor as janitors
+from pgcron_ha.engine.maintain.janitor import Janitor
 from pgcron_ha.telemetry.events import Event, RepairWasNeeded, RunOverruns
 from pgcron_ha.telemetry.retention_events import HistoryThinned
 from tests.db import control

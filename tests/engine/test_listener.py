@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine import listener
-from pgcron_ha.engine.listener import Listener
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine import notifications
+from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.telemetry.events import Event
 from pgcron_ha.telemetry.hearing_events import NotificationsAreLost, NotificationsArrive
 from tests.db import control
@@ -126,7 +126,7 @@ async def test_listening_elsewhere_than_where_it_is_said_is_noticed(
     events: list[Event],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listener, "PROBE_SECONDS", 0.3)
+    monkeypatch.setattr(notifications, "PROBE_SECONDS", 0.3)
     elsewhere = server.create_database("elsewhere", template)
     ears = Ears(make_link(elsewhere), link, has_own_dsn=True)
 

@@ -7,8 +7,19 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.engine.completer import BATCH_CHARACTERS, MOST_PENDING, MOST_PENDING_CHARACTERS
-from pgcron_ha.executors.base import SUCCEEDED, Failed, Interrupted, Outcome, StopReason, Succeeded
+from pgcron_ha.engine.finish.completer import (
+    BATCH_CHARACTERS,
+    MOST_PENDING,
+    MOST_PENDING_CHARACTERS,
+)
+from pgcron_ha.executors.contract.base import (
+    SUCCEEDED,
+    Failed,
+    Interrupted,
+    Outcome,
+    StopReason,
+    Succeeded,
+)
 from pgcron_ha.telemetry.events import Event, RunFailed, RunFenced
 from tests.db.control import Connect, Connection, history_row, run_row
 from tests.engine.conftest import MakeLink

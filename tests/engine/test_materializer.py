@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.materializer import Materializer, decide
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.materialize.materializer import Materializer, decide
 from pgcron_ha.errors import UnknownZone
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.spec import parse_spec
 from pgcron_ha.telemetry.events import Event, ScheduleIsInvalid
 from tests.db.control import Connection, cursor_of, database_now, put_schedule
 from tests.engine.conftest import MakeLink

@@ -14,11 +14,11 @@ import pytest
 
 from pgcron_ha import App
 from pgcron_ha.config import Settings, load_settings, read_sources
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.overview import why_parked
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.queries.overview import why_parked
 from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.base import Context
+from pgcron_ha.executors.contract.base import Context
 from pgcron_ha.telemetry.events import Event, NodeLeft, RunsReleased
 from tests.db import control
 from tests.db.control import Connection

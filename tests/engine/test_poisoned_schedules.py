@@ -10,10 +10,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine import materializer as module
-from pgcron_ha.engine.janitor import Janitor
-from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.maintain.janitor import Janitor
+from pgcron_ha.engine.materialize import materializer as module
+from pgcron_ha.engine.materialize.materializer import Materializer
 from pgcron_ha.telemetry.events import Event, ScheduleIsInvalid
 from tests.db.control import Connection, cursor_of, put_schedule
 from tests.engine.conftest import MakeLink

@@ -9,11 +9,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.link import Link
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine.isolation import SetAside
-from pgcron_ha.engine.janitor import Janitor
-from pgcron_ha.engine.materializer import Materializer
-from pgcron_ha.engine.previews import AT_ONCE, FIRES, write_previews
+from pgcron_ha.engine.maintain.janitor import Janitor
+from pgcron_ha.engine.materialize.materializer import Materializer
+from pgcron_ha.engine.materialize.previews import AT_ONCE, FIRES, write_previews
 from tests.db.control import Connection, put_schedule
 
 UNJUDGED = "no node has judged it yet: ask again in some seconds"

@@ -9,14 +9,14 @@ from uuid import UUID
 
 import pytest
 
-from pgcron_ha.db.transactions import Transactions
-from pgcron_ha.engine.runner import _OF_A_CLAIM
+from pgcron_ha.db.driver.transactions import Transactions
+from pgcron_ha.engine.run.runner import _OF_A_CLAIM
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.executors.attempt import Attempt
-from pgcron_ha.executors.base import Context, Outcome, Succeeded
-from pgcron_ha.executors.previous import Previous
-from pgcron_ha.executors.python import PythonExecutor
-from pgcron_ha.executors.python_handler import PythonHandler
+from pgcron_ha.executors.contract.attempt import Attempt
+from pgcron_ha.executors.contract.base import Context, Outcome, Succeeded
+from pgcron_ha.executors.contract.previous import Previous
+from pgcron_ha.executors.python.executor import PythonExecutor
+from pgcron_ha.executors.python.handler import PythonHandler
 from tests.db.control import (
     HANDLER,
     Connection,

@@ -15,11 +15,11 @@ from pgcron_ha.cli.grants import statements
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.config.capabilities import read_shell_templates
 from pgcron_ha.config.http_destinations import read_http_destinations
-from pgcron_ha.db.transactions import Transactions
-from pgcron_ha.engine.runner import _OF_A_CLAIM
-from pgcron_ha.executors.base import SUCCEEDED, Context, Failed, StopReason, Succeeded
-from pgcron_ha.executors.python import PythonExecutor
-from pgcron_ha.executors.shell import ShellExecutor
+from pgcron_ha.db.driver.transactions import Transactions
+from pgcron_ha.engine.run.runner import _OF_A_CLAIM
+from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, StopReason, Succeeded
+from pgcron_ha.executors.process.executor import ShellExecutor
+from pgcron_ha.executors.python.executor import PythonExecutor
 from tests.db.control import (
     Connection,
     Row,

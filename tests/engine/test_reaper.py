@@ -7,10 +7,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.reaper import BATCH, Reaper
-from pgcron_ha.engine.reconcile import Beat
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.lease.reaper import BATCH, Reaper
+from pgcron_ha.engine.lease.reconcile import Beat
+from pgcron_ha.operating_system import boottime
 from pgcron_ha.telemetry.events import Event, PeerDied, RunsReaped
 from tests.db import control
 from tests.db.control import Connect, Connection, Node

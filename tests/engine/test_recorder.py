@@ -6,9 +6,9 @@ from threading import Thread
 
 import pytest
 
-from pgcron_ha.db.link import Link, Unanswered
-from pgcron_ha.engine.recorder import BATCH, BUFFER_LINES, LINE_BYTES, PROGRESS_SECONDS
-from pgcron_ha.executors.progress import Progress
+from pgcron_ha.db.driver.link import Link, Unanswered
+from pgcron_ha.engine.run.recorder import BATCH, BUFFER_LINES, LINE_BYTES, PROGRESS_SECONDS
+from pgcron_ha.executors.contract.progress import Progress
 from tests.db.control import Connect, Connection, kill, reap
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin

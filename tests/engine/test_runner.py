@@ -7,8 +7,8 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.engine.runner import Ended, Runner
-from pgcron_ha.executors.base import (
+from pgcron_ha.engine.run.runner import Ended, Runner
+from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
     Failed,

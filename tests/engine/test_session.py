@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pgcron_ha.engine.lease import LeasePhase
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.engine.lease.lease import LeasePhase
+from pgcron_ha.operating_system import boottime
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import Event, NodeFenced, NodeJoined
 from tests.db import control

@@ -10,13 +10,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.db.transactions import Isolation, Transactions
-from pgcron_ha.engine.completer import Completer
-from pgcron_ha.engine.recorder import Recorder
-from pgcron_ha.engine.runner import Runner
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.transactions import Isolation, Transactions
+from pgcron_ha.engine.finish.completer import Completer
+from pgcron_ha.engine.run.recorder import Recorder
+from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import Conflict, InvalidInput
-from pgcron_ha.executors.base import (
+from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Committed,
     Context,
@@ -26,8 +26,8 @@ from pgcron_ha.executors.base import (
     Outcome,
     StopReason,
 )
-from pgcron_ha.executors.python import PythonExecutor
-from pgcron_ha.executors.python_handler import PythonHandler
+from pgcron_ha.executors.python.executor import PythonExecutor
+from pgcron_ha.executors.python.handler import PythonHandler
 from tests.db.control import (
     Connection,
     call,

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.dispatcher import Dispatcher
-from pgcron_ha.engine.lease import LeasePhase
-from pgcron_ha.engine.reconcile import Beat
-from pgcron_ha.engine.runner import Ended, Runner
-from pgcron_ha.engine.session import Identity, Session, SessionHooks
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.claim.dispatcher import Dispatcher
+from pgcron_ha.engine.lease.lease import LeasePhase
+from pgcron_ha.engine.lease.reconcile import Beat
+from pgcron_ha.engine.lease.session import Identity, Session, SessionHooks
+from pgcron_ha.engine.run.runner import Ended, Runner
 from tests.engine.by_hand import ByHand
 from tests.waiting import until
 

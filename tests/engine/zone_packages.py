@@ -23,9 +23,9 @@ Offsets = list[tuple[datetime, int]]
 
 _PROGRAM: Final = """
 import asyncio, sys, uuid
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine.materializer import Materializer
-from pgcron_ha.model.zones import TZDATA
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.materialize.materializer import Materializer
+from pgcron_ha.spec.zones import TZDATA
 from pgcron_ha.telemetry.log import set_up
 
 async def main():

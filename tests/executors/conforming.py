@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 from pgcron_ha import App, Context
-from pgcron_ha.executors.base import MAX_RESULT_BYTES, SUCCEEDED, Failed, Outcome
-from pgcron_ha.executors.lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.tasks import TaskExecutor
-from pgcron_ha.executors.workplace import Workplace
+from pgcron_ha.executors.contract.base import MAX_RESULT_BYTES, SUCCEEDED, Failed, Outcome
+from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.tasks import TaskExecutor
 
 FOLDER = "PGCRON_TEST_FOLDER"
 

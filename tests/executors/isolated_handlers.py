@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pgcron_ha import App, Context, Discard, Snooze
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.operating_system import boottime
 
 app = App()
 

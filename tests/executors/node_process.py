@@ -11,9 +11,9 @@ import sys
 import threading
 from pathlib import Path
 
-from pgcron_ha.executors.base import Context, Interrupted, Outcome
-from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.executors.shell import ShellExecutor
+from pgcron_ha.executors.contract.base import Context, Interrupted, Outcome
+from pgcron_ha.executors.process.executor import ShellExecutor
+from pgcron_ha.operating_system import boottime
 from tests.executors.running import Record, context, template
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.executors.attempt import Attempt
-from pgcron_ha.executors.base import Context, Outcome, Stream
-from pgcron_ha.executors.progress import Progress
+from pgcron_ha.executors.contract.attempt import Attempt
+from pgcron_ha.executors.contract.base import Context, Outcome, Stream
+from pgcron_ha.executors.contract.progress import Progress
 
 _DEADLINE = 20.0
 

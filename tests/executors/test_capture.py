@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.executors.base import SUCCEEDED, Context
-from pgcron_ha.executors.lines import CUT_MARK, MAX_LINE_BYTES, MAX_LINES, RunLog
-from pgcron_ha.executors.python import PythonExecutor
-from pgcron_ha.executors.python_handler import PythonHandler
+from pgcron_ha.executors.contract.base import SUCCEEDED, Context
+from pgcron_ha.executors.contract.log_lines import CUT_MARK, MAX_LINE_BYTES, MAX_LINES, RunLog
+from pgcron_ha.executors.python.executor import PythonExecutor
+from pgcron_ha.executors.python.handler import PythonHandler
 from tests.executors.running import Record, Turn, context
 from tests.waiting import wait_for
 

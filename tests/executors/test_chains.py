@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pgcron_ha.executors.base import Context, Failed, Interrupted, StopReason, Succeeded
-from pgcron_ha.executors.python import PythonExecutor
-from pgcron_ha.executors.python_handler import PythonHandler
+from pgcron_ha.executors.contract.base import Context, Failed, Interrupted, StopReason, Succeeded
+from pgcron_ha.executors.python.executor import PythonExecutor
+from pgcron_ha.executors.python.handler import PythonHandler
 from tests.executors.running import Record, Turn, context
 from tests.waiting import wait_for
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from pgcron_ha.client.isolated import child_program
-from pgcron_ha.executors.base import Context, Executor
-from pgcron_ha.executors.http import HttpExecutor
-from pgcron_ha.executors.lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.outcome import MAX_RESULT_BYTES
-from pgcron_ha.executors.python import PythonExecutor
-from pgcron_ha.executors.python_handler import PythonHandler
-from pgcron_ha.executors.shell import ShellExecutor
-from pgcron_ha.executors.workplace import Workplace
+from pgcron_ha.executors.contract.base import Context, Executor
+from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
+from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.http.executor import HttpExecutor
+from pgcron_ha.executors.process.executor import ShellExecutor
+from pgcron_ha.executors.python.executor import PythonExecutor
+from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
 from tests.executors import conforming
 from tests.executors.conforming import FOLDER

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.executors.base import (
+from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
     Executor,
@@ -19,8 +19,8 @@ from pgcron_ha.executors.base import (
     Outcome,
     StopReason,
 )
-from pgcron_ha.executors.tasks import TaskExecutor
-from pgcron_ha.executors.workplace import Workplace
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.testing import recording
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
 

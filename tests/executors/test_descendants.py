@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.executors.child_supervisor import _environment
-from pgcron_ha.executors.descendants import MARK, bury_descendants
+from pgcron_ha.executors.process.descendants import MARK, bury_descendants
+from pgcron_ha.executors.python.child_supervisor import _environment
 from tests.executors.running import alive, readable_pid
 from tests.waiting import wait_for
 
 # A program in a session of its own, and one that its parent has left: an orphan.
 _STARTS = """
 import os, signal, subprocess, sys, time
-from pgcron_ha.executors.descendants import descendants_die_too
+from pgcron_ha.executors.process.descendants import descendants_die_too
 with descendants_die_too():
     for name in ("one", "two"):
         script = "(echo $$ >{0}.new; mv {0}.new {0}; exec sleep 60)".format(name)
@@ -31,7 +31,7 @@ with descendants_die_too():
 """
 _LOOKS = """
 import ctypes, os, subprocess, sys
-from pgcron_ha.executors.operating_system import hide_from_others
+from pgcron_ha.operating_system import hide_from_others
 if os.geteuid() == 0:  # who reads everything; a change of user hides a process, too
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)

@@ -9,17 +9,17 @@ import pytest
 
 from pgcron_ha import Cancel, Discard, Retry, Snooze
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.executors import masking
-from pgcron_ha.executors.base import Failed, Interrupted, StopReason
-from pgcron_ha.executors.failures import (
+from pgcron_ha.executors.contract import masking
+from pgcron_ha.executors.contract.base import Failed, Interrupted, StopReason
+from pgcron_ha.executors.contract.failures import (
     MAX_MESSAGE_CHARACTERS,
     bounded_text,
     causes_of,
     outcome_of_error,
     refused,
 )
-from pgcron_ha.executors.fingerprints import fingerprint_of, normalized
-from pgcron_ha.executors.masking import MASK, mask, remember_password, remember_secret
+from pgcron_ha.executors.contract.fingerprints import fingerprint_of, normalized
+from pgcron_ha.executors.contract.masking import MASK, mask, remember_password, remember_secret
 from tests.executors.running import context
 
 

@@ -18,10 +18,17 @@ import pytest
 from pgcron_ha import App
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.base import SUCCEEDED, Context, Failed, Interrupted, StopReason, Succeeded
-from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.executors.progress import Progress
-from pgcron_ha.executors.python import PythonExecutor
+from pgcron_ha.executors.contract.base import (
+    SUCCEEDED,
+    Context,
+    Failed,
+    Interrupted,
+    StopReason,
+    Succeeded,
+)
+from pgcron_ha.executors.contract.progress import Progress
+from pgcron_ha.executors.python.executor import PythonExecutor
+from pgcron_ha.operating_system import boottime
 from tests.executors.isolated_handlers import app
 from tests.executors.running import Record, alive, context, readable_pid
 from tests.waiting import wait_for

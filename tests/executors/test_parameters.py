@@ -19,8 +19,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.executors.base import Context
-from pgcron_ha.executors.parameters import Parameters
+from pgcron_ha.executors.contract.base import Context
+from pgcron_ha.executors.python.parameters import Parameters
 from tests.house.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def test_several_errors_of_pydantic_are_told_together() -> None:
 def test_pydantic_is_not_imported_by_the_product() -> None:
     code = (
         "import sys\n"
-        "from pgcron_ha.executors.parameters import Parameters\n"
+        "from pgcron_ha.executors.python.parameters import Parameters\n"
         "import pgcron_ha.cli.node\n"
         "def takes(number: int, names: list[str]): ...\n"
         "Parameters('py:takes', takes).values({'number': 1, 'names': []})\n"

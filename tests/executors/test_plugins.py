@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.base import Failed, Succeeded
+from pgcron_ha.executors.contract.base import Failed, Succeeded
+from pgcron_ha.executors.contract.services import Workplace
 from pgcron_ha.executors.plugins import load_plugin
-from pgcron_ha.executors.workplace import Workplace
 from tests.executors.distribution import install, install_the_documented_one
 from tests.executors.running import Record, context
 

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from pgcron_ha.executors.progress import MOST_NOTE, Progress, read_line
+from pgcron_ha.executors.contract.progress import MOST_NOTE, Progress, read_line
 from tests.executors.running import Record, context
 
 LINES = {

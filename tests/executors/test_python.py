@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pgcron_ha.errors import ConfigError, InvalidInput
-from pgcron_ha.executors.base import (
+from pgcron_ha.executors.contract.base import (
     MAX_RESULT_BYTES,
     SUCCEEDED,
     Context,
@@ -21,9 +21,9 @@ from pgcron_ha.executors.base import (
     StopReason,
     Succeeded,
 )
-from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.executors.python import PythonExecutor
-from pgcron_ha.executors.python_handler import PythonHandler
+from pgcron_ha.executors.python.executor import PythonExecutor
+from pgcron_ha.executors.python.handler import PythonHandler
+from pgcron_ha.operating_system import boottime
 from tests.executors.running import Record, Turn, context
 from tests.waiting import wait_for
 

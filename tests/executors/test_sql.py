@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pgcron_ha.config.sql_profiles import SqlProfile, read_sql_profiles
-from pgcron_ha.db.sql_session import SqlDatabase
-from pgcron_ha.executors.attempt import Attempt
-from pgcron_ha.executors.base import (
+from pgcron_ha.db.driver.sql_session import SqlDatabase
+from pgcron_ha.executors.contract.attempt import Attempt
+from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Committed,
     Context,
@@ -24,9 +24,9 @@ from pgcron_ha.executors.base import (
     StopReason,
     Succeeded,
 )
-from pgcron_ha.executors.operating_system import boottime
-from pgcron_ha.executors.sql import SqlExecutor
-from pgcron_ha.executors.workplace import Workplace
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.sql.executor import SqlExecutor
+from pgcron_ha.operating_system import boottime
 from tests.db.control import Connection, claim, enqueue, history_row, join, release
 from tests.engine.proxy import Proxy
 from tests.executors.running import Record, context

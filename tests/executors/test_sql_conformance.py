@@ -5,11 +5,11 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from pgcron_ha.db.sql_session import SqlDatabase
-from pgcron_ha.executors.base import Context, Executor
-from pgcron_ha.executors.lines import MAX_LINE_BYTES, MAX_LINES
-from pgcron_ha.executors.sql import SqlExecutor
-from pgcron_ha.executors.workplace import Workplace
+from pgcron_ha.db.driver.sql_session import SqlDatabase
+from pgcron_ha.executors.contract.base import Context, Executor
+from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.sql.executor import SqlExecutor
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
 from tests.executors.test_sql import flushed, profile
 

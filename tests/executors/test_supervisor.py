@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.executors.supervisor_client import SupervisorClient
+from pgcron_ha.executors.process.supervisor_client import SupervisorClient
 from tests.executors.family import KINDS
 from tests.executors.running import alive, readable_pid
 from tests.waiting import wait_for

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.executors import tasks
-from pgcron_ha.executors.base import (
+from pgcron_ha.executors.contract import tasks
+from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
     Failed,
@@ -19,9 +19,9 @@ from pgcron_ha.executors.base import (
     StopReason,
     Succeeded,
 )
-from pgcron_ha.executors.failures import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS
-from pgcron_ha.executors.tasks import TaskExecutor
-from pgcron_ha.executors.workplace import Workplace
+from pgcron_ha.executors.contract.failures import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.tasks import TaskExecutor
 from tests.executors.running import Record, context
 from tests.waiting import until
 

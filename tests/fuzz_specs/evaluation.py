@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.plan import plan
-from pgcron_ha.model.preview import preview
-from pgcron_ha.model.spec import Spec, parse_spec
-from pgcron_ha.model.steps import MOST_STEPS, spent
+from pgcron_ha.spec.budget import MOST_STEPS, spent
+from pgcron_ha.spec.preview import preview
+from pgcron_ha.spec.spec import Spec, parse_spec
 from tests.fuzz_specs.grammar import Case
 
 MOST_SEARCHES: Final = {"parse": 1, "next": 1, "previous": 3, "preview": 3, "plan": 16}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.statements import load
 from pgcron_ha.model.run import TRANSITIONS, RunOutcome, RunState
 from tests.house.checkout import ROOT, files
 

@@ -10,15 +10,15 @@ import asyncpg
 import psycopg
 import pytest
 
-from pgcron_ha.db.clients import ClientPools, connect_client
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.handler_pool import HandlerPool
-from pgcron_ha.db.link import Busy, Link
-from pgcron_ha.db.pooling import Pooling, is_pooled, pooling_of
-from pgcron_ha.db.read_pool import ReadPool
-from pgcron_ha.db.revision import NEWEST
-from pgcron_ha.db.schema import check, migrate
-from pgcron_ha.db.session_settings import HANDLER, PROFILE
+from pgcron_ha.db.driver.clients import ClientPools, connect_client
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.handler_pool import HandlerPool
+from pgcron_ha.db.driver.link import Busy, Link
+from pgcron_ha.db.driver.pooling import Pooling, is_pooled, pooling_of
+from pgcron_ha.db.driver.read_pool import ReadPool
+from pgcron_ha.db.driver.revision import NEWEST
+from pgcron_ha.db.driver.session_settings import HANDLER, PROFILE
+from pgcron_ha.db.schema.migrate import check, migrate
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from pgcron_ha.engine.materializer import _columns, decide
+from pgcron_ha.engine.materialize.materializer import _columns, decide
 from tests.simulation.tables import Row
 
 Call = Callable[..., list[Row]]

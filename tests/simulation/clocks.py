@@ -16,16 +16,16 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
-from pgcron_ha.db.link import Link
-from pgcron_ha.engine import last_resort
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine import node as node_module
-from pgcron_ha.engine.home import Home
-from pgcron_ha.engine.session import Session
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.engine.lease.session import Session
+from pgcron_ha.engine.lease.state_directory import Home
+from pgcron_ha.engine.run import hard_stop
+from pgcron_ha.operating_system import boottime
 from tests.simulation.tables import FIRST_INSTANT
 from tests.simulation.world import Process, ProcessExit, World
 
-_PACKAGES: Final = ("pgcron_ha.engine.", "pgcron_ha.executors.context")
+_PACKAGES: Final = ("pgcron_ha.engine.", "pgcron_ha.executors.contract.context")
 
 
 class Replacements:
@@ -117,7 +117,7 @@ def installed(replacements: Replacements, seed: int) -> Iterator[None]:
         system = replacements.of_node()
         change(node_module, "os", system["os"])
         for name, value in system.items():
-            change(last_resort, name, value)
+            change(hard_stop, name, value)
         yield
     finally:
         random.setstate(state)

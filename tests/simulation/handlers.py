@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pgcron_ha.executors.base import (
+from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
     Done,

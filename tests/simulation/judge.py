@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from pgcron_ha.executors.base import Context
+from pgcron_ha.executors.contract.base import Context
 from tests.simulation.world import Process, World
 
 if TYPE_CHECKING:

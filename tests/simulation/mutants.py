@@ -15,8 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pgcron_ha.engine import completer, lease, node, reconcile, runner
-from pgcron_ha.executors.base import Interrupted, StopReason
+from pgcron_ha.engine import node
+from pgcron_ha.engine.finish import completer
+from pgcron_ha.engine.lease import lease, reconcile
+from pgcron_ha.engine.run import runner
+from pgcron_ha.executors.contract.base import Interrupted, StopReason
 from tests.simulation import retries
 from tests.simulation.simulate import simulate
 from tests.simulation.store import Store

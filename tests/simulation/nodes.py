@@ -11,11 +11,11 @@ from typing import Any
 from pgcron_ha.config import Settings
 from pgcron_ha.config.settings import LogSettings, NodeSettings, WebSettings
 from pgcron_ha.config.values import Address
-from pgcron_ha.engine.home import Home
+from pgcron_ha.engine.lease.session import Identity, Session
+from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.node import Node
-from pgcron_ha.engine.session import Identity, Session
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.base import Executor
+from pgcron_ha.executors.contract.base import Executor
 from tests.simulation.clocks import Replacements
 from tests.simulation.handlers import SimulatedExecutor
 from tests.simulation.judge import Judge

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from pgcron_ha.client.verifying import verdict_of
-from pgcron_ha.db.ledger_checks import broken_rows, ledger_of
+from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from tests.simulation import owed_rules
 from tests.simulation.owed import (

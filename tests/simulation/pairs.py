@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.answers import answers
-from pgcron_ha.db.connecting import connect
-from pgcron_ha.db.revision import NEWEST
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.revision import NEWEST
+from pgcron_ha.db.driver.statements import load
 from pgcron_ha.errors import PgcronError
 from tests.db.gate import Gate
 from tests.simulation.acts import ACTS, SCENES, Scene

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from pgcron_ha.db.link import Unanswered
-from pgcron_ha.engine.backfills import Backfills
-from pgcron_ha.engine.materializer import Materializer
+from pgcron_ha.db.driver.link import Unanswered
+from pgcron_ha.engine.materialize.backfills import Backfills
+from pgcron_ha.engine.materialize.materializer import Materializer
 from pgcron_ha.engine.service import Service
 from tests.simulation.real import RealStore
 from tests.simulation.tables import Row
@@ -38,7 +38,7 @@ class Pass:
         return self._asked[0] if self._asked else ""
 
     async def rows(self, name: str, /, **parameters: Any) -> list[Row]:
-        """As `pgcron_ha.db.link.Link`."""
+        """As `pgcron_ha.db.driver.link.Link`."""
         self._asked = (name, parameters)
         self._asks.set()
         self._answer = asyncio.get_running_loop().create_future()

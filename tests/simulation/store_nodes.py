@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from pgcron_ha.db.revision import NEWEST
+from pgcron_ha.db.driver.revision import NEWEST
 from pgcron_ha.errors import Conflict, NotFound
 from tests.simulation.tables import NodeRow, Row, Tables, seconds
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.engine.materializer import BATCH, FIRES_PER_SCHEDULE, _columns, decide
+from pgcron_ha.engine.materialize.materializer import BATCH, FIRES_PER_SCHEDULE, _columns, decide
 from tests.simulation.outages import GRACE, OUTAGE, Owed, Watched, watched
 from tests.simulation.real import RealStore
 from tests.simulation.tables import FIRST_INSTANT

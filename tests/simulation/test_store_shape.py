@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.statements import load
 from tests.house.checkout import files
 from tests.simulation.store import Store
 

@@ -10,12 +10,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, InvalidSpec
-from pgcron_ha.model.calendars import Calendar, Calendars, read_calendars
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.left_out import why_not
-from pgcron_ha.model.sentences import sentence
-from pgcron_ha.model.spec import Spec, calendar_names, check_spec, parse_spec
-from pgcron_ha.model.zones import instant_at, load_zone, wall_clock
+from pgcron_ha.spec.calendars.calendar import Calendar, Calendars, read_calendars
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.exclusion_reason import why_not
+from pgcron_ha.spec.sentences import sentence
+from pgcron_ha.spec.spec import Spec, calendar_names, check_spec, parse_spec
+from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
 
 BERLIN = "Europe/Berlin"
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,11 +5,7 @@ import tomllib
 
 import pytest
 
-from pgcron_ha.config.capabilities import (
-    DEFAULT_PATTERN,
-    ShellTemplate,
-    read_shell_templates,
-)
+from pgcron_ha.config.capabilities import DEFAULT_PATTERN, ShellTemplate, read_shell_templates
 
 BACKUP = """
 [backup]

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from pgcron_ha.model import zones
-from pgcron_ha.model.cron import DstPolicy, fires_between, next_fire, parse_cron, previous_fire
+from pgcron_ha.spec import zones
+from pgcron_ha.spec.cron.fires import DstPolicy, fires_between, next_fire, parse_cron, previous_fire
 from tests.unit.cron_oracle import (
     ClockChange,
     all_changes,

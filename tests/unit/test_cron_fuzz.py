@@ -14,8 +14,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.model import cron_days, zones
-from pgcron_ha.model.cron import (
+from pgcron_ha.spec import zones
+from pgcron_ha.spec.cron import days as cron_days
+from pgcron_ha.spec.cron.expression import MACROS
+from pgcron_ha.spec.cron.fires import (
     DstPolicy,
     fires_between,
     load_zone,
@@ -23,8 +25,7 @@ from pgcron_ha.model.cron import (
     parse_cron,
     previous_fire,
 )
-from pgcron_ha.model.cron_expression import MACROS
-from pgcron_ha.model.spec import parse_spec, read_spec
+from pgcron_ha.spec.spec import parse_spec, read_spec
 from tests.unit.cron_oracle import fires_of_walk, job, tzdata_zone, walk
 
 if TYPE_CHECKING:

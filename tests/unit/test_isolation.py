@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pgcron_ha.db.link import Busy, TableBusy, Unanswered
+from pgcron_ha.db.driver.link import Busy, TableBusy, Unanswered
 from pgcron_ha.engine.isolation import MOST_ASIDE, SetAside, isolate
 from pgcron_ha.errors import DatabaseUnavailable, InvalidInput, PgcronError, Refused
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.model.jitter import delay_of
 from pgcron_ha.model.plan import Plan, plan
-from pgcron_ha.model.spec import parse_spec
+from pgcron_ha.spec.spec import parse_spec
 
 SEED = "8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgcron_ha.engine.pace import AHEAD_SECONDS, Pace
+from pgcron_ha.engine.claim.prefetch import AHEAD_SECONDS, Pace
 
 
 def steady(pace: Pace, rate: float, seconds: float = 3.0, begin: float = 0.0) -> None:

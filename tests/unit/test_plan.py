@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.plan import COUNTED_EXACTLY, CatchUp, Missed, MissedReason, Plan, plan
-from pgcron_ha.model.spec import Spec, parse_spec
+from pgcron_ha.spec.spec import Spec, parse_spec
 from tests.unit.cron_oracle import fires_of_walk, job, tzdata_zone, walk
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)

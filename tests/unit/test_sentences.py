@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.model.cron import DstPolicy
-from pgcron_ha.model.policy_words import policy_words
-from pgcron_ha.model.sentences import MOST_CHARACTERS, sentence
-from pgcron_ha.model.spec import parse_spec, read_spec
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.policy_words import policy_words
+from pgcron_ha.spec.sentences import MOST_CHARACTERS, sentence
+from pgcron_ha.spec.spec import parse_spec, read_spec
 
 BERLIN = "Europe/Berlin"
 RRULE = "rrule FREQ="

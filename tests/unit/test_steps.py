@@ -10,13 +10,13 @@ from itertools import pairwise
 
 import pytest
 
-from pgcron_ha.engine.computing import compute
+from pgcron_ha.engine.materialize.computing import compute
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.model.calendar_bounds import LATEST
 from pgcron_ha.model.plan import MOST_STEPS_OF_PLAN, plan
-from pgcron_ha.model.preview import preview
-from pgcron_ha.model.spec import Spec, parse_spec
-from pgcron_ha.model.steps import FEW_STEPS, MOST_STEPS, TakesLong, quickly, spent
+from pgcron_ha.spec.bounds import LATEST
+from pgcron_ha.spec.budget import FEW_STEPS, MOST_STEPS, TakesLong, quickly, spent
+from pgcron_ha.spec.preview import preview
+from pgcron_ha.spec.spec import Spec, parse_spec
 
 NOW = datetime(2026, 11, 22, 20, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgcron_ha.db import statements
+from pgcron_ha.db.driver import statements
 from tests.e2e.nodes import Cluster
 from tests.upgrade.later import make
 

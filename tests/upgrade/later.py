@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from pgcron_ha.db.revision import NEWEST
+from pgcron_ha.db.driver.revision import NEWEST
 from tests.house.checkout import ROOT
 
 VERSION: Final = "9999"
@@ -19,7 +19,7 @@ REVISION: Final = f"pgcron_{int(NEWEST[-4:]) + 1:04}"
 _STEP: Final = f'''
 """Expands: counts the beats of a node."""
 
-from pgcron_ha.db.migration_steps import begin_step, run_script
+from pgcron_ha.db.schema.steps import begin_step, run_script
 
 revision = "{REVISION}"
 down_revision = "{NEWEST}"
@@ -46,7 +46,7 @@ def make(folder: Path) -> Path:
     about.parent.mkdir()
     about.write_text(f"Metadata-Version: 2.1\nName: pgcron_ha\nVersion: {VERSION}\n")
 
-    revision = folder / "pgcron_ha/db/revision.py"
+    revision = folder / "pgcron_ha/db/driver/revision.py"
     revision.write_text(_changed(revision.read_text(), f'NEWEST: Final = "{NEWEST}"', REVISION))
     (folder / "migrations/versions/expand_beats.py").write_text(_STEP)
     (folder / "migrations/sql/beats.sql").write_text(_ADDED)

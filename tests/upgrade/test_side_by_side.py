@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pgcron_ha.db.revision import NEWEST
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.db.driver.revision import NEWEST
+from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster, NodeProcess
 from tests.upgrade.conftest import Pgcron

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.read_pool import ReadPool
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.read_pool import ReadPool
+from pgcron_ha.db.driver.statements import load
 from tests.sessions import own_session
 
 VALUES: dict[str, Any] = {

@@ -12,6 +12,9 @@ from tests.db.control import Connection
 from tests.waiting import until
 from tests.web.conftest import Serve, Site
 
+MOST_SECONDS = 5.0
+"""A probe takes 0.8 s; twenty that waited for each other would take 16 s."""
+
 
 async def test_probes_answer_one_word(site: Site) -> None:
     for path in ("/livez", "/readyz", "/startupz"):
@@ -89,7 +92,7 @@ async def test_a_frozen_server_is_not_ready_within_a_second_however_many_ask(
         os.kill(pids[0], signal.SIGCONT)
 
     assert answers
-    assert others < 1.5  # 0.8 s, on a machine that may be busy
+    assert others < MOST_SECONDS
     await until("it is ready again", lambda: is_ready(site))
 
 
@@ -101,7 +104,7 @@ async def all_refused(site: Site) -> list[float] | None:
         return (await site.get("/readyz")).status_code, monotonic() - began
 
     answers = await asyncio.gather(*(ask() for _ in range(20)))
-    assert max(seconds for _, seconds in answers) < 1.5
+    assert max(seconds for _, seconds in answers) < MOST_SECONDS
     return [seconds for _, seconds in answers] if {code for code, _ in answers} == {503} else None
 
 

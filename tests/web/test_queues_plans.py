@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.db.deaf_runs import DEAF
-from pgcron_ha.db.read_pool import ReadPool
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.read_pool import ReadPool
+from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.queries.unresponsive_runs import DEAF
 from tests.sessions import own_session
 from tests.web.test_page_plans import rows_read
 

@@ -7,7 +7,7 @@ from time import monotonic
 import httpx
 import pytest
 
-from pgcron_ha.db.schema import migrate
+from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.errors import Conflict, Refused
 from pgcron_ha.web.metrics import WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pgcron_ha.db.pages import runs as ask
+from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.web.pages import runs as page
 from tests.sessions import own_session
 from tests.web.conftest import Site

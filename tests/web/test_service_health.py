@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pgcron_ha.config import load_settings, read_sources
-from pgcron_ha.db.node_health import Failing, NodeHealth, Without, written
+from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
 from pgcron_ha.engine.isolation import SetAside
 from pgcron_ha.engine.node import Node
-from pgcron_ha.executors.masking import remember_secret
+from pgcron_ha.executors.contract.masking import remember_secret
 from pgcron_ha.telemetry.counters import Counters
 from pgcron_ha.web.node_metrics import NodeCollector
 from tests.db.control import Connection

@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pgcron_ha.db import storage
-from pgcron_ha.db.read_pool import ReadPool
-from pgcron_ha.db.statements import load
+from pgcron_ha.db.driver.read_pool import ReadPool
+from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.queries import storage
 from pgcron_ha.web.formats import size
 from tests.sessions import own_session
 from tests.web.conftest import Serve, Site

@@ -12,7 +12,7 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.db.schema import migrate
+from pgcron_ha.db.schema.migrate import migrate
 from pgcron_ha.web.reading import LIFE_SECONDS
 from pgcron_ha.web.visit import LIVE_HEADER
 from tests.servers import ThrowAwayServer

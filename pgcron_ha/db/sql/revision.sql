@@ -7,7 +7,7 @@ SELECT a.version_num FROM pgcron.alembic_version a;
 
 -- name: read_scripts
 -- Which scripts made the schema; NULL when no migration has noted it.
-SELECT obj_description('pgcron.alembic_version'::regclass, 'pg_class') AS checksum;
+SELECT replace(obj_description('pgcron.alembic_version'::regclass, 'pg_class'), 'Private: ', '') AS checksum;
 
 -- name: read_timeline
 -- Which database system this is, and on which timeline it writes; NULL on a standby.

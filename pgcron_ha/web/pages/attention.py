@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pgcron_ha.db.deaf_runs import deaf_words
-from pgcron_ha.db.node_health import in_turns
+from pgcron_ha.db.queries.node_health import in_turns
+from pgcron_ha.db.queries.unresponsive_runs import deaf_words
 from pgcron_ha.web.contexts import Action, Attention, NodeLine
 from pgcron_ha.web.formats import health_mark, plural, short, state_mark
 from pgcron_ha.web.health import Health

@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db import backfills as doors
-from pgcron_ha.db import overview
-from pgcron_ha.db.pages import backfills as ask
-from pgcron_ha.db.pages import schedules as ask_schedules
-from pgcron_ha.db.pages.runs import HIGHEST_ID
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.commands import backfills as doors
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.pages import backfills as ask
+from pgcron_ha.db.queries.pages import schedules as ask_schedules
+from pgcron_ha.db.queries.pages.runs import HIGHEST_ID
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.backfill import measure
-from pgcron_ha.model.schedule_spec import spec_of
-from pgcron_ha.model.zones import load_zone
+from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import Mark
 from pgcron_ha.web.pages.schedule import NoSuchSchedule

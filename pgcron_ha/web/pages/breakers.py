@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from pgcron_ha.db import breakers
+from pgcron_ha.db.commands import breakers
 from pgcron_ha.web.contexts import Action, Attention
 from pgcron_ha.web.formats import plural
 from pgcron_ha.web.visit import Visit

@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from pgcron_ha.db import calendars as doors
-from pgcron_ha.db.pages import calendars as ask
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.commands import calendars as doors
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.pages import calendars as ask
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
-from pgcron_ha.model.calendars import MOST_CHARACTERS, read_calendar, read_calendars
+from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
 from pgcron_ha.web.visit import Visit
 
 DAYS_SHOWN: Final = 20

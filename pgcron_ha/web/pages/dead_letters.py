@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db import doors
-from pgcron_ha.db.pages import dead_letters as ask
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import WrongAddress, choice
 from pgcron_ha.web.cluster_contexts import DeadLettersView, Letter, LetterGroup
@@ -33,7 +33,9 @@ _MOST_RUN: Final = 2**63 - 1
 
 @dataclass(frozen=True)
 class Found:
-    """Rows as `pgcron_ha.db.pages.dead_letters` documents them; one letter more than is shown."""
+    """Rows as `pgcron_ha.db.queries.pages.dead_letters` documents them; one letter more than is
+    shown.
+    """
 
     groups: list[dict[str, Any]]
     letters: list[dict[str, Any]]
@@ -61,7 +63,7 @@ async def redrive(visit: Visit) -> Response:
     made = await visit.make_run(
         "redrive",
         letter,
-        lambda connection: doors.redrive(
+        lambda connection: functions.redrive(
             connection, letter, actor=visit.actor, schema=visit.schema
         ),
     )
@@ -79,7 +81,7 @@ async def redrive_cause(visit: Visit) -> Response:
     for _ in range(_MOST_BATCHES):
         batch = await visit.act(
             partial(
-                doors.redrive_many,
+                functions.redrive_many,
                 **wanted,
                 rate=None if rate is None else int(rate),
                 starting=starting,
@@ -88,7 +90,7 @@ async def redrive_cause(visit: Visit) -> Response:
             )
         )
         redriven += len(batch.runs)
-        if len(batch.runs) < doors.MOST_REDRIVEN:
+        if len(batch.runs) < functions.MOST_REDRIVEN:
             break
         starting = batch.next_due
     return visit.redirect("dead", {"done": "redriven_cause" if redriven else "redriven_none"})

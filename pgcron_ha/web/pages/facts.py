@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Facts:
-    """What was read for the overview: rows as `pgcron_ha.db.pages` documents them."""
+    """What was read for the overview: rows as `pgcron_ha.db.queries.pages` documents them."""
 
     cluster: dict[str, Any]
     nodes: list[dict[str, Any]]

@@ -10,15 +10,15 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from pgcron_ha.client.explaining import explain
-from pgcron_ha.db.pages import ledger as ask
-from pgcron_ha.db.pages import schedules as ask_schedules
-from pgcron_ha.db.pages.fetching import clock
-from pgcron_ha.db.read_pool import Connection
-from pgcron_ha.db.reasons import Reason, why
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.pages import ledger as ask
+from pgcron_ha.db.queries.pages import schedules as ask_schedules
+from pgcron_ha.db.queries.pages.fetching import clock
+from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.errors import PgcronError, UnknownZone
-from pgcron_ha.model.schedule_spec import spec_of
-from pgcron_ha.model.spec import Spec
-from pgcron_ha.model.zones import load_zone
+from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import Spec
+from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import WrongAddress, choice
 from pgcron_ha.web.cluster_contexts import Answer, LedgerRow, LedgerView, NearFire
 from pgcron_ha.web.formats import plain, state_mark

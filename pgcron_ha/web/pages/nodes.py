@@ -11,11 +11,11 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from pgcron_ha.db import cordons
-from pgcron_ha.db.deaf_runs import deaf_words
-from pgcron_ha.db.node_health import read_health
-from pgcron_ha.db.pages import nodes as ask
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.commands import cordons
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.node_health import read_health
+from pgcron_ha.db.queries.pages import nodes as ask
+from pgcron_ha.db.queries.unresponsive_runs import deaf_words
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.cluster_contexts import NodeRow, NodesView, NodeView

@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from pgcron_ha.client.checks import args_text
 from pgcron_ha.client.occurrences import require_fire, was_edited
-from pgcron_ha.db import occurrences, overview
+from pgcron_ha.db.commands import occurrences
+from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound
-from pgcron_ha.model.zones import load_zone
+from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
 from pgcron_ha.web.pages.written_times import written_instant
 from pgcron_ha.web.visit import Visit

@@ -7,14 +7,14 @@ from typing import Any, Final, TypeAlias
 
 from starlette.responses import Response
 
-from pgcron_ha.db.blocking import blocking_sessions
-from pgcron_ha.db.node_health import read_health
-from pgcron_ha.db.pages import breakers as ask_breakers
-from pgcron_ha.db.pages import overview as ask
-from pgcron_ha.db.pages import schedules as ask_schedules
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.blocking import blocking_sessions
+from pgcron_ha.db.queries.node_health import read_health
+from pgcron_ha.db.queries.pages import breakers as ask_breakers
+from pgcron_ha.db.queries.pages import overview as ask
+from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.schedule_spec import spec_of
+from pgcron_ha.spec.schedule_spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import NodeLine, OverviewView, QueueLine
 from pgcron_ha.web.health import Health, judge

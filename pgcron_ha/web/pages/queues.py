@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db import queues as queue_doors
-from pgcron_ha.db.pages import breakers as ask_breakers
-from pgcron_ha.db.pages import overview as ask_overview
-from pgcron_ha.db.pages import queues as ask
-from pgcron_ha.db.pages import schedules as ask_schedules
-from pgcron_ha.db.read_pool import Connection
-from pgcron_ha.db.retention import retention, scope_words
+from pgcron_ha.db.commands import queues as queue_doors
+from pgcron_ha.db.commands.retention import retention, scope_words
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.pages import breakers as ask_breakers
+from pgcron_ha.db.queries.pages import overview as ask_overview
+from pgcron_ha.db.queries.pages import queues as ask
+from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import near_names
 from pgcron_ha.web.cluster_contexts import (
@@ -52,7 +52,7 @@ class NoSuchQueue(NotFound):
 
 @dataclass(frozen=True)
 class Facts:
-    """What was read of all queues: rows as `pgcron_ha.db.pages.queues` documents them."""
+    """What was read of all queues: rows as `pgcron_ha.db.queries.pages.queues` documents them."""
 
     cluster: dict[str, Any]
     settings: list[dict[str, Any]]
@@ -170,7 +170,7 @@ async def _read_queue(connection: Connection, schema: str, name: str) -> tuple[F
 
 
 def _kept(row: dict[str, Any]) -> Kept:
-    """A row of `pgcron_ha.db.retention.retention`."""
+    """A row of `pgcron_ha.db.commands.retention.retention`."""
     note = None if row["set_by"] is None else f"set by {row['set_by']}"
     if row["in_force"] < row["keep"]:
         note = f"all of history is kept for {duration(row['in_force'].total_seconds())} only"

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db.breakers import diversion_words
-from pgcron_ha.db.pages import breakers as ask_breakers
-from pgcron_ha.db.pages import run as ask
-from pgcron_ha.db.pages import runs as ask_runs
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.commands.breakers import diversion_words
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.pages import breakers as ask_breakers
+from pgcron_ha.db.queries.pages import run as ask
+from pgcron_ha.db.queries.pages import runs as ask_runs
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.formats import duration, state_mark
 from pgcron_ha.web.json_text import pretty

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pgcron_ha.db.pages import run as ask
+from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.run_contexts import LogLine, LogView
 from pgcron_ha.web.visit import Visit

@@ -6,8 +6,8 @@ from typing import Final
 
 from starlette.responses import PlainTextResponse, Response
 
-from pgcron_ha.db.pages import run as ask
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web.formats import rfc
 from pgcron_ha.web.pages.run import NoSuchRun, run_number

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db import doors
+from pgcron_ha.db.commands import functions
 from pgcron_ha.web.pages.run import run_number
 from pgcron_ha.web.visit import Visit
 
@@ -18,7 +18,7 @@ async def cancel(visit: Visit) -> Response:
     run = run_number(visit)
     reason = (await visit.form("reason")).get("reason")
     verdict = await visit.act(
-        lambda connection: doors.cancel_run(
+        lambda connection: functions.cancel_run(
             connection, run, reason, actor=visit.actor, schema=visit.schema
         )
     )
@@ -30,7 +30,7 @@ async def kill(visit: Visit) -> Response:
     run = run_number(visit)
     await visit.form()
     verdict = await visit.act(
-        lambda connection: doors.cancel_run(
+        lambda connection: functions.cancel_run(
             connection, run, by_force=True, actor=visit.actor, schema=visit.schema
         )
     )
@@ -45,7 +45,9 @@ async def retry(visit: Visit) -> Response:
     made = await visit.make_run(
         "retry",
         run,
-        lambda connection: doors.retry_run(connection, run, actor=visit.actor, schema=visit.schema),
+        lambda connection: functions.retry_run(
+            connection, run, actor=visit.actor, schema=visit.schema
+        ),
     )
     done = "retried" if made.run == run else "rerun"
     return visit.redirect("run", {"done": done if made.is_new else "repeated"}, id=made.run)

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
-from pgcron_ha.db.pages import runs as ask
-from pgcron_ha.db.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.pages import runs as ask
+from pgcron_ha.db.queries.pages.runs import ENDED_WORDS, LIVE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import WrongAddress, choice, near_names
 from pgcron_ha.web.contexts import FilterChip

@@ -11,13 +11,13 @@ from starlette.responses import Response
 
 from pgcron_ha.client.occurrences import NO_FIRE, changed_words, is_fire, was_edited
 from pgcron_ha.client.previews import policies_in, schedule_preview
-from pgcron_ha.db.occurrences import changed_occurrences
-from pgcron_ha.db.pages import schedules as ask
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.commands.occurrences import changed_occurrences
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import NotFound, PgcronError
-from pgcron_ha.model.preview import PreviewFire
-from pgcron_ha.model.schedule_spec import calendars_in, spec_of
-from pgcron_ha.model.sentences import sentence
+from pgcron_ha.spec.preview import PreviewFire
+from pgcron_ha.spec.schedule_spec import calendars_in, spec_of
+from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.contexts import ChangedFire, FutureFireLine, ScheduleView
 from pgcron_ha.web.formats import duration, expected_about, offset, plural, short

@@ -14,8 +14,8 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.client.schedule_edits import FIELDS, changes_text, texts_of, typed_changes
-from pgcron_ha.db import schedule_versions as ask
-from pgcron_ha.db.overview import Row
+from pgcron_ha.db.commands import schedule_versions as ask
+from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.web.edit_contexts import Difference, EditView
 from pgcron_ha.web.owners import owner_words

@@ -19,12 +19,12 @@ from pgcron_ha.client.schedule_edits import (
     typed_changes,
     wrong_field,
 )
-from pgcron_ha.db.calendars import calendars_of
-from pgcron_ha.db.overview import Row
-from pgcron_ha.db.pages import schedules as ask
+from pgcron_ha.db.commands.calendars import calendars_of
+from pgcron_ha.db.queries.overview import Row
+from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
-from pgcron_ha.model.preview import Preview
-from pgcron_ha.model.zones import zone_names
+from pgcron_ha.spec.preview import Preview
+from pgcron_ha.spec.zones import zone_names
 from pgcron_ha.web.edit_contexts import DefinitionForm, EditField
 from pgcron_ha.web.visit import Visit
 

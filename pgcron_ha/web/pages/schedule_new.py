@@ -15,12 +15,12 @@ from starlette.responses import Response
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.schedule_edits import FIELDS, NEW_SCHEDULE, texts_of
-from pgcron_ha.db import doors
-from pgcron_ha.db import schedule_versions as ask
-from pgcron_ha.db.overview import Row
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands import schedule_versions as ask
+from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, PgcronError, VersionConflict
-from pgcron_ha.model.preview import Preview
-from pgcron_ha.model.spread import EXAMPLE_SEED
+from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.preview import Preview
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.edit_contexts import DefinitionForm, EditField, NewView
 from pgcron_ha.web.pages.schedule import NoSuchSchedule
@@ -108,7 +108,7 @@ async def _put(
     visit: Visit, connection: Any, name: str, changes: Mapping[str, Any], is_paused: bool
 ) -> None:
     """`changes` are those to the defaults; VersionConflict for a name that exists."""
-    await doors.put_schedule(
+    await functions.put_schedule(
         connection,
         name,
         expected_version=0,

@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
-from pgcron_ha.db import doors, overview
-from pgcron_ha.model.zones import load_zone
+from pgcron_ha.db.commands import functions
+from pgcron_ha.db.queries import overview
+from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.pages.written_times import written_end, written_instant
 from pgcron_ha.web.visit import Visit
 
@@ -26,7 +27,7 @@ async def run_now(visit: Visit) -> Response:
         fire_time = None
         if wanted is not None:
             fire_time = written_instant(wanted, await _zone(connection, visit, name))
-        return await doors.run_now(
+        return await functions.run_now(
             connection,
             name,
             fire_time=fire_time,
@@ -50,7 +51,7 @@ async def pause(visit: Visit) -> Response:
         until: datetime | timedelta | None = None
         if "until" in given:
             until = written_end(given["until"], await _zone(connection, visit, name))
-        await doors.pause_schedule(
+        await functions.pause_schedule(
             connection,
             name,
             given.get("note"),
@@ -69,7 +70,7 @@ async def rename(visit: Visit) -> Response:
     name = visit.segment("name")
     new_name = (await visit.form("name")).get("name", "")
     await visit.act(
-        lambda connection: doors.rename_schedule(
+        lambda connection: functions.rename_schedule(
             connection, name, new_name, actor=visit.actor, door=visit.door, schema=visit.schema
         )
     )
@@ -81,7 +82,7 @@ async def resume(visit: Visit) -> Response:
     name = visit.segment("name")
     await visit.form()
     await visit.act(
-        lambda connection: doors.resume_schedule(
+        lambda connection: functions.resume_schedule(
             connection, name, actor=visit.actor, door=visit.door, schema=visit.schema
         )
     )

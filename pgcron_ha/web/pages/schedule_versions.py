@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db import schedule_versions as ask
-from pgcron_ha.db.overview import Row
+from pgcron_ha.db.commands import schedule_versions as ask
+from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.differences import changes
 from pgcron_ha.web.address import WrongAddress

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db.pages import overview as ask_overview
-from pgcron_ha.db.pages import schedules as ask
-from pgcron_ha.db.read_pool import Connection
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries.pages import overview as ask_overview
+from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.contexts import FilterChip, ScheduleLine, SchedulesView
 from pgcron_ha.web.formats import expected_about, plain

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from pgcron_ha.db.blocking import holding_words, session_words
-from pgcron_ha.db.node_health import Failing, NodeHealth, Without, merged, without_words
-from pgcron_ha.db.overview import Row
+from pgcron_ha.db.queries.blocking import holding_words, session_words
+from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, merged, without_words
+from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.web.contexts import Attention, NodeLine
 from pgcron_ha.web.formats import duration, plural
 from pgcron_ha.web.visit import Visit

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.db import storage as ask
-from pgcron_ha.db.health import (
+from pgcron_ha.db.driver.read_pool import Connection
+from pgcron_ha.db.queries import storage as ask
+from pgcron_ha.db.queries.health import (
     LONG_TRANSACTION_SECONDS,
     MANY_DEAD_ROWS,
     OLD_SNAPSHOT_TRANSACTIONS,
 )
-from pgcron_ha.db.read_pool import Connection
 from pgcron_ha.errors import NotFound
 from pgcron_ha.model.storage import LOOKED_BACK, Part, TableSize, total_growth
 from pgcron_ha.web.address import near_names

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from pgcron_ha.db.pages.overview import COUNTED_EXACTLY
+from pgcron_ha.db.queries.pages.overview import COUNTED_EXACTLY
 from pgcron_ha.web.contexts import NodeLine, Tile
 from pgcron_ha.web.formats import duration, number, plural
 from pgcron_ha.web.health import Health

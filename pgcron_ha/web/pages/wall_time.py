@@ -10,7 +10,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.model.cron import EARLIEST, LATEST
+from pgcron_ha.spec.cron.fires import EARLIEST, LATEST
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.formats import offset
 

@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 
 from pgcron_ha.config import Address
-from pgcron_ha.db.link import Link
-from pgcron_ha.executors.base import Context
-from pgcron_ha.executors.http import HttpExecutor
-from pgcron_ha.executors.http_callback import CallbackDesk
-from pgcron_ha.executors.workplace import Workplace
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.executors.contract.base import Context
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.http.callback import CallbackDesk
+from pgcron_ha.executors.http.executor import HttpExecutor
 from pgcron_ha.web.callbacks import callback_listener
 from tests.db import control
 from tests.db.control import Connection

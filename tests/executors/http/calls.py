@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pgcron_ha.config.http_destinations import HttpDestination, read_http_destinations
-from pgcron_ha.db.transactions import Transactions
-from pgcron_ha.executors.base import Context, Outcome
-from pgcron_ha.executors.http import HttpExecutor
-from pgcron_ha.executors.workplace import Workplace
+from pgcron_ha.db.driver.transactions import Transactions
+from pgcron_ha.executors.contract.base import Context, Outcome
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.http.executor import HttpExecutor
 from tests.executors.http.service import Service
 from tests.executors.running import Record, context
 

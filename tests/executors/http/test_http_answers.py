@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.executors.base import SUCCEEDED, Failed, Succeeded
+from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Succeeded
 from tests.executors.http.calls import call, call_url
 from tests.executors.http.service import JSON, Answer, Service, hang, no_http, reset
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.executors.base import SUCCEEDED, Failed, Interrupted, StopReason, Succeeded
-from pgcron_ha.executors.failures import ASKED_TO_RETRY
-from pgcron_ha.executors.progress import Progress
+from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Interrupted, StopReason, Succeeded
+from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY
+from pgcron_ha.executors.contract.progress import Progress
 from tests.db.control import Connection
 from tests.executors.http.callbacks import called_back, caller, claimed, served
 from tests.executors.http.service import JSON, Answer, Service, hang

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.executors.base import SUCCEEDED, Failed, Succeeded
-from pgcron_ha.executors.http_address import is_allowed
-from pgcron_ha.executors.http_client import MAX_BODY_BYTES
+from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Succeeded
+from pgcron_ha.executors.http.address import is_allowed
+from pgcron_ha.executors.http.client import MAX_BODY_BYTES
 from tests.executors.http.calls import call, call_url, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Service, endless
 from tests.executors.running import context

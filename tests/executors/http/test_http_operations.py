@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha.executors.base import SUCCEEDED, Failed, Interrupted, StopReason, Succeeded
-from pgcron_ha.executors.progress import Progress
+from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Interrupted, StopReason, Succeeded
+from pgcron_ha.executors.contract.progress import Progress
 from tests.executors.http.calls import call, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Route, Service, reset
 from tests.executors.running import context

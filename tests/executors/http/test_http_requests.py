@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.base import SUCCEEDED, Failed, Succeeded
-from pgcron_ha.executors.http_request import render_request
+from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Succeeded
+from pgcron_ha.executors.http.request import render_request
 from tests.executors.http.calls import call, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Service
 from tests.executors.running import context

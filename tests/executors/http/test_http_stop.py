@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from pgcron_ha.executors.base import SUCCEEDED, Interrupted, StopReason
-from pgcron_ha.executors.operating_system import boottime
+from pgcron_ha.executors.contract.base import SUCCEEDED, Interrupted, StopReason
+from pgcron_ha.operating_system import boottime
 from tests.executors.http.calls import destination, executor
 from tests.executors.http.service import Answer, Route, Service, endless, hang
 from tests.executors.running import context

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgcron_ha import App
-from pgcron_ha.executors.context import Context
+from pgcron_ha.executors.contract.context import Context
 
 STEP_SECONDS = 0.02
 

@@ -1,0 +1,1 @@
+"""What people and clients change: one module a noun."""

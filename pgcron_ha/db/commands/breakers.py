@@ -1,0 +1,123 @@
+"""Circuit breakers as people see and set them: ``sql/breakers.sql``. Errors are those of
+`pgcron_ha.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from pgcron_ha.config.values import format_duration
+from pgcron_ha.db.driver.foreign import fetch_row
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, Row, fetch_rows, why_parked
+
+
+async def breakers(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
+    return await fetch_rows(connection, "list_breakers", schema, limit=limit)
+
+
+async def breaker_of_run(
+    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """The breaker that a run waits for (`state` is set), and that whose fallback took it."""
+    return await fetch_rows(connection, "breaker_of_run", schema, run_id=run_id)
+
+
+async def told_of_run(
+    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
+) -> dict[str, str]:
+    """In words: what it ``waits_for`` when it is due, as `why_run_waits` says it, and from what
+    breaker it was ``diverted``.
+    """
+    now = datetime.now(UTC)
+    words = {
+        "waits_for" if row["state"] else "diverted": circuit_words(row, now)
+        if row["state"]
+        else diversion_words(row)
+        for row in await breaker_of_run(connection, run_id, schema=schema)
+    }
+    if "waits_for" not in words:
+        reason = await why_parked(connection, run_id, schema=schema)
+        words |= {"waits_for": reason} if reason else {}
+    return words
+
+
+async def why_run_waits(
+    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
+) -> str | None:
+    """Why nobody takes this run, which is due: its handler's breaker, that nobody offers it, or
+    that claims fail; None when somebody may.
+    """
+    return (await told_of_run(connection, run_id, schema=schema)).get("waits_for")
+
+
+def circuit_words(row: Mapping[str, Any], now: datetime) -> str:
+    """How a breaker that is not closed stands, as a row of `breakers` or `breaker_of_run` has it:
+    ``the circuit of http:billing is open for another 25s: 5 failures in 1 m, last: …``.
+    """
+    left = (row["open_until"] - now).total_seconds()
+    if row["state"] == "half_open":
+        how = f"is tried by run {row['probe_run']}"
+    elif left > 0:
+        how = f"is open for another {format_duration(max(1, round(left)))}"
+    else:
+        how = "is to be tried by its next run"
+    last = f", last: {row['last_error'][:200]}" if row["last_error"] else ""
+    return f"the circuit of {row['name']} {how}: {row['reason']}{last}"
+
+
+def diversion_words(row: Mapping[str, Any]) -> str:
+    """Why a run is not what it was asked for, as a row of `breaker_of_run` has it."""
+    asked = f"asked for {row['asked_handler']} in queue {row['asked_queue']}"
+    return f"{asked}; the circuit of {row['name']} was open: {row['reason'][:300]}"
+
+
+async def set_breaker(
+    connection: Any,
+    name: str,
+    failures: int,
+    within: timedelta,
+    open_for: timedelta,
+    *,
+    open_for_at_most: timedelta | None = None,
+    fallback_handler: str | None = None,
+    fallback_queue: str | None = None,
+    handlers: Sequence[str] = (),
+    actor: str | None = None,
+    schema: str = DEFAULT_SCHEMA,
+) -> None:
+    """These settings count before what nodes declare. `handlers` share it with the one that it is
+    named after. InvalidInput.
+    """
+    values = {
+        "name": name,
+        "failures": failures,
+        "within": within.total_seconds(),
+        "open_for": open_for.total_seconds(),
+        "open_for_at_most": None if open_for_at_most is None else open_for_at_most.total_seconds(),
+        "fallback_handler": fallback_handler,
+        "fallback_queue": fallback_queue,
+        "handlers": list(handlers),
+        "actor": actor,
+    }
+    await fetch_row(connection, load(schema)["set_breaker"], values)
+
+
+async def reset_breaker(
+    connection: Any, name: str, *, actor: str | None = None, schema: str = DEFAULT_SCHEMA
+) -> bool:
+    """Closes it; what waits for it goes. Whether it was not closed. NotFound."""
+    row = await fetch_row(connection, load(schema)["reset_breaker"], {"name": name, "actor": actor})
+    return bool(row[0])
+
+
+async def delete_breaker(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> None:
+    """It is gone; a node that declares it makes it anew when it starts. NotFound."""
+    await fetch_row(connection, load(schema)["delete_breaker"], {"name": name})

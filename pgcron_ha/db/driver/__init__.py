@@ -1,0 +1,1 @@
+"""Connections, pools and statements."""

@@ -1,0 +1,118 @@
+"""What PostgreSQL answered, as an error of ours, whichever driver heard it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import asyncpg
+
+from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, READ_ONLY_HINT, unavailable
+from pgcron_ha.errors import (
+    Conflict,
+    DatabaseUnavailable,
+    InvalidInput,
+    PgcronError,
+    Refused,
+    SchemaError,
+    from_sqlstate,
+)
+
+# SQLAlchemy wraps the driver's error, which wraps asyncpg's: three links are all there are.
+_LONGEST_CHAIN: Final = 6
+# SQLSTATE, or its class of two characters: what it means for a caller, and what to do.
+_MEANINGS: Final[tuple[tuple[str, type[PgcronError], str], ...]] = (
+    ("42501", Refused, "`pgcron-ha grants` prints the statements that give a role its rights."),
+    ("25006", Refused, READ_ONLY_HINT),
+    ("3F000", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
+    ("42P01", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
+    ("42883", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
+    ("42703", SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
+    ("25P02", Conflict, "Roll the transaction back: a statement before this one has failed."),
+    # The server has ended transaction and connection; nothing of it has happened.
+    ("25P04", DatabaseUnavailable, "It took longer than transaction_timeout; try again."),
+    ("40", Conflict, "Run the transaction again."),
+    ("55P03", Conflict, "Somebody holds a lock on it; try again."),
+    ("57014", Conflict, "It took longer than statement_timeout; try again."),
+    ("08", DatabaseUnavailable, "Check that PostgreSQL runs, and try again."),
+    ("57P", DatabaseUnavailable, "The server is stopping or starting; try again."),
+    ("53", DatabaseUnavailable, "The server is short of connections, memory or disk."),
+    # No value of the caller's is at fault: a disk quota and a file that is too large are told as
+    # XX000, a read error as 58030.
+    ("58", DatabaseUnavailable, "The server can't use its disk; its log says more."),
+    ("XX", DatabaseUnavailable, "The server failed by itself; its log says more."),
+    ("22", InvalidInput, "Check the values; `--help` and the README say what each may be."),
+)
+
+
+@contextmanager
+def answers() -> Iterator[None]:
+    """Inside, whatever a database driver raises becomes a `PgcronError`; other errors pass."""
+    try:
+        yield
+    except PgcronError:
+        raise
+    except Exception as error:
+        ours = explain_answer(error)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def explain_answer(error: BaseException) -> PgcronError | None:
+    """The error of ours for a driver's error, or None when it is not one of a database.
+
+    SQLSTATEs of class ``PC`` come back as they were raised; the server's words become the message
+    of the others. A lost connection is `DatabaseUnavailable`.
+    """
+    answered = [link for link in _chain(error) if isinstance(getattr(link, "sqlstate", None), str)]
+    if answered:
+        return _explained(answered[-1])  # the driver's own error; what is around it adds no word
+    return _explained_without_answer(error)
+
+
+def _explained(answer: Any) -> PgcronError:
+    # psycopg keeps the fields of the answer apart, asyncpg in the error itself; the text of
+    # asyncpg's error is the message with detail and hint.
+    fields = getattr(answer, "diag", None)
+    if fields is not None:
+        message, detail, hint = fields.message_primary, fields.message_detail, fields.message_hint
+    else:
+        message, detail, hint = (
+            getattr(answer, name, None) for name in ("message", "detail", "hint")
+        )
+    message = message or str(answer)
+    ours = from_sqlstate(answer.sqlstate, message, detail, hint)
+    if ours is not None:
+        return ours
+    detail = detail or f"PostgreSQL answered with SQLSTATE {answer.sqlstate}."
+    for code, kind, advice in _MEANINGS:
+        if answer.sqlstate.startswith(code):
+            return kind(message, detail, hint or advice)
+    return PgcronError(message, detail, hint)
+
+
+def _explained_without_answer(error: BaseException) -> PgcronError | None:
+    if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
+        # asyncpg judges the types of parameters before it sends them.
+        return InvalidInput("a value is not what the statement takes", str(error))
+    if isinstance(error, CONNECTION_ERRORS):
+        return unavailable(error)
+    root = type(error).__module__.partition(".")[0]
+    if root in ("psycopg", "sqlalchemy"):
+        return DatabaseUnavailable(
+            "the database did not answer",
+            f"{type(error).__name__}: {error}",
+            "Check that the connection is open and its transaction has not failed.",
+        )
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    link: Any = error
+    for _ in range(_LONGEST_CHAIN):
+        if link is None:
+            return
+        yield link
+        link = getattr(link, "orig", None) or link.__cause__

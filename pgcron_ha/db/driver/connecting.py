@@ -1,0 +1,174 @@
+"""How a connection is made, and errors that say what now."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import asyncpg
+
+from pgcron_ha.db.driver.pooling import connect_plainly
+from pgcron_ha.db.driver.session_settings import CONTROL, SessionSettings
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+
+OLDEST_SERVER: Final = 14
+# A database that is meant to be read only (it is being moved, its disk is full) is left so.
+TAKES_NO_WRITES: Final = (
+    "the database takes no writes (a standby, or default_transaction_read_only is on)"
+)
+READ_ONLY_HINT: Final = (
+    "Connect to the primary: add target_session_attrs=read-write to the DSN. If it is one,"
+    " default_transaction_read_only is on there: ask why, then ALTER ROLE … SET it off."
+)
+# Raised by asyncpg when the connection, not the statement, is at fault; whatever was under way has
+# an unknown outcome.
+CONNECTION_ERRORS: Final[tuple[type[BaseException], ...]] = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    TimeoutError,
+    EOFError,
+)
+
+# Raised before a statement of ours began, where a pooler promised more than it keeps: it is not
+# prepared any more, another is, or its plan is of a schema that was.
+LOST_STATEMENTS: Final[tuple[type[BaseException], ...]] = (
+    asyncpg.InvalidSQLStatementNameError,
+    asyncpg.DuplicatePreparedStatementError,
+    asyncpg.InvalidCachedStatementError,
+)
+
+# Raised by a statement that may simply be sent again: every statement of ours is guarded by a token
+# or a compare-and-set.
+RETRYABLE_ERRORS: Final[tuple[type[BaseException], ...]] = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+)
+
+
+_TLS_HINT: Final = (
+    "Check sslmode, sslrootcert, sslcert and sslkey of the DSN, and whom the server's certificate"
+    " names."
+)
+_EXPIRED_HINT: Final = "Have the certificate renewed: the server's, or what sslcert names."
+
+
+async def connect(
+    dsn: str,
+    settings: SessionSettings = CONTROL,
+    *,
+    timeout: float = 10,
+    keeps_statements: bool = False,
+) -> asyncpg.Connection:
+    """A connection to the database of `dsn` with these settings; `timeout` seconds for connecting.
+
+    Through a pooler its transactions begin with them; who keeps statements has to see to that.
+    Raises DatabaseUnavailable with a hint.
+    """
+    with reaching():
+        connection, is_pooled = await connect_plainly(
+            dsn, timeout=timeout, keeps_statements=keeps_statements
+        )
+    try:
+        await prepare_connection(connection, settings, is_pooled=is_pooled)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+async def prepare_connection(
+    connection: Any, settings: SessionSettings, *, is_pooled: bool
+) -> None:
+    """Checks the server's version and gives the session its settings; through a pooler, where they
+    would be the next client's, too, each transaction of a ClientConnection.
+    """
+    version = connection.get_server_version()
+    if version.major < OLDEST_SERVER:
+        raise DatabaseUnavailable(
+            f"the server is PostgreSQL {version.major}.{version.minor}",
+            "pgcron_ha needs PostgreSQL 14 or newer.",
+            "Upgrade the server, or point the DSN at another one.",
+        )
+    await connection.execute(settings.in_session(version.major, is_pooled=is_pooled))
+    if is_pooled and hasattr(connection, "begin_with"):  # a pool gives a proxy of it
+        connection.begin_with(settings.in_transaction(version.major))
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Inside, whatever keeps from a connection becomes DatabaseUnavailable with a hint; errors of
+    ours pass.
+    """
+    try:
+        yield
+    except PgcronError:
+        raise
+    except Exception as error:
+        raise unavailable(error) from error
+
+
+def unavailable(error: BaseException) -> PgcronError:
+    """The sentence for a connection that can't be had."""
+    hints: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
+        (
+            (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),
+            "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf, which may ask for"
+            " TLS (sslmode).",
+        ),
+        (
+            (asyncpg.InvalidCatalogNameError,),
+            "Create the database, or name another one in the DSN.",
+        ),
+        ((asyncpg.TooManyConnectionsError,), "Raise max_connections, or close other clients."),
+        (
+            (asyncpg.TargetServerAttributeNotMatched,),
+            "Name another host in the DSN (PGCRON_HA_DSN), or mend target_session_attrs.",
+        ),
+        ((socket.gaierror,), "Check the host name in the DSN (PGCRON_HA_DSN)."),
+        (
+            (FileNotFoundError,),
+            "Check the folder of the unix socket (host) and the files sslrootcert, sslcert and"
+            " sslkey of the DSN (PGCRON_HA_DSN).",
+        ),
+        (
+            (asyncpg.ConnectionDoesNotExistError,),
+            "The server's log says why it hung up; with TLS it may not accept sslcert of the DSN.",
+        ),
+        (
+            (
+                asyncpg.UndefinedObjectError,
+                asyncpg.CantChangeRuntimeParamError,
+                asyncpg.InvalidParameterValueError,
+            ),
+            "A parameter of the DSN (PGCRON_HA_DSN) that the driver (asyncpg) does not know is sent"
+            " to the server as a setting: mend how it is written, or take it out.",
+        ),
+        (
+            (ValueError, asyncpg.ClientConfigurationError),
+            "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
+        ),
+    )
+    hint = "Check that PostgreSQL runs and that host and port of the DSN (PGCRON_HA_DSN) are right."
+    for kinds, text in hints:
+        if isinstance(error, kinds):
+            hint = text
+            break
+    said = str(error)
+    if isinstance(error, ssl.SSLError) or "certificate" in said or "SSL" in said:
+        hint = _EXPIRED_HINT if "expired" in said else _TLS_HINT
+    return DatabaseUnavailable(
+        "the database can't be reached", f"{type(error).__name__}: {error}", hint
+    )

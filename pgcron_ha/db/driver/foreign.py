@@ -1,0 +1,94 @@
+"""One statement in the caller's transaction: on a connection of asyncpg, psycopg or SQLAlchemy.
+
+Neither psycopg nor SQLAlchemy is imported: who hands over one of their objects has imported them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.statements import Statement
+from pgcron_ha.errors import InvalidInput
+
+_OURS: Final = (asyncpg.Connection, PoolConnectionProxy)
+_DOLLAR: Final = re.compile(r"\$(\d+)")
+
+
+async def fetch_row(
+    connection: Any, statement: Statement, values: Mapping[str, Any]
+) -> Sequence[Any]:
+    """The first row of the statement's result, in the caller's own transaction.
+
+    Raises errors of ours whatever the driver; `InvalidInput` for an object that is no asynchronous
+    connection. Nothing is committed or rolled back here. After a refusal by the database (not one
+    by a Python check) PostgreSQL takes the caller's transaction for failed, as after any error.
+    """
+    ordered = [values[name] for name in statement.parameters]
+    with answers():
+        if isinstance(connection, _OURS):
+            found = await connection.fetchrow(statement.sql, *ordered)
+        else:
+            found = await _fetch_row_of_other(connection, statement, ordered)
+    return () if found is None else tuple(found)
+
+
+async def _fetch_row_of_other(connection: Any, statement: Statement, ordered: list[Any]) -> Any:
+    kinds = {
+        f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(connection).__mro__
+    }
+    if "psycopg.AsyncConnection" in kinds:
+        # The caller's own row factory may make dictionaries or objects of rows.
+        async with connection.cursor(row_factory=lambda cursor: tuple) as cursor:
+            await cursor.execute(_as_pyformat(statement.sql), _named(ordered))
+            return await cursor.fetchone()
+    if kinds & {"sqlalchemy.AsyncSession", "sqlalchemy.async_scoped_session"}:
+        connection = await connection.connection()
+    elif "sqlalchemy.AsyncConnection" not in kinds:
+        raise _refusal(connection)
+    return await _fetch_row_of_sqlalchemy(connection, statement, ordered)
+
+
+async def _fetch_row_of_sqlalchemy(
+    connection: Any, statement: Statement, ordered: list[Any]
+) -> Any:
+    # exec_driver_sql, and not the driver's connection behind it: SQLAlchemy begins its transaction
+    # with the first statement that it sends itself.
+    style = connection.dialect.paramstyle
+    if style == "numeric_dollar":
+        result = await connection.exec_driver_sql(statement.sql, tuple(ordered))
+    elif style == "pyformat":
+        result = await connection.exec_driver_sql(_as_pyformat(statement.sql), _named(ordered))
+    else:
+        raise InvalidInput(
+            f"the SQLAlchemy dialect {connection.dialect.driver!r} is not known here",
+            "conn may be made with the drivers asyncpg and psycopg.",
+            "Make the engine with postgresql+asyncpg:// or postgresql+psycopg://.",
+        )
+    return result.first()
+
+
+@lru_cache(maxsize=256)
+def _as_pyformat(sql: str) -> str:
+    return _DOLLAR.sub(r"%(p\1)s", sql.replace("%", "%%"))
+
+
+def _named(ordered: list[Any]) -> dict[str, Any]:
+    return {f"p{position}": value for position, value in enumerate(ordered, 1)}
+
+
+def _refusal(connection: Any) -> InvalidInput:
+    kind = type(connection)
+    return InvalidInput(
+        f"conn is a {kind.__module__}.{kind.__qualname__}",
+        "conn may be a connection of asyncpg, an AsyncConnection of psycopg, or an AsyncConnection "
+        "or AsyncSession of SQLAlchemy: what is asked for happens in its transaction.",
+        "From a pool or an engine take a connection first; leave conn out to use the App's own. "
+        "Without an event loop execute what App.enqueue_statement(…) gives.",
+    )

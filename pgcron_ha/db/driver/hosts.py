@@ -1,0 +1,151 @@
+"""Which server of a DSN that names several: all are tried at once, and the newest primary wins.
+
+A driver tries one host after the other within one time limit, so a first host that is frozen or
+swallows packets costs all of it. And a primary that was frozen, replaced and thawed still takes
+itself for one: its timeline is older than that of its successor, and who has seen the newer one
+never goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import asyncpg
+
+from pgcron_ha.db.driver.dsn import driver_dsn, each_host, parameter, password_of, service_options
+from pgcron_ha.db.driver.passwords import command_in_use
+from pgcron_ha.db.driver.statements import load
+from pgcron_ha.errors import DatabaseUnavailable
+
+_GRACE_SECONDS: Final = 0.05
+"""After the first answer; a second primary that answers so late is told apart by the timeline."""
+
+# A standby refuses what a database may have as its default: SERIALIZABLE.
+ASKING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_newest: dict[int, int] = {}
+"""The highest timeline that this process has seen, by the identifier of the database system."""
+
+
+class _Answer(NamedTuple):
+    connection: Any
+    system: int
+    timeline: int
+
+
+_Try: TypeAlias = "asyncio.Task[_Answer]"
+_Tries: TypeAlias = dict[_Try, str]
+
+
+async def open_connection(dsn: str, *, timeout: float = 10.0, **options: Any) -> Any:
+    """A connection as asyncpg makes it, to the only host of `dsn`, or to the newest primary among
+    several (or to what ``target_session_attrs`` of the DSN asks for). `timeout` in seconds, for
+    all of them together; ``connect_timeout`` of the DSN may shorten it.
+
+    Raises what asyncpg raises for one host, DatabaseUnavailable with what each said for several
+    and for a service that can't be read, ValueError for a connect_timeout that is no integer.
+    """
+    options |= service_options(dsn)
+    asked = int(parameter(dsn, "connect_timeout") or 0)
+    if asked > 0:  # to libpq, the others set no bound
+        timeout = min(timeout, asked)
+    command = command_in_use()
+    if command is None or options.get("password") is not None or password_of(dsn) is not None:
+        return await _open(dsn, timeout, options)
+    password = await command()
+    try:
+        return await _open(dsn, timeout, {**options, "password": password})
+    except asyncpg.InvalidAuthorizationSpecificationError:  # PAM's refusals are of this kind
+        another = await command(refused=password)
+        if another == password:
+            raise
+        return await _open(dsn, timeout, {**options, "password": another})
+
+
+async def _open(dsn: str, timeout: float, options: dict[str, Any]) -> Any:
+    hosts = each_host(driver_dsn(dsn))
+    if len(hosts) < 2:
+        return await asyncpg.connect(*hosts.values(), timeout=timeout, **options)
+    wanted = (
+        parameter(dsn, "target_session_attrs")
+        or os.environ.get("PGTARGETSESSIONATTRS")
+        or "read-write"
+    )
+    options = {**options, "target_session_attrs": wanted}
+    tries = {asyncio.create_task(_try(one, timeout, options)): host for host, one in hosts.items()}
+    chosen = None
+    try:
+        chosen = await _choose(tries, wanted)
+        return chosen
+    finally:
+        await _let_go(tries, chosen)
+
+
+async def _try(dsn: str, timeout: float, options: dict[str, Any]) -> _Answer:
+    connection = await asyncpg.connect(dsn, timeout=timeout, **options)
+    try:
+        await connection.execute(ASKING, timeout=timeout)
+        try:
+            # Without a name: a pooler may give the session to others next.
+            asking = await connection.prepare(load()["read_timeline"].sql, name="", timeout=timeout)
+            row = await asking.fetchrow(timeout=timeout)
+        except asyncpg.InsufficientPrivilegeError:
+            row = {"timeline": None}
+        await connection.execute("ROLLBACK", timeout=timeout)
+    except BaseException:
+        connection.terminate()
+        raise
+    if row["timeline"] is None:  # a standby; or there is nothing to tell an old primary by
+        return _Answer(connection, 0, 0)
+    return _Answer(connection, row["system_identifier"], row["timeline"])
+
+
+async def _choose(tries: _Tries, wanted: str) -> Any:
+    """The connection to the newest of those that answer first. Raises DatabaseUnavailable."""
+    waiting: set[_Try] = set(tries)
+    while waiting:
+        _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if any(not task.exception() for task in set(tries) - waiting) and waiting:
+            _, waiting = await asyncio.wait(waiting, timeout=_GRACE_SECONDS)
+        answers = [task.result() for task in set(tries) - waiting if not task.exception()]
+        current = [one for one in answers if one.timeline >= _newest.get(one.system, 0)]
+        if current:
+            # A standby's is 0 here.
+            choose = min if wanted == "prefer-standby" else max
+            best = choose(current, key=lambda one: one.timeline)
+            _newest[best.system] = best.timeline
+            return best.connection
+    errors = [task.exception() for task in tries]
+    for error in errors:
+        if isinstance(error, asyncpg.InvalidPasswordError):
+            raise error
+    told = "; ".join(f"{host}: {_why(task, wanted)}" for task, host in tries.items())
+    raise DatabaseUnavailable(
+        "none of the database's hosts can be used",
+        told,
+        "Check the hosts and ports of the DSN (PGCRON_HA_DSN), and its target_session_attrs: a node"
+        " needs read-write, which it is when it is not given.",
+    )
+
+
+def _why(task: _Try, wanted: str) -> str:
+    error = task.exception()
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return f"it answers, but is not {wanted}"
+    if error is not None:
+        return f"{type(error).__name__}: {error}"
+    answer = task.result()
+    return (
+        f"a primary of timeline {answer.timeline}, but one of {_newest[answer.system]} has been"
+        " seen: it was replaced and must not be written to"
+    )
+
+
+async def _let_go(tries: _Tries, chosen: Any) -> None:
+    for task in tries:
+        task.cancel()
+    for answer in await asyncio.gather(*tries, return_exceptions=True):
+        if isinstance(answer, _Answer) and answer.connection is not chosen:
+            answer.connection.terminate()

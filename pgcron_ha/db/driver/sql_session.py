@@ -1,0 +1,316 @@
+"""The sessions of one SQL profile: executes its statements, and ends them from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeVar
+from uuid import UUID
+
+import asyncpg
+
+from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS
+from pgcron_ha.db.driver.handler_pool import HandlerPool, answer_or_cut, cut
+from pgcron_ha.db.driver.hosts import open_connection
+from pgcron_ha.db.driver.link import Unanswered
+from pgcron_ha.db.driver.session_settings import PROFILE
+from pgcron_ha.db.driver.sql_values import as_json, as_text, read_by_text
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement, load
+from pgcron_ha.db.driver.transactions import MARK_TRANSACTION, TransactionEnded
+from pgcron_ha.errors import PgcronError
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+
+FETCH_ROWS: Final = 500
+"""Rows that are in memory at once; those that are not kept are only counted."""
+
+_OUTSIDE_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.05
+_UNREACHABLE: Final[tuple[type[BaseException], ...]] = (
+    *CONNECTION_ERRORS,
+    asyncpg.PostgresError,
+    PgcronError,
+)
+
+
+class SqlError(PgcronError):
+    """What the database said of a statement: `code` is its SQLSTATE, in `message` stand detail
+    and hint, too.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What others know of a session, and who it is."""
+
+    pid: int
+    began: str
+    role: str
+    is_superuser: bool
+    owns_schema: bool
+
+
+class SqlDatabase:
+    """The database of a profile. Belongs to the loop that first uses it."""
+
+    def __init__(
+        self,
+        dsn: Callable[[], str],
+        password: Callable[[], str] | None,
+        most: int,
+        schema: str = DEFAULT_SCHEMA,
+        node: str = "",
+    ) -> None:
+        """`dsn` and `password` are asked for each new connection's sake; both may raise
+        ConfigError. `node` is the name that completed runs keep.
+        """
+        self.node = node
+        self.statements = load(schema)
+        self._schema = schema
+        self._dsn = dsn
+        self._password = password
+        self._pool = HandlerPool(dsn, most, PROFILE, read_by_text, password, needs_session=True)
+
+    async def open(self, settings: Mapping[str, str]) -> SqlSession:
+        """A session in which these settings stand, when one of the profile's is free.
+
+        Raises DatabaseUnavailable, SqlError, or ConfigError.
+        """
+        connection = await self._pool.acquire()
+        try:
+            login = await self._describe(connection)
+            names, values = list(settings), list(settings.values())
+            await connection.fetch(self.statements["give_settings"].sql, names, values)
+        except BaseException as error:
+            cut(connection)
+            self._pool.give_back(connection)
+            raise_told(error)
+        return SqlSession(self, connection, login)
+
+    async def login(self) -> Login:
+        """Who the profile is. Raises what `open` raises."""
+        session = await self.open({})
+        session.leave()
+        return session.login
+
+    def give_back(self, connection: Any) -> None:
+        """It is free, or broken."""
+        self._pool.give_back(connection)
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def outside(self) -> AsyncIterator[asyncpg.Connection]:
+        """Another connection of the same role, beside the pool: for what must not wait."""
+        password = None if self._password is None else self._password()
+        connection = await open_connection(
+            self._dsn(), password=password, timeout=_OUTSIDE_SECONDS, command_timeout=2
+        )
+        try:
+            yield connection
+        finally:
+            connection.terminate()
+
+    async def _describe(self, connection: Any) -> Login:
+        row = await connection.fetchrow(self.statements["describe_session"].sql, self._schema)
+        return Login(**row)
+
+
+class SqlSession:
+    """One connection while it works for one run."""
+
+    def __init__(self, database: SqlDatabase, connection: Any, login: Login) -> None:
+        self.login = login
+        self._database = database
+        self._connection = connection
+        self._transaction: Any = None
+        self._signalling = asyncio.Lock()
+        self._may_be_cancelled = True
+        self._is_over = False
+
+    async def begin(self) -> None:
+        """All that follows is one transaction."""
+        self._transaction = self._connection.transaction()
+        await self._answered(self._transaction.start())
+        await self._answered(self._connection.execute(MARK_TRANSACTION))
+
+    async def execute(
+        self, text: str, values: Sequence[Any], keep: int, say: Say
+    ) -> list[dict[str, Any]]:
+        """Executes one statement; returns its first `keep` rows. Notices and the number of rows go
+        to `say`. Raises SqlError, InvalidValue, and Unanswered.
+        """
+
+        def heard(_: Any, message: Any) -> None:
+            say(f"{message.severity}: {message.message}")
+
+        self._connection.add_log_listener(heard)
+        try:
+            return await self._execute(text, values, keep, say)
+        except BaseException as error:
+            raise_told(error)
+        finally:
+            self._unhear(heard)
+
+    async def finish(self, run: int, token: UUID, elapsed: float, result: Any) -> None:
+        """The run's fenced completion, in this transaction; `result` is JSON's value. Raises
+        SqlError (PC012), and TransactionEnded.
+        """
+        await self._hush()
+        statement = self._database.statements["finish_run"].sql
+        values = (run, str(token), elapsed, result, self._database.node)
+        row = await self._answered(self._connection.fetchrow(statement, *values))
+        if not row["is_same"]:
+            raise TransactionEnded("a statement of the profile ended the run's transaction")
+
+    async def commit(self) -> None:
+        """Raises Unanswered when it may have happened. Never cancelled."""
+        await self._hush()
+        if self._transaction is not None:
+            await self._answered(self._transaction.commit())
+
+    async def roll_back(self) -> None:
+        """Raises nothing: what can't be rolled back is cut off, which is the same."""
+        try:
+            if self._transaction is not None:
+                await self._answered(self._transaction.rollback())
+        except Exception:
+            cut(self._connection)
+
+    async def cancel(self) -> None:
+        """Ends the statement under way, if there is one, through another connection.
+
+        A COMMIT is not ended: it may be waiting for its standby, and a cancel would only make it
+        visible before. Raises nothing.
+        """
+        async with self._signalling:
+            if self._may_be_cancelled:
+                await self._ask_outside("cancel_session")
+
+    async def terminate(self) -> bool:
+        """Ends the session; whether it is known to be gone, after some seconds at most.
+
+        Nothing happens once it has left: the connection may work for another run.
+        """
+        if self._is_over:
+            return True
+        cut(self._connection)
+        try:
+            async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:
+                await self._fetch(other, "end_session")
+                while await self._fetch(other, "session_lives"):  # noqa: ASYNC110 (a server's)
+                    await asyncio.sleep(_LOOK_SECONDS)
+        except _UNREACHABLE:
+            return False
+        return True
+
+    def leave(self) -> None:
+        """Gives the connection back; what it was given for is over."""
+        if not self._is_over:
+            self._is_over = True
+            self._database.give_back(self._connection)
+
+    async def _execute(
+        self, text: str, values: Sequence[Any], keep: int, say: Say
+    ) -> list[dict[str, Any]]:
+        prepared = await self._connection.prepare(text)
+        kinds = prepared.get_parameters()
+        fitting = [_fitting(*pair) for pair in zip(values, kinds, strict=True)]
+        if not prepared.get_attributes():
+            await prepared.fetch(*fitting)
+            say(prepared.get_statusmsg())
+            return []
+        if self._connection.is_in_transaction():
+            return await self._fetch_rows(prepared, fitting, keep, say)
+        async with self._connection.transaction():
+            return await self._fetch_rows(prepared, fitting, keep, say)
+
+    async def _fetch_rows(
+        self, prepared: Any, values: Sequence[Any], keep: int, say: Say
+    ) -> list[dict[str, Any]]:
+        kept: list[dict[str, Any]] = []
+        count = 0
+        cursor = await prepared.cursor(*values)
+        while rows := await cursor.fetch(FETCH_ROWS):
+            count += len(rows)
+            kept += [as_json(row) for row in rows[: keep - len(kept)]]
+        say(f"{count} {'row' if count == 1 else 'rows'}")
+        return kept
+
+    async def _hush(self) -> None:
+        async with self._signalling:
+            self._may_be_cancelled = False
+
+    async def _ask_outside(self, name: str) -> None:
+        try:
+            async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:
+                await self._fetch(other, name)
+        except _UNREACHABLE:
+            pass  # then the session is ended, when its grace is over
+
+    async def _fetch(self, other: asyncpg.Connection, name: str) -> Any:
+        statement: Statement = self._database.statements[name]
+        return await other.fetchval(statement.sql, self.login.pid, self.login.began)
+
+    async def _answered(self, sending: Awaitable[T]) -> T:
+        try:
+            return await answer_or_cut(sending, self._connection)
+        except BaseException as error:
+            raise_told(error)
+
+    def _unhear(self, heard: Callable[..., None]) -> None:
+        try:
+            self._connection.remove_log_listener(heard)
+        except asyncpg.InterfaceError:
+            pass  # the connection is gone
+
+
+class InvalidValue(PgcronError):
+    """A value that a parameter's type does not take."""
+
+
+def told(error: BaseException) -> BaseException:
+    """An error of the driver in our words; others as they are."""
+    if isinstance(error, asyncpg.PostgresError) and not isinstance(
+        error, asyncpg.PostgresConnectionError
+    ):
+        parts = [error.message or str(error)]
+        parts += [f"detail: {error.detail}"] if error.detail else []
+        parts += [f"hint: {error.hint}"] if error.hint else []
+        return SqlError(error.sqlstate or "XX000", "\n".join(parts))
+    if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
+        return InvalidValue(str(error))
+    if isinstance(error, CONNECTION_ERRORS) and not isinstance(error, PgcronError):
+        return Unanswered(
+            "the connection to the database broke", f"{type(error).__name__}: {error}"
+        )
+    return error
+
+
+def raise_told(error: BaseException) -> NoReturn:
+    """Raises it in our words."""
+    ours = told(error)
+    if ours is error:
+        raise error
+    raise ours from error
+
+
+def _fitting(value: Any, kind: Any) -> Any:
+    """A parameter as its type's codec takes it: arrays as lists, the rest is made text there."""
+    if value is None or kind.name in ("json", "jsonb"):
+        return value
+    if kind.kind == "array":
+        if not isinstance(value, list):
+            raise InvalidValue(f"a {kind.name} is given as a JSON array, not {str(value)[:80]!r}")
+        is_json = kind.name.startswith("json")
+        return [each if each is None or is_json else as_text(each) for each in value]
+    return as_text(value) if kind.schema != "pg_catalog" else value

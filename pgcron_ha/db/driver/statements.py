@@ -1,0 +1,148 @@
+"""Named SQL statements: ``sql/*.sql`` → `Statement` (name, text with ``$n``, parameter names).
+
+A file holds statements that begin with ``-- name: claim_runs``; comment lines after it say which
+transition it makes (``-- ready -> running``) and why it is written as it is. Parameters are written
+``:run_ids``.
+
+What needs a later revision than the oldest that this program works with says so in the line after
+its name: ``-- since: pgcron_0002``. It may be a variant of an older statement of that name, which
+stays for databases that are not migrated yet. Variants return the same columns; the newest takes
+all parameters, an older one those that it has a use for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from pgcron_ha.db.driver.schema_names import require_plain
+from pgcron_ha.errors import ConfigError, SchemaError
+
+DEFAULT_SCHEMA: Final = "pgcron"
+_FOLDER: Final = Path(__file__).parents[1] / "sql"
+_NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_SINCE: Final = re.compile(r"^-- since: (\w+)$")
+_PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
+_SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement as it is sent: `sql` with ``$1`` …, and the names of its parameters in that
+    order.
+    """
+
+    name: str
+    comment: str
+    sql: str
+    parameters: tuple[str, ...]
+    since: str | None = None
+    """The revision whose schema it needs; None: the oldest that this program works with."""
+
+
+class Statements(dict[str, Statement]):
+    """Statements by name. One that the revision does not have yet raises SchemaError."""
+
+    def __init__(self, revision: str | None) -> None:
+        super().__init__()
+        self.revision = revision
+        """The database's, or None when it was not asked."""
+        self.later: dict[str, str] = {}
+        """Since when a database has what other statements need, by their names."""
+
+    def __missing__(self, name: str) -> Statement:
+        if name not in self.later:
+            raise KeyError(name)
+        raise SchemaError(
+            f"the schema is at revision {self.revision}",
+            f"What was asked for needs {self.later[name]}.",
+            "Run `pgcron-ha migrate`; nodes go on meanwhile.",
+        )
+
+    def add(self, statement: Statement) -> None:
+        """The newest variant that a database of the revision takes; without one, the oldest."""
+        before, since = self.get(statement.name), statement.since or ""
+        if self.revision is not None and since > self.revision:
+            self.later.setdefault(statement.name, since)
+        elif before is None or (since > (before.since or "")) == (self.revision is not None):
+            self[statement.name] = statement
+
+
+def in_schema(text: str, schema: str) -> str:
+    """`text` with every reference to the schema ``pgcron`` changed to `schema` (a plain
+    lower-case name).
+    """
+    require_plain(schema)
+    if schema == DEFAULT_SCHEMA:
+        return text
+    return _SCHEMA.sub(
+        lambda match: f"{schema}." if match[0].endswith(".") else f"'{schema}'", text
+    )
+
+
+@lru_cache(maxsize=32)
+def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statements:
+    """Every named statement for `schema`, by name. Raises ConfigError for a schema that is no plain
+    name.
+
+    They are those for a database at `revision`. Without it they are the oldest of each name, which
+    a database of every revision takes that has what it needs.
+
+    ``finish_runs`` has a twin, ``finish_runs_overflow``, for the moment in which history has no
+    partition.
+    """
+    found = Statements(revision)
+    for statement in every_variant(schema):
+        found.add(statement)
+    finish = found["finish_runs"]
+    found[f"{finish.name}_overflow"] = replace(
+        finish,
+        name=f"{finish.name}_overflow",
+        sql=finish.sql.replace(f"{schema}.history ", f"{schema}.history_overflow "),
+    )
+    return found
+
+
+@lru_cache(maxsize=16)
+def every_variant(schema: str = DEFAULT_SCHEMA) -> tuple[Statement, ...]:
+    """All statements as they stand in the files, in that order."""
+    found: dict[tuple[str, str | None], Statement] = {}
+    for path in sorted(_FOLDER.glob("*.sql")):
+        for statement in _parse(in_schema(path.read_text(encoding="utf-8"), schema)):
+            key = statement.name, statement.since
+            if key in found:
+                raise ConfigError(f"statement {statement.name!r} stands twice", str(path))
+            found[key] = statement
+    return tuple(found.values())
+
+
+@lru_cache(maxsize=16)
+def varying(schema: str = DEFAULT_SCHEMA) -> frozenset[str]:
+    """The names of statements that depend on the database's revision."""
+    return frozenset(each.name for each in every_variant(schema) if each.since is not None)
+
+
+def _parse(text: str) -> Iterator[Statement]:
+    pieces = _NAME.split(text)
+    for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        lines = body.strip().splitlines()
+        since = _SINCE.match(lines[0])
+        if since is not None:
+            del lines[0]
+        comment = "\n".join(line[3:] for line in lines if line.startswith("-- "))
+        code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
+        statement = _numbered(name, comment, code.strip().rstrip(";"))
+        yield replace(statement, since=since[1]) if since else statement
+
+
+def _numbered(name: str, comment: str, code: str) -> Statement:
+    order: dict[str, int] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return f"${order.setdefault(match[1], len(order) + 1)}"
+
+    return Statement(name, comment, _PARAMETER.sub(number, code), tuple(order))

@@ -1,0 +1,1 @@
+"""What people, pages and commands read."""

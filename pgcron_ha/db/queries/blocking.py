@@ -1,0 +1,56 @@
+"""Sessions that keep nodes waiting for a lock: asked when somebody looks, of the catalogs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import asyncpg
+
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.overview import Row, fetch_rows
+from pgcron_ha.errors import PgcronError
+
+A_WHILE_SECONDS: Final = 1.0
+"""No statement of ours holds such a lock, or waits for one, for so long."""
+
+_MOST: Final = 10
+
+
+async def blocking_sessions(
+    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Who keeps nodes waiting, or would: process_id (0: a prepared transaction), user,
+    application, seconds of its transaction (None: not shown to this role), tables it has locked,
+    how many sessions are waiting, state, statement.
+    """
+    return await fetch_rows(
+        connection, "list_blocking_sessions", schema, seconds=A_WHILE_SECONDS, limit=_MOST
+    )
+
+
+def session_words(row: Row) -> str:
+    """Which session it is, for people."""
+    if row["process_id"] == 0:
+        return "a prepared transaction (pg_prepared_xacts)"
+    known = (("user", row["user"]), ("application", row["application"]))
+    about = ", ".join(f"{name} {value}" for name, value in known if value)
+    return f"session {row['process_id']}" + (f" ({about})" if about else "")
+
+
+def holding_words(row: Row) -> str:
+    """What it does."""
+    since = f" for {row['seconds']:.0f} s" if row["seconds"] is not None else ""
+    what = f"holds a lock on {row['tables']}" if row["tables"] else "holds locks"
+    idle = ", idle in its transaction" if (row["state"] or "").startswith("idle in") else ""
+    waiting = row["waiting"]
+    wait = f"; {waiting} {'session waits' if waiting == 1 else 'sessions wait'} for it"
+    return f"{what}{since}{idle}{wait if waiting else ''}"
+
+
+def naming(error: PgcronError, rows: Sequence[Row]) -> PgcronError:
+    """The error, with those who may be its reason."""
+    if not rows:
+        return error
+    names = "; ".join(f"{session_words(row)} {holding_words(row)}" for row in rows)
+    return type(error)(f"{error.message}: {names}", error.detail, error.hint)

@@ -1,0 +1,315 @@
+"""Bounded, read-only lists for the command line, the demo and the client: ``sql/overview.sql``.
+
+Every row is a dictionary of plain values: aware UTC datetimes, `UUID`, and JSON columns parsed.
+`limit` is the most rows that come back. Errors are those of `pgcron_ha.errors`.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+import asyncpg
+
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.driver.variants import fitting
+from pgcron_ha.db.queries.unresponsive_runs import DEAF
+from pgcron_ha.errors import NotFound
+
+Row: TypeAlias = dict[str, Any]
+
+DEFAULT_LIMIT: Final = 50
+# A filter that matches little is given up after so many rows: some tens of milliseconds.
+LOOK: Final = 20_000
+# Due runs that are counted when the demand is asked for: some milliseconds.
+DEMAND_CAP: Final = 5000
+# A listing of infinity would be a date nobody can read.
+_NEVER: Final = (datetime.max.year, datetime.min.year)
+
+
+async def schedules(
+    connection: asyncpg.Connection,
+    *,
+    name: str | None = None,
+    handler: str | None = None,
+    queue: str | None = None,
+    status: str | None = None,
+    enabled: bool | None = None,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """Schedules by name, with next fire and last outcome; `name` is any part of it."""
+    return await fetch_rows(
+        connection,
+        "list_schedules",
+        schema,
+        name=name,
+        handler=handler,
+        queue=queue,
+        status=status,
+        enabled=enabled,
+        limit=limit,
+    )
+
+
+async def schedule(
+    connection: asyncpg.Connection, name: str, *, schema: str = DEFAULT_SCHEMA
+) -> Row:
+    """Everything about one schedule. Raises NotFound."""
+    found = await fetch_rows(connection, "one_schedule", schema, name=name)
+    if not found:
+        raise NotFound(
+            f"schedule '{name[:200]}' does not exist",
+            "A schedule is named exactly as it was created.",
+            "`pgcron-ha schedules list` lists them.",
+        )
+    return found[0]
+
+
+async def runs(
+    connection: asyncpg.Connection,
+    *,
+    state: str | None = None,
+    handler: str | None = None,
+    queue: str | None = None,
+    schedule_name: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """Live and ended runs, newest first; `state` is a live state or an outcome.
+
+    Looks at the newest `LOOK` runs (of the schedule, when one is named; NotFound if it is unknown).
+    """
+    filters = {"state": state, "handler": handler, "queue": queue, "limit": limit, "look": LOOK}
+    if schedule_name is None:
+        return await fetch_rows(connection, "list_runs", schema, **filters)
+    known = await schedule(connection, schedule_name, schema=schema)
+    return await fetch_rows(
+        connection, "list_runs_of_schedule", schema, schedule_id=known["id"], **filters
+    )
+
+
+async def run(connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> Row:
+    """Everything about one run, alive or ended. Raises NotFound."""
+    found = await fetch_rows(connection, "one_run", schema, run_id=run_id)
+    if not found:
+        raise NotFound(
+            f"run {run_id} does not exist",
+            "It was never enqueued, its transaction was rolled back, or retention removed it.",
+            "`pgcron-ha runs list` lists runs.",
+        )
+    return found[0]
+
+
+async def attempts(
+    connection: asyncpg.Connection,
+    run_id: int,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """The attempts of a run that did not succeed, oldest first."""
+    return await fetch_rows(connection, "list_attempts", schema, run_id=run_id, limit=limit)
+
+
+async def lines(
+    connection: asyncpg.Connection,
+    run_id: int,
+    *,
+    attempt: int | None = None,
+    after: tuple[int, int] = (0, -1),
+    limit: int = 1000,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """What a run printed, in order, after the line (attempt, sequence)."""
+    return await fetch_rows(
+        connection,
+        "list_lines",
+        schema,
+        run_id=run_id,
+        attempt=attempt,
+        after_attempt=after[0],
+        after_sequence=after[1],
+        limit=limit,
+    )
+
+
+async def dead_letters(
+    connection: asyncpg.Connection,
+    *,
+    handler: str | None = None,
+    fingerprint: str | None = None,
+    queue: str | None = None,
+    error_class: str | None = None,
+    schedule: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    also_redriven: bool = False,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """Runs that ended dead or lost, newest first; without those that were sent again."""
+    return await fetch_rows(
+        connection,
+        "list_dead_letters",
+        schema,
+        handler=handler,
+        fingerprint=fingerprint,
+        queue=queue,
+        error_class=error_class,
+        schedule=schedule,
+        since=since,
+        until=until,
+        also_redriven=also_redriven,
+        limit=limit,
+    )
+
+
+async def error_groups(
+    connection: asyncpg.Connection,
+    *,
+    also_redriven: bool = False,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """What dead letters died of: groups with open letters first, then the newest."""
+    return await fetch_rows(
+        connection, "list_error_groups", schema, also_redriven=also_redriven, limit=limit
+    )
+
+
+async def queues(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Queues that have settings or live runs, with counts."""
+    return await fetch_rows(connection, "list_queues", schema, limit=limit)
+
+
+async def demand(
+    connection: asyncpg.Connection,
+    queue: str | None = None,
+    cap: int = DEMAND_CAP,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+) -> int:
+    """How many slots the queue (None: all) could use now, on all nodes together."""
+    found = await fetch_rows(connection, "read_demand", schema, queue=queue, cap=cap)
+    return int(found[0]["slots"])
+
+
+async def lanes(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Lanes that have a setting or run something; `slots` None is no limit."""
+    return await fetch_rows(connection, "list_lanes", schema, limit=limit)
+
+
+async def nodes(
+    connection: asyncpg.Connection,
+    *,
+    also_dead: bool = False,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """Nodes with lease, slots, queues and handlers; the living first. `lease_ttl` is in seconds,
+    `deaf_runs` are the first that go on though told to stop.
+    """
+    return await fetch_rows(
+        connection, "list_nodes", schema, also_dead=also_dead, limit=limit, **DEAF
+    )
+
+
+async def counts(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> Row:
+    """Live runs (running, due, later, parked, blocked, oldest_due), pauses, dead letters."""
+    (live,) = await fetch_rows(connection, "count_live_runs", schema)
+    pauses = await fetch_rows(connection, "read_pauses", schema)
+    return {**live, **(pauses[0] if pauses else {})}
+
+
+async def outcomes(
+    connection: asyncpg.Connection,
+    since: timedelta = timedelta(hours=1),
+    *,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[Row]:
+    """How runs ended in the last while: outcome, runs, last_finished_at."""
+    return await fetch_rows(connection, "count_outcomes", schema, seconds=since.total_seconds())
+
+
+async def parked(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Due runs that no live node can take: handler, queue, runs, oldest_due and the reason."""
+    found = await fetch_rows(connection, "list_parked", schema, limit=limit, look=LOOK)
+    for row in found:
+        row["reason"] = _nobody_offers(row)
+    return found
+
+
+async def why_parked(
+    connection: asyncpg.Connection, run_id: int, *, schema: str = DEFAULT_SCHEMA
+) -> str | None:
+    """Why no live node takes this run, which is due: it can't, or its claims fail; None when one
+    may.
+    """
+    found = await fetch_rows(connection, "read_parked", schema, run_id=run_id)
+    return (found[0]["trouble"] or _nobody_offers(found[0])) if found else None
+
+
+async def database_time(
+    connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA
+) -> datetime:
+    """What the database's clock shows."""
+    now: datetime = (await fetch_rows(connection, "read_clock", schema))[0]["now"]
+    return now
+
+
+async def may_read_history(connection: asyncpg.Connection, *, schema: str = DEFAULT_SCHEMA) -> bool:
+    """Whether this role may read the runs of others."""
+    return bool((await fetch_rows(connection, "read_rights", schema))[0]["reads_history"])
+
+
+def _nobody_offers(row: Row) -> str:
+    what = f"offers '{row['handler']}' for queue '{row['queue']}'"
+    if row["weight"] is not None:
+        needed = ", ".join([*(row["requires"] or ()), f"{row['weight']} slots"])
+        return f"needs {needed}: no live node that {what} has so many"
+    if not row["requires"]:
+        return f"no live node {what}"
+    needed = ", ".join(row["requires"])
+    return f"needs {needed}: no live node that {what} announces it"
+
+
+async def invalid_schedules(
+    connection: asyncpg.Connection, *, limit: int = DEFAULT_LIMIT, schema: str = DEFAULT_SCHEMA
+) -> list[Row]:
+    """Schedules that do not fire because nobody can read them: name, spec, timezone, error."""
+    return await fetch_rows(connection, "list_invalid_schedules", schema, limit=limit)
+
+
+async def fetch_rows(
+    connection: asyncpg.Connection, name: str, schema: str, /, **values: Any
+) -> list[Row]:
+    """The rows of a named statement as dictionaries, its JSON columns parsed."""
+    statement = await fitting(connection, name, schema)
+    # A connection of another class keeps its settings.
+    settled: Any = getattr(connection, "settled", nullcontext)
+    with answers():
+        async with settled():
+            prepared = await connection.prepare(statement.sql)
+            json_columns = {a.name for a in prepared.get_attributes() if a.type.name == "jsonb"}
+            found = await prepared.fetch(*[values[name] for name in statement.parameters])
+    return [
+        {key: _plain(value, key in json_columns) for key, value in row.items()} for row in found
+    ]
+
+
+def _plain(value: Any, is_json: bool) -> Any:
+    if is_json and isinstance(value, str):
+        return json.loads(value)
+    if isinstance(value, datetime) and value.year in _NEVER:
+        return None
+    return value

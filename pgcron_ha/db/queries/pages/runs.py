@@ -1,0 +1,306 @@
+"""What the list of runs asks: the statements of ``sql/pages_runs.sql``.
+
+Nothing orders all runs by time, and no index knows every filter. So a page walks the runs by
+number, the newest first, looks at no more than `LOOK` of each source, and says how far it came.
+Those of one schedule are walked by their end, which an index orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.pages.fetching import Row, fetch, fetch_one
+
+PAGE_ROWS: Final = 50
+# Rows of one source that are looked at for one page: some ten milliseconds of an index's walk. Most
+# filters fill a page with far fewer, so a short look comes first.
+LOOK: Final = 20_000
+SHORT_LOOK: Final = 1_000
+# Who asks to look further gets more at once.
+FURTHER_LOOK: Final = 50_000
+# Numbers are given in the order in which runs are made, but for transactions that were open then.
+NUMBERS_MARGIN: Final = 5_000
+# Live runs of one schedule that its first page shows above those that have ended.
+LIVE_ROWS: Final = 200
+COUNTED_EXACTLY: Final = 10_000
+CHOICES: Final = 200
+# Schedules whose queues and handlers are suggested; a million of them are not read for that.
+CHOICES_LOOK: Final = 5_000
+HIGHEST_ID: Final = 2**63 - 1
+LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+FAR_AHEAD: Final = datetime(9000, 1, 1, tzinfo=UTC)
+
+LIVE_WORDS: Final = ("running", "ready", "scheduled", "retrying", "parked", "blocked")
+ENDED_WORDS: Final = (
+    "succeeded",
+    "dead",
+    "lost",
+    "cancelled",
+    "skipped",
+    "superseded",
+    "expired",
+    "upstream_failed",
+)
+# What an index knows whatever waits, and what has a table of its own.
+_INDEXED: Final = frozenset({"running", "parked"})
+_LETTERS: Final = frozenset({"dead", "lost"})
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """Which runs: `states` are words of `LIVE_WORDS` and `ENDED_WORDS`; None: any."""
+
+    states: tuple[str, ...] = (*LIVE_WORDS, *ENDED_WORDS)
+    is_open: bool = False
+    """Of the dead and the lost, only those that were not redriven."""
+    queue: str | None = None
+    handler: str | None = None
+    schedule: str | None = None
+    node: str | None = None
+    since: datetime = LONG_AGO
+    until: datetime = FAR_AHEAD
+    """Of its end, or of its start while it runs, or of when it is due while it waits."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a page begins: below a number of live and one of ended runs (0: there are none), or,
+    of one schedule, before an end.
+    """
+
+    live: int = HIGHEST_ID
+    ended: int = HIGHEST_ID
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """One page of runs, newest first.
+
+    ``next`` is where the next page begins (None: there is none). ``is_stopped`` says that the page
+    isn't full only because enough was looked at: ``looked`` runs, back to ``looked_to``.
+    """
+
+    rows: Sequence[Row]
+    next: Position | None
+    looked: int
+    looked_to: datetime | None = None
+    is_stopped: bool = False
+
+
+@dataclass(frozen=True)
+class _Scan:
+    rows: list[Row]
+    looked: int
+    is_cut: bool = False
+    floor: int = 0
+    """The lowest number that was looked at, if more may be below; else 0."""
+    floor_at: datetime | None = None
+
+
+_NOTHING: Final = _Scan([], 0)
+
+
+async def newest_runs(
+    connection: Any,
+    wanted: RunFilter,
+    position: Position,
+    *,
+    period: str = "day",
+    schema: str = DEFAULT_SCHEMA,
+) -> RunPage:
+    """Runs below a position; `period` is how history is divided (``day`` or ``month``)."""
+    most = LOOK if position == Position() else FURTHER_LOOK
+    for look in (min(SHORT_LOOK, most), most):
+        live = await _live(connection, wanted, position.live, look, schema)
+        ended = await _ended(connection, wanted, position.ended, period, look, schema)
+        page = _merged(live, ended, position)
+        if not page.is_stopped:
+            break
+    return page
+
+
+def _merged(live: _Scan, ended: _Scan, position: Position) -> RunPage:
+    rows = sorted((*live.rows, *ended.rows), key=lambda row: row["id"], reverse=True)
+    shown = rows[:PAGE_ROWS]
+    numbers = {row["id"] for row in shown}
+    beyond = Position(
+        _beyond(live, numbers, position.live), _beyond(ended, numbers, position.ended)
+    )
+    has_more = bool(beyond.live or beyond.ended)
+    return RunPage(
+        shown,
+        beyond if has_more else None,
+        live.looked + ended.looked,
+        ended.floor_at,
+        is_stopped=has_more and len(rows) <= PAGE_ROWS,
+    )
+
+
+def _beyond(scan: _Scan, shown: set[int], before: int) -> int:
+    """Where the next page goes on with what was scanned."""
+    mine = [row["id"] for row in scan.rows if row["id"] in shown]
+    if len(mine) == len(scan.rows):
+        return scan.floor
+    return min(mine, default=before)
+
+
+async def runs_of_schedule(
+    connection: Any,
+    schedule_id: int,
+    wanted: RunFilter,
+    position: Position,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+) -> RunPage:
+    """Its ended runs by their end; its live ones stand above them on the first page."""
+    first: list[Row] = []
+    if position.at is None:
+        first = await _live_of_schedule(connection, schedule_id, wanted, schema)
+    most = LOOK if position.at is None else FURTHER_LOOK
+    for look in (min(SHORT_LOOK, most), most):
+        scan = await _scan(
+            connection,
+            "page_runs_of_schedule",
+            schema,
+            wanted,
+            schedule_id=schedule_id,
+            end_at=position.at or FAR_AHEAD,
+            end_id=position.ended,
+            look=look,
+        )
+        if len(scan.rows) > PAGE_ROWS or not scan.is_cut:
+            break
+    rows = scan.rows[:PAGE_ROWS]
+    if len(scan.rows) > PAGE_ROWS:
+        last = rows[-1]
+        return RunPage([*first, *rows], Position(0, last["id"], last["at"]), scan.looked)
+    if not scan.is_cut:
+        return RunPage([*first, *rows], None, scan.looked)
+    beyond = Position(0, scan.floor, scan.floor_at)
+    return RunPage([*first, *rows], beyond, scan.looked, scan.floor_at, is_stopped=True)
+
+
+async def choices(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
+    """``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest; the ``period`` of history."""
+    found = await fetch_one(
+        connection, "page_run_choices", schema, look=CHOICES_LOOK, limit=CHOICES
+    )
+    assert found is not None  # a SELECT without FROM
+    return found
+
+
+async def counts(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Row:
+    """``now``; how many run and wait, each at most `COUNTED_EXACTLY` + 1."""
+    found = await fetch_one(connection, "page_run_counts", schema, most=COUNTED_EXACTLY)
+    assert found is not None
+    return found
+
+
+async def schedule_id(connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA) -> int | None:
+    """The id of the schedule of that name, if it exists."""
+    found = await fetch_one(connection, "page_schedule_id", schema, name=name)
+    return None if found is None else found["id"]
+
+
+async def run_of_key(connection: Any, key: str, *, schema: str = DEFAULT_SCHEMA) -> int | None:
+    """The run that a living idempotency key names, or that has the unique key now."""
+    found = await fetch_one(connection, "page_key_run", schema, key=key)
+    return None if found is None else found["run_id"]
+
+
+async def near_runs(connection: Any, run_id: int, *, schema: str = DEFAULT_SCHEMA) -> list[int]:
+    """The numbers next to one that no run has."""
+    found = await fetch_one(connection, "page_near_runs", schema, run_id=run_id) or {}
+    return [found[side] for side in ("below", "above") if found.get(side) is not None]
+
+
+async def _live(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
+    """The live runs that are wanted."""
+    words = {word for word in wanted.states if word in LIVE_WORDS}
+    indexed = words & _INDEXED if words != set(LIVE_WORDS) else set()
+    scans: list[_Scan] = []
+    values: dict[str, Any] = {"before": before, "look": look}
+    if indexed and before:
+        scan = await _scan(
+            connection, "page_runs_of_index", schema, wanted, states=indexed, **values
+        )
+        if scan.is_cut:  # so many that the index has no order to page them by
+            indexed = set()
+        else:
+            scans.append(scan)
+    if words - indexed and before:
+        values["states"] = words - indexed
+        scans.append(await _scan(connection, "page_runs_alive", schema, wanted, **values))
+    return _together(scans)
+
+
+async def _ended(
+    connection: Any, wanted: RunFilter, before: int, period: str, look: int, schema: str
+) -> _Scan:
+    """The ended runs that are wanted."""
+    words = {word for word in wanted.states if word in ENDED_WORDS}
+    if not words or not before:
+        return _NOTHING
+    values: dict[str, Any] = {"states": words, "before": before, "look": look}
+    if words <= _LETTERS and wanted.node is None:
+        return await _scan(
+            connection, "page_runs_of_letters", schema, wanted, **values, is_open=wanted.is_open
+        )
+    low, high = _around(wanted, period)
+    if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
+        start = await fetch_one(connection, "page_history_start", schema, until=wanted.until)
+        values["before"] = (start["id"] if start else 0) + NUMBERS_MARGIN
+    history = await _scan(
+        connection, "page_runs_ended", schema, wanted, **values, low=low, high=high
+    )
+    values["before"] = before
+    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, **values)
+    return _together([history, overflow])
+
+
+def _together(scans: list[_Scan]) -> _Scan:
+    """Scans of one group as one: below the highest floor nobody has looked at all of it."""
+    deepest = max(scans, key=lambda scan: scan.floor, default=_NOTHING)
+    rows = [row for scan in scans for row in scan.rows if row["id"] >= deepest.floor]
+    looked = sum(scan.looked for scan in scans)
+    return _Scan(rows, looked, deepest.is_cut, deepest.floor, deepest.floor_at)
+
+
+async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
+    values = {**vars(wanted), "look": LOOK, "limit": PAGE_ROWS + 1, **more}
+    values["states"] = sorted(values["states"])
+    found = await fetch(connection, name, schema, **values)
+    rows = [row for row in found if row["id"] is not None]
+    looked, floor, floor_at = (found[0][key] for key in ("looked", "floor", "floor_at"))
+    if looked < values["look"]:
+        return _Scan(rows, looked)
+    return _Scan(rows, looked, True, floor or 0, floor_at)
+
+
+async def _live_of_schedule(
+    connection: Any, schedule_id: int, wanted: RunFilter, schema: str
+) -> list[Row]:
+    values = {**vars(wanted), "look": LIVE_ROWS, "limit": LIVE_ROWS}
+    live = await fetch(
+        connection,
+        "page_live_runs_of_schedule",
+        schema,
+        **{**values, "states": list(wanted.states), "schedule_id": schedule_id},
+    )
+    # Rows without a partition are few and soon moved over; they belong to the newest.
+    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, before=HIGHEST_ID)
+    return [*live, *overflow.rows]
+
+
+def _around(wanted: RunFilter, period: str) -> tuple[datetime, datetime]:
+    """Bounds of partitions around the wanted time."""
+    low = wanted.since.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    high = wanted.until.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if period == "month":
+        return low.replace(day=1), (high.replace(day=1) + timedelta(days=32)).replace(day=1)
+    return low, high + timedelta(days=1)

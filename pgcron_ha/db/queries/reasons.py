@@ -1,0 +1,47 @@
+"""Why an instant of a schedule did or did not run: ``pgcron.why``."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from pgcron_ha.db.driver import asking
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+
+
+class Reason(NamedTuple):
+    """The one answer for an instant; what does not apply is None."""
+
+    decision: str
+    """run, skipped, superseded, expired, cancelled, missed, not yet, not an instant, not known."""
+    reason: str | None
+    """As it was told when it was decided."""
+    run: int | None
+    outcome: str | None
+    """The live state of its run, or how it ended; None, too, when retention has removed it."""
+    code: str
+    """A word that stays: `pgcron.reason` lists them."""
+    meaning: str
+    """The code as a sentence."""
+    note: str | None
+    actor: str | None
+    decided_at: datetime | None
+    due_at: datetime | None
+    """When its run is due, if it was moved or is delayed by jitter."""
+    late_by: timedelta | None
+    """From when it was due to its start; to now, while it waits."""
+    until: datetime | None
+    """When the pause ends by itself."""
+
+
+async def why(
+    connection: Any, schedule: str, instant: datetime, *, schema: str = DEFAULT_SCHEMA
+) -> Reason:
+    """What was decided about an instant (aware) of a schedule, from what is stored. NotFound.
+
+    A deleted schedule is found by the last name that it had.
+    """
+    row = await asking.row(connection, schema, "why", schedule=schedule, instant=instant)
+    told = Reason(*row)
+    late = None if row[10] is None else timedelta(seconds=row[10])
+    return told._replace(late_by=late)

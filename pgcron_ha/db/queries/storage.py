@@ -1,0 +1,66 @@
+"""What the tables take: the statements of ``sql/storage.sql``, and who keeps dead rows in them."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from pgcron_ha.db.driver.literals import literal
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.pages.fetching import Row, fetch
+from pgcron_ha.model.storage import TableSize, tables_of
+
+# Ten years of daily partitions of each table that has them.
+MOST_RELATIONS: Final = 15_000
+MOST_HOLDERS: Final = 20
+# From when on somebody who holds a snapshot is named; `pgcron-ha doctor` advises later.
+HELD_SECONDS: Final = 60.0
+HELD_TRANSACTIONS: Final = 100_000
+# Kinds of holders that keep dead rows of the server's catalog alone.
+LOGICAL: Final = ("logical slot", "subscriber of slot")
+
+
+class Storage(NamedTuple):
+    """The tables, the largest first, and those who hold snapshots, the oldest first."""
+
+    tables: tuple[TableSize, ...]
+    holders: list[Row]
+    """Each with kind, name, age in transactions and seconds (None: not known)."""
+    sees_all: bool
+    """Whether the role is told of other roles' snapshots."""
+
+
+async def tables(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> tuple[TableSize, ...]:
+    """Every table of the schema with its partitions, the largest first."""
+    return tables_of(await fetch(connection, "list_table_sizes", schema, limit=MOST_RELATIONS))
+
+
+async def storage(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Storage:
+    """All of it; reads the catalog and statistics, and no row of the tables."""
+    (sight,) = await fetch(connection, "sees_all_sessions", schema)
+    holders = await fetch(
+        connection,
+        "list_snapshot_holders",
+        schema,
+        age=HELD_TRANSACTIONS,
+        seconds=HELD_SECONDS,
+        limit=MOST_HOLDERS,
+    )
+    return Storage(await tables(connection, schema=schema), holders, sight["sees_all"])
+
+
+def release_words(holder: Row) -> str:
+    """What ends the snapshot of a row of `Storage.holders`: a statement, or what to do there."""
+    name = str(holder["name"])
+    match holder["kind"]:
+        case "transaction":
+            return f"SELECT pg_terminate_backend({name.partition(' ')[0]});"
+        case "prepared transaction":
+            other = holder["other_database"]
+            there = "" if other is None else f"in database {other}: "
+            return f"{there}ROLLBACK PREPARED {literal(name)};"
+        case "replication slot" | "logical slot":
+            return f"SELECT pg_drop_replication_slot({literal(name)});"
+        case "subscriber of slot":
+            return "see why it does not follow; without it, drop the slot"
+        case _:
+            return "end the long query there, or switch its hot_standby_feedback off"

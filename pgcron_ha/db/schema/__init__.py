@@ -1,0 +1,1 @@
+"""The schema: migrations, revisions, names."""

@@ -1,0 +1,246 @@
+"""The schema by alembic, called from Python: migrate, print as SQL, check.
+
+Alembic and SQLAlchemy are imported here and nowhere else. `pgcron-ha node` never imports this
+module: it compares `pgcron_ha.db.driver.revision.REQUIRED` with what the database says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import logging
+import os
+import random
+import threading
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.util import CommandError
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from pgcron_ha.assets import MIGRATIONS
+from pgcron_ha.db.driver.answers import explain_answer
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.revision import NEWEST, is_newer, read_revision, require_known
+from pgcron_ha.db.driver.session_settings import MIGRATION, PATH
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
+from pgcron_ha.db.schema.steps import OWN, making, refuse_unsupported
+from pgcron_ha.db.schema.uninstall import MIGRATION_KEY
+from pgcron_ha.errors import PgcronError, SchemaError
+
+BASE: Final = "base"
+"""Before the first revision that a program carries."""
+
+LOCK_SECONDS: Final = 2
+"""Whoever comes after a waiting migration waits as long as it does: less than a lease."""
+
+LOCK_TRIES: Final = 15
+
+TURN_SECONDS: Final = 60
+"""For which a migration waits for another one, or for whoever holds its lock."""
+
+SINCE: Final = "pgcron_ha_since"
+"""The attribute of our own config that says at which revision a printed migration begins."""
+
+_TURN = threading.Lock()
+
+
+class Locked(SchemaError):
+    """Nothing happened: others hold locks on what is to be changed."""
+
+
+async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
+    """Brings `schema` in the database of `dsn` to this program's revision; nothing happens when it
+    is there already, or when that of a newer program is: it works with this one.
+
+    What nodes do meanwhile waits for the migration's locks, and it for theirs, for LOCK_SECONDS at
+    most; then it is begun again, up to LOCK_TRIES times. Raises DatabaseUnavailable when the server
+    can't be reached or is too old, SchemaError when the role lacks the rights, the locks are not to
+    be had, the database is not supported, or the schema is too new for this program or was made by
+    other scripts.
+    """
+    # Alembic's context is one for the whole process, so its migrations take turns.
+    async with _turn():
+        if not is_newer(await check(dsn, schema), NEWEST):
+            await _migrate_in_tries(dsn, schema)
+
+
+async def _migrate_in_tries(dsn: str, schema: str) -> None:
+    for left in reversed(range(LOCK_TRIES)):
+        try:
+            return await _migrate(dsn, schema)
+        except Locked:
+            if not left:
+                raise
+        await asyncio.sleep(random.uniform(0, LOCK_SECONDS))
+
+
+async def _migrate(dsn: str, schema: str) -> None:
+    async def open_connection() -> Any:
+        return await connect(dsn, MIGRATION)
+
+    # Whoever has waited for another one's migration must see what it did.
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=open_connection,
+        poolclass=NullPool,
+        isolation_level="READ COMMITTED",
+    )
+    try:
+        async with engine.connect() as connection:
+            await connection.run_sync(_migrate_on, schema)
+            await connection.commit()
+    except Exception as error:
+        raise _explained(error) from error
+    finally:
+        await engine.dispose()
+
+
+@contextlib.asynccontextmanager
+async def _turn() -> AsyncIterator[None]:
+    await asyncio.to_thread(_TURN.acquire)
+    try:
+        yield
+    finally:
+        _TURN.release()
+
+
+def as_sql(schema: str = DEFAULT_SCHEMA, since: str = BASE) -> str:
+    """What `migrate` would run on a database at `since`, for a DBA to read and run. Raises
+    SchemaError for a revision that this program does not carry.
+    """
+    output = io.StringIO()
+    config = _config(schema, output_buffer=output)
+    config.attributes[SINCE] = since
+    try:
+        command.upgrade(config, f"{since}:{NEWEST}", sql=True)
+    except CommandError as error:
+        raise _explained(error) from error
+    return output.getvalue()
+
+
+async def check(dsn: str, schema: str = DEFAULT_SCHEMA) -> str | None:
+    """The revision of the database, or None. Raises SchemaError when it does not work with this
+    program and no migration helps: it is too new, or was made by other scripts.
+    """
+    connection = await connect(dsn, timeout=10)
+    try:
+        found = await read_revision(connection, schema)
+        await require_known(connection, found, schema)
+        return found
+    finally:
+        await connection.close(timeout=5)
+
+
+def run_environment(context: EnvironmentContext) -> None:
+    """What ``migrations/env.py`` does: one connection, one lock, one transaction (or printed
+    SQL).
+    """
+    context.config.attributes[OWN] = True
+    schema = context.config.attributes.get("schema", DEFAULT_SCHEMA)
+    if context.is_offline_mode():
+        context.configure(
+            dialect_name="postgresql", version_table_schema=schema, literal_binds=True
+        )
+        with context.begin_transaction():
+            for setting in (f"search_path = {PATH}", "statement_timeout = 0"):
+                context.execute(f"SET LOCAL {setting}")
+            refuse_unsupported(context.get_context())
+            if context.config.attributes.get(SINCE, BASE) == BASE:
+                context.execute(making(schema))
+            context.run_migrations()
+        return
+    connection = context.config.attributes.get("connection")
+    if connection is None:
+        asyncio.run(migrate(os.environ["PGCRON_HA_DSN"], schema))
+        return
+    _run_on(context, connection, schema)
+
+
+def _config(schema: str, **options: Any) -> Config:
+    config = Config(**options)
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["schema"] = schema
+    return config
+
+
+def _migrate_on(connection: Connection, schema: str) -> None:
+    config = _config(schema)
+    in_schema("", schema)  # refuses a name that is not plain before it gets into any SQL
+    config.attributes["connection"] = connection
+    command.upgrade(config, NEWEST)
+
+
+def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:
+    # Nodes start together: the lock comes before alembic reads its version table.
+    _take_turn(connection)
+    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
+    context.configure(connection=connection, version_table_schema=schema)
+    with context.begin_transaction():
+        refuse_unsupported(context.get_context())
+        connection.execute(text(making(schema)))
+        context.run_migrations()
+
+
+def _take_turn(connection: Connection) -> None:
+    """Waits for another migration, and says for whom. Raises SchemaError after TURN_SECONDS."""
+    if connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({MIGRATION_KEY})")):
+        return
+    look = load()["migration_turn_holder"].sql.replace("$1", str(MIGRATION_KEY))
+    holder = connection.scalar(text(look.replace("::", r"\:\:"))) or "that has just ended"
+    message = f"the migration waits for session {holder}"
+    logging.getLogger("pgcron_ha").warning("%s, up to %s s", message, TURN_SECONDS)
+    connection.execute(text(f"SET LOCAL lock_timeout = '{TURN_SECONDS}s'"))
+    try:
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
+    except DBAPIError as error:
+        if not isinstance(_answer_of(error), asyncpg.LockNotAvailableError):
+            raise
+        raise SchemaError(
+            f"{message}, and has waited for {TURN_SECONDS} s",
+            "Migrations of a database take turns by an advisory lock; nothing was changed.",
+            "Try again when it has ended, or end it: SELECT pg_terminate_backend(PID);",
+        ) from error
+
+
+def _answer_of(error: Exception) -> Any:
+    """What the server said, from inside SQLAlchemy's error."""
+    found: Any = error
+    while found is not None and not isinstance(found, asyncpg.PostgresError):
+        found = found.__cause__ or found.__context__
+    return found
+
+
+def _explained(error: Exception) -> Exception:
+    if isinstance(error, PgcronError):
+        return error
+    original = _answer_of(error)
+    if isinstance(original, asyncpg.InsufficientPrivilegeError):
+        return SchemaError(
+            f"this role may not migrate: {original}",
+            "Migrating makes a schema and tables: the role needs CREATE on the database.",
+            "Let a DBA run the output of `pgcron-ha migrate --sql`, or GRANT CREATE ON DATABASE.",
+        )
+    if isinstance(original, asyncpg.LockNotAvailableError):
+        return Locked(
+            f"the migration got no lock: {original}",
+            "A long transaction or backup holds what it is to change; nothing was changed.",
+            "Try again when it has ended; pg_blocking_pids(pid) names who it is.",
+        )
+    if isinstance(original, asyncpg.PostgresError):
+        return explain_answer(original) or error
+    if type(error).__module__.startswith("alembic"):
+        return SchemaError(
+            f"the schema can't be migrated: {error}",
+            "The database, or --from, names a revision that this program does not carry.",
+            "Use the version of pgcron_ha that made it, or a newer one.",
+        )
+    return error

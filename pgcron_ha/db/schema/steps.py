@@ -1,0 +1,253 @@
+"""What the revisions in ``migrations/versions`` call: a step is made once, whoever asks for it.
+
+Either `pgcron_ha.db.schema.migrate` does, with the version table in our own schema; or the alembic
+of a host application, which has our revisions as a branch of its own history and a version table of
+its own. Then the step keeps ours as well, as nodes and `pgcron-ha migrate` read it, and does
+nothing where that says that the step was made already: both may be asked, in any order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Final
+
+from alembic import op
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
+
+from pgcron_ha.assets import MIGRATIONS
+from pgcron_ha.db.driver.literals import literal
+from pgcron_ha.db.driver.revision import (
+    VERSION_TABLE,
+    checksum_of_scripts,
+    foreign_table,
+    newest_of,
+    unsupported,
+)
+from pgcron_ha.db.driver.session_settings import PATH
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
+from pgcron_ha.db.schema.uninstall import (
+    MIGRATION_KEY,
+    dependents_there,
+    known_names,
+    not_empty,
+    strangers_there,
+)
+from pgcron_ha.errors import PgcronError, SchemaError
+from pgcron_ha.spec.zones import zone_names
+
+SCHEMA_OPTION: Final = "pgcron_ha_schema"
+"""In the ``[alembic]`` section of a host application: the schema's name, else ``pgcron``."""
+
+OWN: Final = "pgcron_ha"
+"""The attribute of our own config; a config without it is a host application's."""
+
+_FIRST: Final = "pgcron_0001"
+
+
+def begin_step(revision: str) -> bool:
+    """Whether the objects of `revision` are to be made now; notes the scripts that make them. In a
+    host application's alembic it waits for other migrations, makes the schema, and notes the
+    revision.
+    """
+    if not _begin(revision):
+        return False
+    if revision == _FIRST:
+        _require_empty()
+    table = f"{_schema(op.get_context())}.{VERSION_TABLE}"
+    op.execute(f"COMMENT ON TABLE {table} IS 'Private: {checksum_of_scripts()}'")
+    return True
+
+
+def _begin(revision: str) -> bool:
+    context = op.get_context()
+    if _is_ours(context):
+        return True
+    schema = _schema(context)
+    _take_turn(context, schema)
+    refuse_unsupported(context)
+    op.execute(making(schema))
+    op.execute(
+        f"CREATE TABLE IF NOT EXISTS {schema}.{VERSION_TABLE} (version_num varchar(32) NOT NULL,"
+        " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+    )
+    _require_own_table(context, schema)  # "$user" of a role called so finds ours from now on
+    if not context.as_sql and revision <= (_noted(schema) or ""):
+        return False
+    op.execute(_forgetting(schema))
+    op.execute(f"INSERT INTO {schema}.{VERSION_TABLE} VALUES ('{revision}')")
+    return True
+
+
+def _take_turn(context: MigrationContext, schema: str) -> None:
+    """Waits for other migrations of a host's alembic."""
+    _require_own_table(context, schema)
+    if not context.as_sql:
+        op.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})")
+
+
+def run_script(name: str) -> None:
+    """Runs ``migrations/sql/<name>.sql`` in the migration's schema; several statements, or
+    printed when offline.
+    """
+    script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    _execute(in_schema(script, _schema(op.get_context())))
+
+
+def insert_timezones() -> None:
+    """Fills the table of zones that schedules may name from the tzdata package."""
+    values = ", ".join(f"('{name}')" for name in sorted(zone_names()))
+    schema = _schema(op.get_context())
+    _execute(f"INSERT INTO {schema}.timezone (name) VALUES {values} ON CONFLICT DO NOTHING;")
+
+
+def drop_everything() -> None:
+    """Drops the objects of the schema for a host's alembic, whatever partitions were made since,
+    unless that has been done. Raises Conflict for what others have in it or have built on it.
+    """
+    context = op.get_context()
+    schema = _schema(context)
+    _take_turn(context, schema)
+    if not context.as_sql and _noted(schema) is None:
+        return
+    op.execute(_forgetting(schema))
+    error = partial(strangers_there, schema)
+    _refuse(context, "strangers_in_schema", error, known_names())
+    _refuse(context, "dependents_of_schema", dependents_there)
+    run_script("drop")
+
+
+def _require_empty() -> None:
+    """Raises Conflict when others have something in the schema, which would go with ours."""
+    context = op.get_context()
+    schema = _schema(context)
+    _refuse(context, "strangers_in_schema", partial(not_empty, schema), {VERSION_TABLE})
+
+
+def refuse_unsupported(context: MigrationContext) -> None:
+    """Raises SchemaError in a database that pgcron_ha does not work in, or prints what does it
+    offline.
+    """
+    _refuse(context, "find_unsupported", unsupported)
+
+
+def _refuse(
+    context: MigrationContext,
+    look: str,
+    error: Callable[[list[str]], PgcronError],
+    known: Iterable[str] = (),
+) -> None:
+    """Raises the error when the statement finds names; or prints what does it offline."""
+    schema = _schema(context)
+    sql = load(schema)[look].sql.replace("$1", f"'{schema}'")
+    sql = sql.replace("$2", "'{" + ",".join(sorted(known)) + "}'")
+    if not context.as_sql:
+        with _settled(context) as bind:
+            names = bind.scalars(text(sql)).all()
+        if names:
+            raise error(names)
+        return
+    told = error(["%s"])
+    detail, hint = literal(told.detail or ""), literal(told.hint or "")
+    context.impl.static_output(
+        f"DO $$ DECLARE others text := (SELECT string_agg(o.name, ', ') FROM ({sql}) o); BEGIN\n"
+        f"IF others IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = '{told.sqlstate}',"
+        f" MESSAGE = format({literal(told.message)}, others),"
+        f" DETAIL = {detail}, HINT = {hint}; END IF; END $$;"
+    )
+
+
+def making(schema: str) -> str:
+    """A DBA may have made the schema; one that we make says so, and may be dropped again."""
+    return (
+        f"DO $$ BEGIN IF to_regnamespace('{schema}') IS NULL THEN CREATE SCHEMA {schema}; "
+        f"COMMENT ON SCHEMA {schema} IS 'pgcron_ha: cron and background jobs'; END IF; END $$"
+    )
+
+
+def _is_ours(context: MigrationContext) -> bool:
+    return context.config is not None and OWN in context.config.attributes
+
+
+def _schema(context: MigrationContext) -> str:
+    if _is_ours(context):
+        return context.version_table_schema or DEFAULT_SCHEMA
+    name = context.config.get_main_option(SCHEMA_OPTION) if context.config else None
+    in_schema("", name or DEFAULT_SCHEMA)  # refuses a name that is not plain
+    return name or DEFAULT_SCHEMA
+
+
+def _forgetting(schema: str) -> str:
+    return f"DELETE FROM {schema}.{VERSION_TABLE} WHERE starts_with(version_num, 'pgcron_')"
+
+
+def _require_own_table(context: MigrationContext, schema: str) -> None:
+    """Raises SchemaError when the host's alembic keeps its history in our version table."""
+    named = context.version_table_schema, context.version_table
+    if context.as_sql:
+        homes = (schema, None) if schema == "public" else (schema,)
+        is_ours = named in [(home, VERSION_TABLE) for home in homes]
+    else:
+        quote = context.impl.dialect.identifier_preparer.quote_identifier
+        theirs = ".".join(quote(part) for part in named if part is not None)
+        same = text("SELECT to_regclass(:theirs) = to_regclass(:ours)")
+        ours = f"{schema}.{VERSION_TABLE}"
+        is_ours = op.get_bind().scalar(same, {"theirs": theirs, "ours": ours})
+    if is_ours:
+        why = "This alembic would keep its own history in it"
+        if context.version_table_schema is None:
+            why += ': its search_path finds it first, as "$user" does for a role of that name'
+        raise foreign_table(schema, f"{why}.")
+
+
+def _noted(schema: str) -> str | None:
+    """The revision that our own version table has, or None."""
+    bind = op.get_bind()
+    name = {"name": f"{schema}.{VERSION_TABLE}"}
+    if bind.scalar(text("SELECT to_regclass(:name)"), name) is None:
+        return None
+    try:
+        rows = bind.scalars(text(f"SELECT version_num FROM {schema}.{VERSION_TABLE}"))
+        return newest_of(rows.all(), schema)
+    except ProgrammingError as error:
+        raise foreign_table(schema, "It has no column version_num.") from error
+
+
+def _execute(script: str) -> None:
+    context = op.get_context()
+    if context.as_sql:
+        context.impl.static_output(script)
+        return
+    with _settled(context) as bind:
+        _send(bind.connection.dbapi_connection, script)
+
+
+@contextlib.contextmanager
+def _settled(context: MigrationContext) -> Iterator[Any]:
+    """The connection with our search_path: scripts name what is not ours as if nothing stood before
+    pg_catalog. What the host's own revisions do after this one is left as it was.
+    """
+    bind: Any = context.bind
+    set_path = text("SELECT pg_catalog.set_config('search_path', :path, true)")
+    before = bind.scalar(text("SELECT pg_catalog.current_setting('search_path')"))
+    bind.execute(set_path, {"path": PATH})
+    yield bind
+    bind.execute(set_path, {"path": before})
+
+
+def _send(driver: Any, script: str) -> None:
+    """Several commands at once, which is what drivers do with a text without parameters."""
+    if hasattr(driver, "run_async"):  # asyncpg and others without a synchronous side
+        driver.run_async(lambda connection: connection.execute(script))
+        return
+    if type(driver).__module__.partition(".")[0] not in ("psycopg", "psycopg2"):
+        raise SchemaError(
+            f"the driver {type(driver).__module__} sends one command at a time",
+            "A revision of pgcron_ha is a script of many commands.",
+            "Migrate by psycopg, psycopg2 or asyncpg; or run `pgcron-ha migrate` beside alembic.",
+        )
+    with driver.cursor() as cursor:
+        cursor.execute(script)

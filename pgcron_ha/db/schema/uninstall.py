@@ -1,0 +1,140 @@
+"""Taking everything of ours out of a database, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import asyncpg
+
+from pgcron_ha.assets import MIGRATIONS
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.revision import VERSION_TABLE, is_ours, read_revision
+from pgcron_ha.db.driver.session_settings import MIGRATION
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
+from pgcron_ha.errors import Conflict
+
+# Migrations of one database wait for each other on this key, whatever the schema is called.
+MIGRATION_KEY: Final = 0x706763726F6E
+
+_MADE: Final = re.compile(
+    r"^\s*(?:CREATE (?:OR REPLACE )?(?:UNLOGGED )?"
+    r"(?:TABLE|VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE|DOMAIN|AGGREGATE)\s+(?:IF NOT EXISTS\s+)?)"
+    r"pgcron\.(\w+)",
+    re.MULTILINE,
+)
+
+
+async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = False) -> bool:
+    """Removes all objects of ours in one transaction; False when there are none in `schema`.
+
+    The schema goes, too, if a migration made it; roles stay. Raises Conflict for a schema in which
+    something stands that no migration made, and, unless `by_force`, while nodes are alive or when
+    objects of others (views, foreign keys, triggers…) use ours: they would go with them.
+    """
+    connection = await connect(dsn, MIGRATION)
+    try:
+        with answers():
+            async with connection.transaction(isolation="read_committed"):
+                return await _uninstall(connection, schema, by_force)
+    finally:
+        await connection.close(timeout=5)
+
+
+async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool) -> bool:
+    statements = load(schema)
+    await connection.execute(statements["take_migration_turn"].sql, MIGRATION_KEY)
+    if await read_revision(connection, schema) is None:
+        return await _remove_shell(connection, schema)
+    strangers = await _names(
+        connection, statements["strangers_in_schema"].sql, schema, sorted(known_names())
+    )
+    if strangers:
+        raise strangers_there(schema, strangers)
+    if not by_force:
+        await _require_quiet(connection, schema)
+    for name in ("drop", "uninstall"):
+        script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+        await connection.execute(in_schema(script, schema))
+    return True
+
+
+async def _remove_shell(connection: asyncpg.Connection, schema: str) -> bool:
+    """Removes the version table that a history has left empty, unless it is among other things."""
+    statements = load(schema)
+    table = await connection.fetchval(statements["find_relation"].sql, f"{schema}.{VERSION_TABLE}")
+    look = statements["strangers_in_schema"].sql
+    if table is None or await connection.fetch(look, schema, [VERSION_TABLE]):
+        return False
+    script = (MIGRATIONS / "sql" / "uninstall.sql").read_text(encoding="utf-8")
+    await connection.execute(in_schema(script, schema))
+    return True
+
+
+async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
+    statements = load(schema)
+    await _require_no_history(connection, schema)
+    nodes = await _names(connection, statements["nodes_with_lease"].sql)
+    if nodes:
+        raise Conflict(
+            f"nodes are alive: {', '.join(nodes)}",
+            "What they execute would be left without a record.",
+            "Stop them first; or --force, and stop them then: until then they try and warn.",
+        )
+    built = await _names(connection, statements["dependents_of_schema"].sql, schema)
+    if built:
+        raise dependents_there(built, "or --force, and they go, too")
+
+
+async def _require_no_history(connection: asyncpg.Connection, schema: str) -> None:
+    """Raises Conflict when the history of an application says that revisions of ours are there."""
+    names = await _names(connection, load(schema)["version_tables_of_others"].sql, schema)
+    for name in names:
+        rows = await connection.fetch(f"SELECT version_num FROM {name}")
+        if any(is_ours(row["version_num"]) for row in rows):
+            raise Conflict(
+                f"an application's own alembic has made this, by its version table {name}",
+                "Its `alembic upgrade heads` would say that all is there, and make nothing.",
+                "Let it go back itself: `alembic downgrade pgcron_ha@base`; if it has made "
+                "another schema's: --force.",
+            )
+
+
+def strangers_there(schema: str, names: Iterable[str]) -> Conflict:
+    """That the schema can't be emptied, as not all in it is ours."""
+    return Conflict(
+        f"the schema '{schema}' has more than what migrations made: {', '.join(names)}",
+        "All that stands in the schema would be removed.",
+        "Move or drop these first.",
+    )
+
+
+def not_empty(schema: str, names: Iterable[str]) -> Conflict:
+    """That the schema is not for us alone."""
+    return Conflict(
+        f"the schema '{schema}' has objects of others: {', '.join(names)}",
+        "pgcron_ha has a schema of its own: what removes it empties the schema.",
+        "Name another schema (--schema; pgcron_ha_schema in alembic.ini), or move or drop these.",
+    )
+
+
+def dependents_there(names: Iterable[str], otherwise: str = "") -> Conflict:
+    """That others would lose what they have built on ours."""
+    return Conflict(
+        f"objects of others use what is to be removed: {', '.join(names)}",
+        "They would be removed with it.",
+        "Drop or change them first" + (f"; {otherwise}." if otherwise else "."),
+    )
+
+
+async def _names(connection: asyncpg.Connection, sql: str, *values: object) -> list[str]:
+    return [row["name"] for row in await connection.fetch(sql, *values)]
+
+
+def known_names() -> set[str]:
+    """The names of all tables, views, functions, … that migrations make."""
+    scripts = (MIGRATIONS / "sql").glob("*.sql")
+    made = {name for path in scripts for name in _MADE.findall(path.read_text(encoding="utf-8"))}
+    return made | {VERSION_TABLE}

@@ -1,0 +1,119 @@
+"""What becomes of claimed rows: into the runner, or back to the database.
+
+Back goes what was claimed for a session that is over or told to stop, what waits here while nothing
+ends, and what its row calls light although its handler takes several slots here: that is weighed,
+and waits where heavy runs do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.claim.prefetch import Pace
+from pgcron_ha.engine.claim.release import give_back
+from pgcron_ha.engine.lease.session import Session
+from pgcron_ha.engine.run.counters import count_waits
+from pgcron_ha.engine.run.preparation import Preparation
+from pgcron_ha.engine.run.runner import Runner
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+_STALLED: Final = "those that execute here last too long"
+_URGENCY: Final = itemgetter("priority", "due", "id")
+
+
+class Intake:
+    """Between the claims and the runner."""
+
+    def __init__(
+        self, link: Link, session: Session, runner: Runner, pace: Pace, weights: Mapping[str, int]
+    ) -> None:
+        """`weights`: the handlers that take several slots here, by full name."""
+        self._link = link
+        self._session = session
+        self._runner = runner
+        runner.prepare = Preparation(link, runner)
+        self._pace = pace
+        self._weights = dict(weights)
+        self.progress_at = float("-inf")
+        """When a run last ended here, or the first of a burst was claimed."""
+
+    async def take(
+        self,
+        rows: list[Row],
+        incarnation: UUID | None,
+        *,
+        may_be_heavy: bool = False,
+        may_outlive: bool = False,
+    ) -> None:
+        """Into the runner; back to the database when this node was told to stop, or endangered,
+        in the meantime. What an earlier incarnation has claimed is never begun: others may have it.
+
+        `may_be_heavy`: the rows tell their weight. `may_outlive`: as `Runner.accept`.
+        """
+        rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
+        heavy = (
+            {row["id"]: row["weight"] for row in rows if row["weight"] > 1} if may_be_heavy else {}
+        )
+        if self._weights and self._may_begin(incarnation):
+            rows = await self._weigh(rows, heavy)
+        await self._accept(rows, incarnation, heavy, may_outlive)
+
+    async def take_probe(self, rows: list[Row], incarnation: UUID | None) -> None:
+        """A breaker's probe, as `take`; it is not given back to be weighed."""
+        heavy = {
+            row["id"]: max(row["weight"], self._weights.get(row["handler"], 1)) for row in rows
+        }
+        heavy = {run: weight for run, weight in heavy.items() if weight > 1}
+        await self._accept(rows, incarnation, heavy, False)
+
+    def _may_begin(self, incarnation: UUID | None) -> bool:
+        return self._session.may_claim() and self._session.incarnation == incarnation
+
+    async def _accept(
+        self,
+        rows: list[Row],
+        incarnation: UUID | None,
+        heavy: Mapping[int, int],
+        may_outlive: bool,
+    ) -> None:
+        if self._may_begin(incarnation):
+            if rows and not self._runner.waiting:
+                self.progress_at = monotonic()
+                if not self._runner.executing:
+                    self._pace.begin(self.progress_at)
+            count_waits(rows)
+            self._runner.accept(rows, may_outlive, heavy)
+        elif rows and self._session.incarnation is not None:
+            await self._link.rows(
+                "release_runs",
+                run_ids=[row["id"] for row in rows],
+                tokens=[row["token"] for row in rows],
+            )
+
+    async def give_back(self, why: str = _STALLED) -> None:
+        """What was claimed ahead: others may have time for it."""
+        self._pace.stall(monotonic())
+        await give_back(self._link, self._runner, self._runner.take_waiting(), why)
+
+    async def _weigh(self, rows: list[Row], heavy: Mapping[int, int]) -> list[Row]:
+        """Gives back what is heavier than its row says, and returns the others."""
+        wrong = [row for row in rows if row["handler"] in self._weights and row["id"] not in heavy]
+        if not wrong:
+            return rows
+        weighed = await self._link.rows(
+            "weigh_runs",
+            run_ids=[row["id"] for row in wrong],
+            tokens=[row["token"] for row in wrong],
+            weights=[self._weights[row["handler"]] for row in wrong],
+        )
+        # One that was cancelled meanwhile stays ours, and is found a stranger by the next beats.
+        if weighed:
+            await self._link.rows("wake_idle_nodes")
+        gone = {row["id"] for row in wrong}
+        return [row for row in rows if row["id"] not in gone]

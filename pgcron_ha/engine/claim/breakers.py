@@ -1,0 +1,139 @@
+"""Follows the circuit breakers: which handlers are left alone, and whose probe is due.
+
+Nothing is asked while all are closed: the beat names those that are not, and a notification comes
+before it. What a node claims before it has heard does no harm; a failure that is counted late
+neither.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
+
+from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.claim.handlers import OfferedHandlers
+from pgcron_ha.engine.claim.probes import Probes
+from pgcron_ha.engine.service import Service
+from pgcron_ha.telemetry.counters import COUNTERS
+from pgcron_ha.telemetry.events import CircuitClosed, CircuitOpened
+from pgcron_ha.telemetry.log import emit
+
+BATCH: Final = 1000
+"""Runs set aside, diverted or let go in one statement."""
+
+LOOK: Final = 500
+"""Rows at the head of a path that are looked at for handlers that are left alone."""
+
+LOOK_SECONDS: Final = 1.0
+"""Between looks while a breaker is not closed: so long a probe may be overdue."""
+
+_REST_SECONDS: Final = 3600.0
+_SOONEST_SECONDS: Final = 0.01
+
+
+class Breakers(Service):
+    """Level-triggered: each pass makes this node's claims what the database says now."""
+
+    name: ClassVar[str] = "breakers"
+
+    def __init__(
+        self,
+        link: Link,
+        queues: Sequence[str],
+        offered: OfferedHandlers,
+        probes: Probes,
+        declared: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        """`declared` is told to the database once, as ``declare_breakers`` takes it."""
+        super().__init__(_REST_SECONDS)
+        self._link = link
+        self._queues = list(queues)
+        self._offered = offered
+        self._probes = probes
+        self._declared = list(declared)
+        self._known: dict[str, Row] = {}
+        self._may_be_mended = False
+        self.opened: Callable[[], None] = lambda: None
+        """Called when handlers were left out, after they were."""
+        self.wakes: Callable[[], None] = lambda: None
+        """Called when there may be something to claim: a probe, or what was let go."""
+
+    def observe(self, names: Sequence[str]) -> None:
+        """What a beat says of breakers that are not closed."""
+        if set(names) != self._known.keys():
+            self.wake()
+
+    def settled(self, holds: Callable[[int], bool]) -> None:
+        """The database knows of ends; the probe of this node may be among them."""
+        if self._probes.is_over(holds):
+            self.wake()
+
+    async def run_once(self) -> float | None:
+        """Looks, leaves out, sets aside, and lets go."""
+        if self._declared:
+            await self._link.rows("declare_breakers", declared=json.dumps(self._declared))
+            self._declared = []
+        self._follow(await self._link.rows("look_at_breakers"))
+        if self._known and await self._set_aside():
+            return 0
+        self._ask_for_probe()
+        if self._may_be_mended and await self._let_go():
+            return 0
+        return self._until_due() if self._known else None
+
+    def _follow(self, rows: Sequence[Row]) -> None:
+        before, self._known = self._known, {row["name"]: row for row in rows}
+        if self._known or before:
+            COUNTERS.broke({row["name"]: row["state"] for row in rows})
+        self._offered.leave_out(
+            {
+                handler
+                for row in rows
+                if row["fallback_queue"] not in self._queues
+                for handler in row["handlers"]
+            }
+        )
+        for name in self._known.keys() - before.keys():
+            row = self._known[name]
+            emit(CircuitOpened(name, row["reason"], row["last_error"] or "", row["seconds"]))
+        for name in before.keys() - self._known.keys():
+            emit(CircuitClosed(name))
+        self._may_be_mended |= before.keys() != self._known.keys()
+        if self._known.keys() - before.keys():
+            self.opened()
+        elif self._known.keys() != before.keys():
+            self.wakes()
+
+    async def _set_aside(self) -> bool:
+        parked = await self._link.rows("park_broken", queues=self._queues, look=LOOK)
+        diverted = await self._link.rows("divert_runs", at_most=BATCH)
+        if diverted:
+            await self._link.rows("wake_idle_nodes")
+            self.wakes()
+        return bool(parked) or len(diverted) >= BATCH
+
+    def _ask_for_probe(self) -> None:
+        due = {
+            handler
+            for row in self._known.values()
+            if row["is_probe_due"]
+            for handler in row["handlers"]
+        }
+        handlers = [handler for handler in self._offered.everything if handler in due]
+        self._probes.ask(handlers)
+        if handlers:
+            self.wakes()
+
+    async def _let_go(self) -> bool:
+        freed = await self._link.rows("unpark_mended", at_most=BATCH)
+        self._may_be_mended = len(freed) >= BATCH
+        if freed:
+            await self._link.rows("wake_idle_nodes")
+            self.wakes()
+        return self._may_be_mended
+
+    def _until_due(self) -> float:
+        due = [row["seconds"] for row in self._known.values() if row["state"] == "open"]
+        soonest = min((seconds for seconds in due if seconds > 0), default=LOOK_SECONDS)
+        return max(_SOONEST_SECONDS, min(LOOK_SECONDS, soonest))

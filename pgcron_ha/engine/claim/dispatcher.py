@@ -1,0 +1,400 @@
+"""Claims due runs in batches, as slots get free and a little ahead of them.
+
+How far ahead follows from how fast runs end here: a quarter second's worth, so that a burst of
+short runs is never short of work and long runs are never hoarded from other nodes; what waits here
+while nothing ends is given back. Runs that may start only once are claimed for free slots only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import ClassVar, Final
+
+from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.claim.acceptance import Intake
+from pgcron_ha.engine.claim.careful_claims import NOTHING_DECIDED, CarefulClaims
+from pgcron_ha.engine.claim.due_index import Heads
+from pgcron_ha.engine.claim.limited_claims import LimitedClaims
+from pgcron_ha.engine.claim.overlap_waits import OverlapWaits
+from pgcron_ha.engine.claim.paths import AGEING_EVERY, ClaimPaths
+from pgcron_ha.engine.claim.prefetch import Pace
+from pgcron_ha.engine.claim.probes import Probes
+from pgcron_ha.engine.claim.release import give_back
+from pgcron_ha.engine.claim.steps import LONGEST_PAUSE_SECONDS, ClaimSteps
+from pgcron_ha.engine.isolation import SetAside
+from pgcron_ha.engine.lease.session import Session
+from pgcron_ha.engine.run.runner import Ended, Runner
+from pgcron_ha.engine.service import Service
+from pgcron_ha.executors.contract.base import Succeeded
+from pgcron_ha.telemetry.counters import COUNTERS
+from pgcron_ha.telemetry.events import RunsParked
+from pgcron_ha.telemetry.log import emit
+
+CLAIM_BATCH: Final = 500
+"""Rows of one claim: beyond this a statement's own time outweighs what is saved."""
+
+LOOK: Final = 500
+"""Rows at the head of a path that are looked at for handlers nobody offers."""
+
+STALL_SECONDS: Final = 1.0
+"""How long runs wait here while none ends, before they are given back for others to claim."""
+
+_CAREFUL_SECONDS: Final = 0.25
+"""How long runs that are claimed with care may wait behind an endless supply of others."""
+
+_CAREFUL_TURNS: Final = 4
+"""Of so many claims in a row for runs that need care, one lets the others have a turn."""
+
+_SHORTEST_SLEEP: Final = 0.001
+
+_BREATH_SECONDS: Final = 0.002
+"""Before an idle node looks for more: handlers that have just been given to their thread begin
+first, without a contest for the interpreter.
+"""
+
+IDLE_LOOKS: Final = 3
+"""So many times the poll interval lies between the looks of an idle node that is known to hear
+notifications.
+"""
+
+FULL_CLAIMS_OF_A_BUSY_NODE: Final = 3
+"""After so many full claims in a row a node looks for work by itself, and enqueuers need not
+notify it.
+"""
+
+_BROKEN: Final = "the breaker of their handler is open"
+
+
+class Dispatcher(Service):
+    """Keeps the runner in work."""
+
+    name: ClassVar[str] = "dispatcher"
+
+    def __init__(
+        self,
+        link: Link,
+        session: Session,
+        runner: Runner,
+        queues: Sequence[str],
+        handlers: Sequence[str],
+        poll_interval: float,
+        prefetch: int,
+        weights: Mapping[str, int] | None = None,
+    ) -> None:
+        """`handlers` are full names, looked at anew by each claim; `poll_interval` in seconds;
+        `prefetch` bounds what is claimed ahead of a slot; `weights` are those of handlers that
+        take several.
+        """
+        super().__init__(poll_interval)
+        self._link = link
+        self._session = session
+        self._runner = runner
+        self._handlers = handlers
+        self.probes = Probes(link, session, queues)
+        self._has_broken = False
+        self._paths = ClaimPaths(queues)
+        self._pace = Pace(prefetch)
+        self._intake = Intake(link, session, runner, self._pace, weights or {})
+        self._careful = CarefulClaims(link, session, handlers, self._paths)
+        self.aside = SetAside(self.name, LONGEST_PAUSE_SECONDS)
+        self._steps = ClaimSteps(link, session, self.aside, queues)
+        self._limited = LimitedClaims(link, session, handlers, queues, poll_interval, self._steps)
+        self._waits = OverlapWaits(link, poll_interval, self._steps)
+        self._careful_turns = 0
+        self._waits_for_slot = False
+        self._heads = Heads(link, queues, self._paths)
+        self._decided_at = float("-inf")
+        self._idle_interval = poll_interval
+        self._is_idle = False
+        self._is_woken = False
+        self._is_cordoned = False
+        self._may_have_retries = False
+        self._full_claims = 0
+        self._claims_begun = 0
+
+    def claims_settled_at(self) -> float:
+        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its row is
+        known to nobody here.
+        """
+        return self._steps.settled_at()
+
+    def ended(self, ended: Sequence[Ended]) -> None:
+        """These runs ended here: the pace follows, and there may be room for more."""
+        now = monotonic()
+        self._pace.count(len(ended), now)
+        self._intake.progress_at = now
+        self._may_have_retries |= any(type(outcome) is not Succeeded for _, outcome, _ in ended)
+        if self._awaited() and self._unused() >= self._awaited():
+            self._limited.wake()
+            self.wake()
+        elif self._heads.due_at <= now and self._has_room():
+            self.wake()
+
+    def settled(self) -> None:
+        """The database knows of ends: a retry may be due soon, and a slot may have become free."""
+        self._limited.settled(self._runner.holds)
+        has_let_go = self._waits.settled(self._runner.holds)
+        is_due = self._heads.due_at <= monotonic() and self._has_room()
+        if self._may_have_retries or is_due or has_let_go or self._limited_are_due():
+            self._may_have_retries = False
+            self.wake()
+
+    def joined(self) -> None:
+        """A new incarnation: the database knows nothing of it yet."""
+        self._is_idle = False
+        self.wake()
+
+    def may_take_runs(self, is_cordoned: bool) -> bool:
+        """Every beat says it; True when the node was cordoned until now."""
+        was_cordoned, self._is_cordoned = self._is_cordoned, is_cordoned
+        if was_cordoned != is_cordoned:
+            self.wake()
+        return was_cordoned and not is_cordoned
+
+    def trust_notifications(self, are_heard: bool) -> None:
+        """Whether notifications are known to arrive: then an idle node need not look as often."""
+        self._idle_interval = self.interval * (IDLE_LOOKS if are_heard else 1)
+
+    def wake(self) -> None:
+        """Somebody says that there is work, or room for it: the next pass claims at once."""
+        self._is_woken = True
+        super().wake()
+
+    def leave_broken(self) -> None:
+        """Handlers were left out of `handlers`: what waits here for them is given back."""
+        self._has_broken = True
+        self.wake()
+
+    async def run_once(self) -> float | None:
+        """One claim, or a look at what is due next."""
+        if not self._session.may_claim():
+            if self._session.is_cordoned and self._runner.waiting:
+                await self._intake.give_back("this node is cordoned")
+            return self.interval
+        if self._runner.waiting and monotonic() - self._intake.progress_at > STALL_SECONDS:
+            await self._intake.give_back()
+        if self._has_broken:
+            self._has_broken = False
+            waiting = self._runner.take_waiting(self._handlers)
+            await give_back(self._link, self._runner, waiting, _BROKEN)
+        pause = await self._pass()
+        return min(pause, STALL_SECONDS) if self._runner.waiting else pause
+
+    async def _pass(self) -> float:
+        is_woken, self._is_woken = self._is_woken, False
+        if self.probes.is_asked and self._free():
+            incarnation = self._session.incarnation
+            probes = await self._steps.attempt(
+                "probes of circuit breakers", self.probes.claim, list[Row]()
+            )
+            await self._intake.take_probe(probes, incarnation)
+        if is_woken and self._is_idle:
+            self._limited.wake()
+        if self._is_idle:
+            # When only the poll interval is over, one look is enough, and usually finds nothing.
+            if not is_woken and self._heads.due_at > monotonic():
+                await self._heads.look()
+                await self._let_waiting_go()
+                if self._limited_are_due() and await self._claim_limited():
+                    return 0
+                if self._heads.due_at > monotonic():
+                    return self._until_due()
+        elif monotonic() - self._heads.looked_at > _CAREFUL_SECONDS and not self._heads.need_care():
+            await self._heads.look()
+        await self._let_waiting_go()
+        if self._heads.limited_wait and self._limited.has_turn():
+            await self._claim_limited()
+        if self._heads.need_care():
+            pause = await self._claim_with_care()
+            if pause is not None:
+                return pause
+        limit = min(self._wanted(), CLAIM_BATCH)
+        claimed = await self._claim(limit) if limit else 0
+        if claimed and claimed == limit:
+            self._heads.expect_more()
+            return 0 if self._wanted() > 0 else self.interval
+        if claimed and self._is_idle:
+            await self.rest(_BREATH_SECONDS)
+            if self._is_woken:
+                return 0
+        return await self._look_ahead()
+
+    def _unused(self) -> int:
+        return max(0, self._runner.free_slots - self._runner.waiting)
+
+    def _awaited(self) -> int:
+        """How many slots a waiting run needs for which this node keeps all that get free."""
+        return self._limited.awaits if self._heads.limited_wait else 0
+
+    def _free(self) -> int:
+        return 0 if self._awaited() else self._unused()
+
+    def _ahead(self) -> int:
+        """Runs to hold beyond the slots. None while some may only have a free slot, so that slots
+        get free for them.
+        """
+        if self._waits_for_slot or self._heads.once_due_at <= monotonic():
+            return 0
+        if self._heads.limited_wait and self._limited.waits_for_slot:
+            return 0
+        return self._pace.ahead
+
+    def _wanted(self) -> int:
+        if self._awaited():
+            return 0
+        return max(0, self._runner.free_slots + self._ahead() - self._runner.waiting)
+
+    def _has_room(self) -> bool:
+        """Whether another claim pays."""
+        return self._wanted() >= min(CLAIM_BATCH, self._ahead() // 2 + 1)
+
+    async def _claim(self, limit: int) -> int:
+        """How many runs were claimed; when it is the limit, there is probably more."""
+        self._claims_begun += 1
+        if self._claims_begun % AGEING_EVERY == 0:
+            self._paths.prefer(await self._heads.due_paths_by_age())
+        paths = self._paths.in_order(monotonic())
+        incarnation = self._session.incarnation
+        # Rows that an unanswered statement claimed all the same are found by the next beats.
+        rows = await self._steps.rows(
+            "plain runs",
+            "claim_runs",
+            incarnation=incarnation,
+            handlers=list(self._handlers),
+            limit=limit,
+            **paths,
+        )
+        COUNTERS.claimed(len(rows), limit, self._steps.answered_after)
+        await self._intake.take(rows, incarnation, may_outlive=True)
+        self._paths.claimed(rows, is_full=len(rows) >= limit)
+        self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
+        if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:
+            await self._say_idle(False)
+        return len(rows)
+
+    async def _look_ahead(self) -> float:
+        due = [row for row in await self._heads.look() if row["is_due"]]
+        if self._limited_are_due() and await self._claim_limited():
+            return 0
+        if due and self._free():
+            if all(row["is_careful"] for row in due):
+                claimed = await self._decide_with_care()
+            else:
+                self._paths.sweep()
+                claimed = await self._claim(min(max(1, self._wanted()), CLAIM_BATCH))
+            if claimed:
+                return 0
+            await self._park(due)
+            return self.interval
+        if due:
+            return self.interval
+        if not self._is_idle:
+            await self._say_idle(True)
+            return 0  # what came before the word was out has notified nobody
+        return self._until_due()
+
+    def _until_due(self) -> float:
+        """Seconds to the next waiting run, as far as the last look knows."""
+        until = min(self._idle_interval, self._heads.due_at - monotonic())
+        if self._heads.limited_wait:
+            until = min(until, self._limited.look_at - monotonic())
+        if self._heads.overlap_waits:
+            until = min(until, self._waits.look_at - monotonic())
+        return max(_SHORTEST_SLEEP, until)
+
+    def _limited_are_due(self) -> bool:
+        return self._heads.limited_wait and self._limited.is_due()
+
+    async def _let_waiting_go(self) -> None:
+        """Runs that waited for a slot of their schedule which is free now stand at the head."""
+        if self._waits.are_due(self._heads.overlap_waits) and await self._waits.let_go():
+            self._limited.wake()
+            await self._heads.look()
+
+    async def _claim_limited(self) -> int:
+        """How many runs with limits were claimed, or put where they don't stand in front."""
+        awaited = self._awaited()
+        room = min(self._unused() if awaited else self._wanted(), CLAIM_BATCH)
+        free = min(self._unused(), room)
+        incarnation = self._session.incarnation
+        found = await self._steps.settle(self._limited.claim(free, room - free))
+        COUNTERS.claimed(len(found.claimed), room, self._steps.answered_after)
+        COUNTERS.occurrences["skipped"] += found.skipped
+        COUNTERS.occurrences["superseded"] += found.superseded
+        self._waits.expect(found.keep_waiting)
+        if found.parked:
+            emit(RunsParked(found.parked))
+        await self._intake.take(found.claimed, incarnation, may_be_heavy=True)
+        if free and not found.claimed:
+            await self._limited.park()
+        return len(found.claimed) + found.skipped + found.superseded + found.held + found.parked
+
+    async def _claim_with_care(self) -> float | None:
+        """Gives runs that need care their turn; returns how long to wait when they wait for room.
+
+        Every few turns the others have theirs.
+        """
+        room = min(self._wanted(), CLAIM_BATCH)
+        if not room and monotonic() - self._decided_at < _CAREFUL_SECONDS:
+            return _CAREFUL_SECONDS
+        decided = await self._decide_with_care()
+        self._careful_turns += 1
+        if not room or self._waits_for_slot:
+            return _CAREFUL_SECONDS
+        if decided < room:
+            self._heads.have_had_care()
+            return None
+        if self._careful_turns % _CAREFUL_TURNS == 0:
+            return None
+        return 0 if self._wanted() > 0 else self.interval
+
+    async def _decide_with_care(self) -> int:
+        """How many runs were claimed, or are no more in the way."""
+        self._decided_at = monotonic()
+        is_aged = self._careful.is_turn_of_the_oldest()
+        oldest = await self._heads.due_paths_by_age() if is_aged else []
+        claimed = 0
+        if self._heads.once_due_at <= self._decided_at and self._free():
+            incarnation = self._session.incarnation
+            rows = await self._steps.attempt(
+                "runs with delivery at_most_once",
+                lambda: self._careful.claim_once(self._free(), oldest),
+                list[Row](),
+            )
+            claimed = len(rows)
+            COUNTERS.claimed(claimed, self._free(), self._steps.answered_after)
+            await self._intake.take(rows, incarnation, may_outlive=True)
+        free = self._free()
+        ahead = max(0, min(self._wanted(), CLAIM_BATCH) - free)
+        incarnation = self._session.incarnation
+        decided = await self._steps.attempt(
+            "runs of schedules that must not overlap",
+            lambda: self._careful.decide_lanes(free, ahead, oldest),
+            NOTHING_DECIDED,
+        )
+        COUNTERS.claimed(len(decided.claimed), free + ahead, self._steps.answered_after)
+        COUNTERS.occurrences["skipped"] += decided.skipped
+        COUNTERS.occurrences["superseded"] += decided.superseded
+        self._waits.expect(decided.keep_waiting)
+        self._waits_for_slot = decided.waits_for_slot
+        await self._intake.take(decided.claimed, incarnation)
+        return claimed + len(decided.claimed) + decided.skipped + decided.superseded + decided.held
+
+    async def _park(self, due: Sequence[Row]) -> None:
+        """What is due and could not be claimed may wait for a handler that nobody offers."""
+        paths = {(row["queue"], row["priority"]) for row in due}
+        rows = await self._steps.rows(
+            "runs that no node serves",
+            "park_unserved",
+            queues=[path[0] for path in paths],
+            priorities=[path[1] for path in paths],
+            look=LOOK,
+        )
+        if rows:
+            emit(RunsParked(len(rows)))
+            self.wake()
+
+    async def _say_idle(self, is_idle: bool) -> None:
+        await self._link.rows("say_idle", incarnation=self._session.incarnation, is_idle=is_idle)
+        self._is_idle = is_idle

@@ -1,0 +1,80 @@
+"""What waits: the first run of each path, and when the first of each kind is due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Final
+
+from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.claim.paths import ClaimPaths
+
+_NEVER: Final = float("inf")
+_LONG_SINCE: Final = float("-inf")
+
+
+class Heads:
+    """What the last look knows. Instants are `time.monotonic` seconds.
+
+    Three kinds: plain runs, runs of schedules that must not overlap, and runs without such a
+    schedule that may start only once. What has limits stands apart.
+    """
+
+    def __init__(self, link: Link, queues: Sequence[str], paths: ClaimPaths) -> None:
+        self._link = link
+        self._queues = list(queues)
+        self._paths = paths
+        self.looked_at = _LONG_SINCE
+        self.plain_due_at = self.lane_due_at = self.once_due_at = _NEVER
+        self.limited_wait = False
+        """Whether runs wait that have a key, or a limited queue whose next run is due."""
+        self.overlap_waits = False
+        """Whether runs wait for a slot of their schedule."""
+
+    @property
+    def due_at(self) -> float:
+        """When the first waiting run is due."""
+        return min(self.plain_due_at, self.lane_due_at, self.once_due_at)
+
+    def need_care(self) -> bool:
+        """Whether a run that is claimed with care is due."""
+        return min(self.lane_due_at, self.once_due_at) <= monotonic()
+
+    async def look(self) -> list[Row]:
+        """The first run of each path and kind: rows of ``next_due``, without those with limits."""
+        bounds = self._paths.bounds(monotonic())
+        found = await self._link.rows("next_due", queues=self._queues, **bounds)
+        heads = [row for row in found if not row["is_limited"]]
+        self.limited_wait = any(row["is_limited"] and row["is_due"] is not False for row in found)
+        self.overlap_waits = any(row["queue"] is None for row in found)
+        now = self.looked_at = monotonic()
+        careful = [row for row in heads if row["is_careful"]]
+        self.plain_due_at = _soonest([row for row in heads if not row["is_careful"]], now)
+        self.lane_due_at = _soonest([row for row in careful if not row["is_once"]], now)
+        self.once_due_at = _soonest([row for row in careful if row["is_once"]], now)
+        return heads
+
+    async def due_paths_by_age(self) -> list[tuple[str, int]]:
+        """(queue, priority) of what is due, that which has waited longest first."""
+        due = [row for row in await self.look() if row["is_due"]]
+        return [(row["queue"], row["priority"]) for row in sorted(due, key=_age)]
+
+    def expect_more(self) -> None:
+        """A claim took all that it might: there is probably more."""
+        self.plain_due_at = _LONG_SINCE
+
+    def have_had_care(self) -> None:
+        """What needs care had its turn: nothing is known of more until the next look."""
+        self.lane_due_at = self.once_due_at = _NEVER
+
+
+def _soonest(heads: Sequence[Row], now: float) -> float:
+    if any(row["is_due"] for row in heads):
+        return _LONG_SINCE
+    return now + min((row["seconds"] for row in heads), default=_NEVER)
+
+
+def _age(row: Row) -> datetime:
+    due: datetime = row["due_at"] or datetime.max.replace(tzinfo=UTC)
+    return due

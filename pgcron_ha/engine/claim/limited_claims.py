@@ -1,0 +1,182 @@
+"""Claims of runs that have limits: a lane by a key, a limited queue, or labels that they require.
+
+Whether one of them may run is the database's decision; this says how far to look, and when it is
+worth another look. They are claimed ahead of the slots as far as short runs are: a quarter second
+at most, for which a slot of their lane waits here with them. Runs that may start only once are
+claimed for free slots.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.claim.paths import AGEING_EVERY
+from pgcron_ha.engine.claim.steps import ClaimSteps
+from pgcron_ha.engine.isolation import isolate
+from pgcron_ha.engine.lease.session import Session
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.telemetry.events import RunsParked
+from pgcron_ha.telemetry.log import emit
+
+_LOOK_BEYOND: Final = 16
+"""Lanes looked at beyond the room there is: some are being decided by other nodes."""
+
+_PARKED_AT_ONCE: Final = 500
+"""Runs put aside by one look."""
+
+_SHORTEST_REST: Final = 0.005
+"""Before a run whose time is known to be near."""
+
+_AT_ONCE: Final = float("-inf")
+_NEVER: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """What one round came to: `claimed` rows, how many runs were `skipped`, `superseded`, `held`
+    until their schedule has a slot, or `parked` since nobody offers their handler; and which of the
+    claimed runs may keep others waiting.
+    """
+
+    claimed: list[Row]
+    skipped: int
+    superseded: int
+    held: int
+    parked: int
+    keep_waiting: list[int]
+
+
+class LimitedClaims:
+    """The statement, how far its walk over the lanes has come, and when to look again."""
+
+    def __init__(
+        self,
+        link: Link,
+        session: Session,
+        handlers: Sequence[str],
+        queues: Sequence[str],
+        interval: float,
+        steps: ClaimSteps,
+    ) -> None:
+        """`interval` in seconds: how long a slot that became free elsewhere may go unnoticed.
+        `steps` keeps queues apart whose runs can't be claimed.
+        """
+        self._link = link
+        self._session = session
+        self._handlers = handlers
+        self._queues = list(queues)
+        self._interval = interval
+        self._steps = steps
+        self._beyond = dict.fromkeys(queues, "")
+        self._lap_found = False
+        self._mine: set[int] = set()
+        self._yields = False
+        self.waits_for_slot = False
+        """Whether a run that may start only once waits for a free slot."""
+        self.awaits = 0
+        """How many slots a run needs that waits for this node to have them; 0: none does."""
+        self._rounds = 0
+        self.look_at = _AT_ONCE
+        """When another look is worth it (`time.monotonic`)."""
+
+    def wake(self) -> None:
+        """There may be something new: look at once."""
+        self.look_at = _AT_ONCE
+        self._lap_found = True
+
+    def is_due(self) -> bool:
+        """Whether it is worth another look."""
+        return self.look_at <= monotonic()
+
+    def has_turn(self) -> bool:
+        """As `is_due`, but a turn that took all free slots is followed by one of the others."""
+        yields, self._yields = self._yields, False
+        return self.is_due() and not yields
+
+    def settled(self, holds: Callable[[int], bool]) -> None:
+        """The database knows of ends; `holds` says whether a run is still held here. One that is
+        not may have left a slot of its lane, or room in its queue.
+        """
+        over = [run for run in self._mine if not holds(run)]
+        if over:
+            self._mine.difference_update(over)
+            self.wake()
+
+    async def claim(self, free: int, ahead: int) -> Limited:
+        """One round for so many free slots and so many runs beyond them; without room it still
+        skips what must be skipped. Now and then what is due longest goes first.
+        """
+        self._rounds += 1
+        verdicts: list[Row] = []
+        has_ended_some = False
+
+        async def send(queues: Sequence[str]) -> None:
+            taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
+            room = max(0, free + ahead - taken)
+            verdicts.extend(await self._send(queues, max(0, free - taken), room))
+            for queue in queues:
+                self._steps.forget_queue(queue)
+
+        async def refuse(queue: str, error: PgcronError) -> None:
+            nonlocal has_ended_some
+            if await self._steps.end_refused([queue]):
+                has_ended_some = True
+            else:
+                self._steps.delay_queue(queue, error)
+
+        queues = [queue for queue in self._queues if not self._steps.queue_waits(queue)]
+        await isolate(queues, send, refuse, self._steps.delay_queue)
+        claimed = [row for row in verdicts if row["verdict"] == "claim"]
+        counts = Counter(row["verdict"] for row in verdicts)
+        parked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "parked")
+        self.awaits = max(
+            (row["weight"] for row in verdicts if row["verdict"] == "await"), default=0
+        )
+        self._mine.update(row["id"] for row in claimed)
+        self.waits_for_slot = counts["wait"] > 0
+        self._yields = 0 < free + ahead <= len(claimed)
+        self._lap_found |= bool(claimed)
+        self._plan(verdicts, is_full=self._yields or has_ended_some)
+        mine = [row["id"] for row in verdicts if row["verdict"] == "mine"]
+        return Limited(claimed, counts["skip"], counts["supersede"], counts["hold"], parked, mine)
+
+    async def _send(self, queues: Sequence[str], free: int, room: int) -> list[Row]:
+        return await self._link.rows(
+            "claim_limited",
+            incarnation=self._session.incarnation,
+            queues=list(queues),
+            beyond=[self._beyond[queue] for queue in queues],
+            handlers=list(self._handlers),
+            free=free,
+            ahead=room - free,
+            look=room + _LOOK_BEYOND,
+            aged=self._rounds % AGEING_EVERY == 0,
+        )
+
+    async def park(self) -> None:
+        """Puts aside runs that require labels and that no living node may take."""
+        rows = await self._link.rows("park_unplaced", queues=self._queues, look=_PARKED_AT_ONCE)
+        if rows:
+            emit(RunsParked(len(rows)))
+
+    def _plan(self, verdicts: Sequence[Row], is_full: bool) -> None:
+        """Where the next walk begins, and when."""
+        began_anywhere = any(self._beyond.values())
+        walked = [row for row in verdicts if row["verdict"] == "walked"]
+        self._beyond = dict.fromkeys(self._queues, "")
+        self._beyond |= {row["queue"]: row["lane"] or "" for row in walked}
+        self._queues = [*self._queues[1:], *self._queues[:1]]
+        if is_full or any(self._beyond.values()):
+            self.look_at = _AT_ONCE
+        elif began_anywhere and self._lap_found:  # the lanes before its beginning were not seen
+            self._lap_found = False
+            self.look_at = _AT_ONCE
+        else:
+            self._lap_found = False
+            due = min((row["due"] for row in walked if row["due"] is not None), default=_NEVER)
+            self.look_at = monotonic() + min(self._interval, max(_SHORTEST_REST, due))

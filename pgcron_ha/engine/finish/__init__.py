@@ -1,0 +1,1 @@
+"""How runs ended is written to the database."""

@@ -1,0 +1,396 @@
+"""Tells the database how runs ended: batches, fenced by token, and never in doubt for long.
+
+While one batch is under way the next one gathers, so that a lone run is told at once and a burst
+costs one statement. A batch whose answer got lost is sent again with the same tokens; what is then
+refused is looked up by its fence number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from time import monotonic
+from typing import ClassVar, Final
+
+from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Unanswered
+from pgcron_ha.engine.finish.outcomes import (
+    characters_of,
+    failure_of,
+    is_release,
+    is_success,
+    kind_of,
+    results_of,
+    storable,
+    untellable,
+)
+from pgcron_ha.engine.isolation import SetAside, impatience, isolate
+from pgcron_ha.engine.run.counters import count_failures, count_successes
+from pgcron_ha.engine.run.recorder import Recorder
+from pgcron_ha.engine.run.runner import Ended, Runner
+from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.executors.contract.base import Committed, Context, Doubtful, Succeeded
+from pgcron_ha.executors.contract.failures import causes_of
+from pgcron_ha.executors.contract.fingerprints import fingerprint_of
+from pgcron_ha.telemetry.events import MoreRunsFailed, RunFailed, RunFenced, RunsReleased
+from pgcron_ha.telemetry.log import emit
+
+BATCH: Final = 1000
+"""Completions in one statement: beyond this the statement's own time outweighs what is saved."""
+
+BATCH_CHARACTERS: Final = 1024 * 1024
+"""Characters of results and errors in one statement, or one completion."""
+
+MOST_PENDING: Final = 2 * BATCH
+"""Ends that the database has not taken; with more of them a node claims nothing, and so executes
+no more for which there may be no room in memory.
+"""
+
+MOST_PENDING_CHARACTERS: Final = 16 * 1024 * 1024
+
+RETRIES: Final = 10
+"""Ends set aside that one pass tries again."""
+
+_LOCKS_SECONDS: Final = 30.0
+"""After a run was locked: so long each batch is first asked what of it is."""
+
+TOLD_SINGLY: Final = 10
+"""Failed runs of one batch that are named in the node's own log."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """What a batch came to: what is over, and what the database refused."""
+
+    over: list[Context]
+    refused: list[Context]
+
+
+_Send = Callable[[Sequence[Ended]], Awaitable[_Told]]
+_LOCKED: Final = Busy("somebody has locked its row", "It is tried again.")
+
+
+class Completer(Service):
+    """Takes what ended from the runner and makes it durable."""
+
+    name: ClassVar[str] = "completer"
+
+    def __init__(
+        self, link: Link, node: str, runner: Runner, recorder: Recorder, freed: Callable[[], None]
+    ) -> None:
+        """`node` is this node's name; `freed` is called after each batch."""
+        super().__init__(interval=1.0)
+        self._link = link
+        self._node = node
+        self._runner = runner
+        self._recorder = recorder
+        self._freed = freed
+        self._pending: list[Ended] = []
+        self._characters = 0  # of results and errors that are pending
+        self._resent: set[Context] = set()
+        self._asks_for_locks_until = float("-inf")
+        self.aside: SetAside[Context] = SetAside(self.name, most=10 * BATCH)
+        self.completed = 0
+        """Runs whose end was acknowledged, since the node began."""
+
+    def add(self, ended: list[Ended]) -> None:
+        """Takes what ended. On the engine's loop."""
+        self._pending.extend(ended)
+        self._characters += sum(map(characters_of, ended))
+        self._bound_claims()
+        self.wake()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything that ended has been told."""
+        return not self._pending
+
+    async def run_once(self) -> float | None:
+        """One batch of each kind, then a few of those that were locked or too slow, each alone.
+
+        Raises DatabaseUnavailable when there is no database; what it has not taken stays pending.
+        """
+        batch = self._next_batch()
+        if batch:
+            await self._tell_all(batch)
+        with impatience():
+            for ended in self._to_try_again():
+                await self._tell_all([ended])
+        if len(self._pending) > len(self.aside):
+            return 0
+        return self.aside.next_try()
+
+    def _next_batch(self) -> list[Ended]:
+        """The first that were not set aside; bounded by number and by size."""
+        batch: list[Ended] = []
+        characters = 0
+        for ended in self._pending:
+            if self.aside.is_aside(ended[0]):
+                continue
+            characters += characters_of(ended)
+            if batch and (characters > BATCH_CHARACTERS or len(batch) == BATCH):
+                break
+            batch.append(ended)
+        return batch
+
+    def _to_try_again(self) -> list[Ended]:
+        if not len(self.aside):
+            return []
+        due = (
+            ended
+            for ended in self._pending
+            if self.aside.is_aside(ended[0]) and not self.aside.waits(ended[0])
+        )
+        return list(islice(due, RETRIES))
+
+    async def _tell_all(self, batch: list[Ended]) -> None:
+        await self._recorder.flush_lines_of([context for context, _, _ in batch])
+        successes = [ended for ended in batch if is_success(ended)]
+        await self._tell(successes, self._finish)
+        if len(successes) < len(batch):
+            others = await self._tell_committed(
+                [ended for ended in batch if type(ended[1]) is not Succeeded]
+            )
+            await self._tell([each for each in others if is_release(each)], self._release)
+            await self._tell([each for each in others if not is_release(each)], self._fail)
+
+    async def _tell_committed(self, batch: list[Ended]) -> list[Ended]:
+        """Settles what was completed by its handler's own transaction; returns the others.
+
+        A COMMIT without an answer is told as a failure. Whoever ends the run waits for the
+        transaction, if it still is under way, so the refusal means: look whether it was committed.
+        """
+        committed = [ended for ended in batch if type(ended[1]) is Committed]
+        if committed:
+            count_successes(committed)
+            await self._settle(committed, _Told([ended[0] for ended in committed], []))
+        self._resent.update(ended[0] for ended in batch if type(ended[1]) is Doubtful)
+        return [ended for ended in batch if type(ended[1]) is not Committed]
+
+    async def _tell(self, batch: Sequence[Ended], send: _Send) -> None:
+        """One run that is locked, too large or refused keeps no other from being told."""
+        await isolate(batch, partial(self._deliver, send), self._refuse, self._delay)
+
+    async def _deliver(self, send: _Send, batch: Sequence[Ended]) -> None:
+        if monotonic() < self._asks_for_locks_until:
+            batch = await self._not_locked(batch)
+        if not batch:
+            return
+        try:
+            told = await send(batch)
+        except Unanswered:
+            self._resent.update(context for context, _, _ in batch)
+            raise
+        except Busy:
+            left = await self._not_locked(batch) if len(batch) > 1 else batch
+            if len(left) == len(batch):
+                raise
+            return await self._deliver(send, left)
+        await self._settle(batch, told)
+
+    async def _not_locked(self, batch: Sequence[Ended]) -> list[Ended]:
+        """Those whose rows nobody has locked; the others are set aside."""
+        rows = await self._link.rows(
+            "locked_runs",
+            run_ids=[ended[0].run_id for ended in batch],
+            tokens=[ended[0].token for ended in batch],
+        )
+        if not rows:
+            return list(batch)
+        self._asks_for_locks_until = monotonic() + _LOCKS_SECONDS
+        locked = {row[0] for row in rows}
+        for ended in batch:
+            if ended[0].run_id in locked:
+                self._delay(ended, _LOCKED)
+        return [ended for ended in batch if ended[0].run_id not in locked]
+
+    def _delay(self, ended: Ended, error: PgcronError) -> None:
+        self.aside.put(ended[0], f"the end of run {ended[0].run_id}", error)
+
+    async def _refuse(self, ended: Ended, error: PgcronError) -> None:
+        """What the database can't take of an outcome is told as a failure; when it can't take that
+        either, the run ends with its words.
+        """
+        try:
+            told = await self._fail([untellable(ended, error)])
+        except Busy as busy:
+            self._delay(ended, busy)
+            return
+        except Unanswered:
+            self._resent.add(ended[0])
+            raise
+        except DatabaseUnavailable:
+            raise
+        except PgcronError as refusal:
+            told = await self._end_refused(ended, refusal)
+        await self._settle([ended], told)
+
+    async def _end_refused(self, ended: Ended, refusal: PgcronError) -> _Told:
+        context = ended[0]
+        is_over = await self._link.value(
+            "end_refused_run",
+            run_id=context.run_id,
+            token=context.token,
+            reason=refusal.message,
+            node=self._node,
+        )
+        if not is_over:
+            return _Told([], [context])
+        emit(RunFailed(context.run_id, context.handler, context.attempt, "dead", refusal.message))
+        return _Told([context], [])
+
+    async def _accept_late(self, batch: Sequence[Ended], told: _Told) -> None:
+        """What this node finished while it was cut off is done, if nobody has begun it since."""
+        refused = set(told.refused)
+        late = [each for each in batch if each[0] in refused and is_success(each)]
+        if not late:
+            return
+        try:
+            rows = await self._link.rows(
+                "finish_late",
+                run_ids=[ended[0].run_id for ended in late],
+                fences=[ended[0].fence for ended in late],
+                results=results_of(late) or [None] * len(late),
+                node=self._node,
+            )
+        except DatabaseUnavailable:
+            self._resent.update(context for context, _, _ in batch)
+            raise
+        except PgcronError:
+            return  # it is executed again
+        accepted = {row[0] for row in rows}
+        count_successes([ended for ended in late if ended[0].run_id in accepted])
+        told.over += [context for context, _, _ in late if context.run_id in accepted]
+        told.refused = [context for context in told.refused if context.run_id not in accepted]
+
+    async def _settle(self, batch: Sequence[Ended], told: _Told) -> None:
+        await self._accept_late(batch, told)
+        doubtful = [context for context in told.refused if context in self._resent]
+        if doubtful:
+            rows = await self._link.rows(
+                "ended_by_fence",
+                run_ids=[c.run_id for c in doubtful],
+                fences=[c.fence for c in doubtful],
+            )
+            arrived = {row[0] for row in rows}
+            count_successes(
+                [
+                    each
+                    for each in batch
+                    if each[0].run_id in arrived and isinstance(each[1], Succeeded | Doubtful)
+                ]
+            )
+            # A release leaves no trace: one that is refused the second time was done the first.
+            arrived.update(ended[0].run_id for ended in batch if is_release(ended))
+            told.refused = [
+                context
+                for context in told.refused
+                if context not in doubtful or context.run_id not in arrived
+            ]
+        for context in told.refused:
+            emit(RunFenced(context.run_id, context.attempt))
+        contexts = [context for context, _, _ in batch]
+        self._resent.difference_update(contexts)
+        gone = {id(ended) for ended in batch}
+        self._pending = [ended for ended in self._pending if id(ended) not in gone]
+        self._characters -= sum(map(characters_of, batch))
+        self._bound_claims()
+        if len(self.aside):
+            for context in contexts:
+                self.aside.forget(context)
+        self._runner.forget(contexts)
+        self.completed += len(batch) - len(told.refused)
+        self._freed()
+
+    def _bound_claims(self) -> None:
+        """While the database does not take ends, the node takes no more runs."""
+        owed = max(0, len(self._pending) - MOST_PENDING)
+        if self._characters > MOST_PENDING_CHARACTERS:
+            owed += MOST_PENDING
+        self._runner.owed = owed
+
+    async def _finish(self, batch: Sequence[Ended]) -> _Told:
+        now = monotonic()
+        parameters = {
+            "run_ids": [ended[0].run_id for ended in batch],
+            "tokens": [ended[0].token for ended in batch],
+            "elapsed_seconds": [now - (ended[0].started_monotonic or now) for ended in batch],
+            "results": results_of(batch),
+            "node": self._node,
+        }
+        try:
+            rows = await self._link.rows("finish_runs", **parameters)
+        except NoPartition:
+            rows = await self._link.rows("finish_runs_overflow", **parameters)
+        if len(rows) == len(batch):
+            count_successes(batch)
+            return _Told([ended[0] for ended in batch], [])
+        accepted = {row[0] for row in rows}
+        count_successes([ended for ended in batch if ended[0].run_id in accepted])
+        return _Told(
+            [ended[0] for ended in batch if ended[0].run_id in accepted],
+            [ended[0] for ended in batch if ended[0].run_id not in accepted],
+        )
+
+    async def _release(self, batch: Sequence[Ended]) -> _Told:
+        contexts = [ended[0] for ended in batch]
+        rows = await self._link.rows(
+            "release_runs", run_ids=[c.run_id for c in contexts], tokens=[c.token for c in contexts]
+        )
+        accepted = {row[0] for row in rows}
+        if accepted:
+            emit(RunsReleased(len(accepted), "this node stops"))
+            await self._wake_others()
+        self._resent.update(c for c in contexts if c.run_id in accepted)
+        # A run with a cancel request is not given back: it ends as cancelled.
+        asked = [ended for ended in batch if ended[0].run_id not in accepted]
+        told = await self._fail(asked) if asked else _Told([], [])
+        return _Told([c for c in contexts if c.run_id in accepted] + told.over, told.refused)
+
+    async def _wake_others(self) -> None:
+        try:
+            await self._link.rows("wake_idle_nodes")
+        except PgcronError:
+            pass  # a hint: they look by themselves, a little later
+
+    async def _fail(self, batch: Sequence[Ended]) -> _Told:
+        now = monotonic()
+        failures = [failure_of(ended[1]) for ended in batch]
+        rows = await self._link.rows(
+            "fail_runs",
+            run_ids=[ended[0].run_id for ended in batch],
+            tokens=[ended[0].token for ended in batch],
+            kinds=[kind_of(ended[1]) for ended in batch],
+            retryables=[failure.retry for failure in failures],
+            retry_afters=[
+                failure.after.total_seconds() if failure.after is not None else None
+                for failure in failures
+            ],
+            elapsed_seconds=[
+                None if ended[0].started_monotonic is None else now - ended[0].started_monotonic
+                for ended in batch
+            ],
+            error_classes=[storable(failure.error_class) for failure in failures],
+            errors=[storable(failure.message) for failure in failures],
+            tracebacks=[storable(failure.traceback) for failure in failures],
+            causes=[causes_of(failure) for failure in failures],
+            fingerprints=[
+                failure.fingerprint or fingerprint_of(failure, ended[0].handler)
+                for ended, failure in zip(batch, failures, strict=True)
+            ],
+            node=self._node,
+        )
+        verdicts = {row["run_id"]: row["verdict"] for row in rows}
+        count_failures(batch, verdicts, [kind_of(ended[1]) for ended in batch])
+        told = [pair for pair in zip(batch, failures, strict=True) if pair[0][0].run_id in verdicts]
+        if len(told) > TOLD_SINGLY:
+            emit(MoreRunsFailed(len(told) - TOLD_SINGLY))
+        for (context, _, _), failure in told[:TOLD_SINGLY]:
+            run, verdict = context.run_id, verdicts[context.run_id]
+            emit(RunFailed(run, context.handler, context.attempt, verdict, failure.message[:300]))
+        return _Told(
+            [ended[0] for ended in batch if ended[0].run_id in verdicts],
+            [ended[0] for ended in batch if ended[0].run_id not in verdicts],
+        )

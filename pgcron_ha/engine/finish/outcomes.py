@@ -1,0 +1,109 @@
+"""How a run ended, in words and sizes that the database takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pgcron_ha.engine.run.runner import Ended
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.base import (
+    SUCCEEDED,
+    Failed,
+    Interrupted,
+    Outcome,
+    StopReason,
+    Succeeded,
+)
+
+_TEXT_LIMIT: Final = 16_000
+"""Characters kept of an error or traceback in the database."""
+
+_KINDS: Final = {
+    StopReason.CANCELLED: "cancelled",
+    StopReason.TIMED_OUT: "timed_out",
+    StopReason.SILENT: "timed_out",
+    StopReason.GIVEN_UP: "timed_out",
+    StopReason.LEASE_LOST: "lease_lost",
+    StopReason.SHUTDOWN: "lease_lost",
+}
+
+_WHY: Final = {
+    StopReason.TIMED_OUT: "it executed longer than its timeout",
+    StopReason.SILENT: "it gave no sign for its silence timeout (no line, no progress, no beat)",
+    StopReason.GIVEN_UP: "its time in all was over",
+}
+
+
+def is_release(ended: Ended) -> bool:
+    """A stop of the node is not the run's fault: the attempt is given back, unless it may never
+    begin twice.
+    """
+    context, outcome, _ = ended
+    return (
+        isinstance(outcome, Interrupted)
+        and outcome.reason is StopReason.SHUTDOWN
+        and (context.delivery != "at_most_once" or context.started_monotonic is None)
+    )
+
+
+def characters_of(ended: Ended) -> int:
+    """Of what is sent about it."""
+    outcome = ended[1]
+    if outcome is SUCCEEDED:
+        return 0
+    if isinstance(outcome, Succeeded):
+        return len(outcome.text or "")
+    if isinstance(outcome, Failed):
+        return min(len(outcome.message) + len(outcome.traceback or ""), 2 * _TEXT_LIMIT)
+    return 0
+
+
+def is_success(ended: Ended) -> bool:
+    """Which its node completes; what a handler's own transaction completed is none."""
+    return type(ended[1]) is Succeeded
+
+
+def kind_of(outcome: Outcome) -> str:
+    """How the attempt is recorded."""
+    if isinstance(outcome, Interrupted):
+        return _KINDS[outcome.reason]
+    return "snoozed" if isinstance(outcome, Failed) and outcome.snooze else "failed"
+
+
+def failure_of(outcome: Outcome) -> Failed:
+    """What did not succeed, as a failure."""
+    if isinstance(outcome, Failed):
+        return outcome
+    if isinstance(outcome, Interrupted):
+        why, message = _WHY.get(outcome.reason), outcome.message
+        if why is not None:
+            message = why if message == f"stopped: {outcome.reason}" else f"{why}: {message}"
+        return Failed(outcome.reason.name.title().replace("_", ""), message)
+    return Failed("Unknown", "the outcome could not be stored", retry=False)
+
+
+def untellable(ended: Ended, error: PgcronError) -> Ended:
+    """The failure that is stored instead of an outcome that the database can't take."""
+    context, outcome, at = ended
+    message = f"the database refused the outcome: {error.message}"
+    retry = outcome.retry if isinstance(outcome, Failed) else False
+    return (
+        context,
+        Failed("OutcomeRefused", message.encode("ascii", "replace").decode("ascii"), None, retry),
+        at,
+    )
+
+
+def results_of(batch: Sequence[Ended]) -> list[str | None] | None:
+    """What the handlers returned; None when none of them returned anything."""
+    if all(ended[1] is SUCCEEDED for ended in batch):
+        return None
+    return [outcome.text if isinstance(outcome, Succeeded) else None for _, outcome, _ in batch]
+
+
+def storable(text: str | None) -> str | None:
+    """PostgreSQL takes no NUL in a text, and no half of a surrogate pair."""
+    if text is None:
+        return None
+    return text[:_TEXT_LIMIT].replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,149 @@
+"""A node's own folder, and the lock that proves its predecessor dead.
+
+The lock's descriptor is inherited by the process that supervises children, so it is free only when
+the node *and* everything it started are gone. Whoever gets it may free the runs of earlier nodes of
+this folder at once, without waiting for a lease.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.process.descendants import bury_descendants
+from pgcron_ha.telemetry.events import NodeHasATwin
+from pgcron_ha.telemetry.log import emit
+
+# A dead node's children are killed within this time; its successor waits for that.
+_DYING_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.02
+_MAX_TWINS: Final = 100
+
+
+class Home:
+    """One folder below the state directory, locked for as long as this process or a child of it
+    lives.
+    """
+
+    def __init__(self, state_directory: Path, node: str) -> None:
+        """Blocks while the remains of a killed predecessor die. A living node of that name keeps
+        its folder: this one takes
+        another (`is_twin`). Raises ConfigError when the folder can't be made.
+        """
+        self.is_twin = False
+        for number in range(1, _MAX_TWINS):
+            self.directory = state_directory / (node if number == 1 else f"{node}.{number}")
+            descriptor = self._open_lock()
+            if _lock(descriptor):
+                self.descriptor = descriptor
+                break
+            os.close(descriptor)
+            self.is_twin = True
+        else:
+            raise ConfigError(
+                f"{_MAX_TWINS} nodes named {node!r} run here", None, "Give each its own node.name."
+            )
+        _held.add(self.descriptor)
+        if self.is_twin:
+            emit(NodeHasATwin(node, str(self.directory)))
+        bury_descendants(self.directory)
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, str(os.getpid()).encode(), 0)
+        held = os.fstat(self.descriptor)
+        self.identity = f"{_kernel()}:{held.st_dev}:{held.st_ino}:{self._mark()}"
+        """Names the lock across hosts: two that have it can't live at once. A copied machine or
+        container has locks of its own under the same names."""
+
+    def release(self) -> None:
+        """Gives the lock back, unless a child still holds it."""
+        _held.discard(self.descriptor)
+        os.close(self.descriptor)
+
+    def _open_lock(self) -> int:
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"the state directory {str(self.directory)!r} can't be used",
+                str(error),
+                "Set PGCRON_HA_NODE_STATE_DIRECTORY to a folder that this user may write.",
+            ) from error
+
+    def _mark(self) -> str:
+        """A random name written once, so that a folder that was copied or made anew is told
+        apart from an older one.
+        """
+        path = self.directory / "identity"
+        try:
+            return path.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            mark = uuid4().hex
+            path.write_text(mark, encoding="ascii")
+            return mark
+
+
+def _kernel() -> str:
+    """Which kernel keeps the lock: each start of each machine is another one."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:  # no Linux
+        return socket.gethostname()
+
+
+_held: Final[set[int]] = set()
+
+
+def _let_go_after_fork() -> None:
+    """A process that a handler forked, and that may outlive the node, does not hold its lock."""
+    for descriptor in _held:
+        os.close(descriptor)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_after_fork)
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether the lock was had; waits while its owner is dead and only its children are still
+    being killed.
+    """
+    end = time.monotonic() + _DYING_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end or _is_alive(os.pread(descriptor, 32, 0)):
+                return False
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return True
+
+
+def _is_alive(written: bytes) -> bool:
+    if not written.isdigit():
+        return True  # the owner is about to write its number
+    try:
+        status = Path(f"/proc/{int(written)}/stat").read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:
+        return _answers(int(written))
+    return status.rpartition(")")[2].split()[:1] != ["Z"]
+
+
+def _answers(process_id: int) -> bool:
+    """For systems without /proc."""
+    if Path("/proc/self").exists():
+        return False
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,302 @@
+"""Keeps the tables in order, on every node: partitions ahead, retention, expiry, and sweeps that
+should never find anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from math import inf
+from time import monotonic
+from typing import ClassVar, Final
+
+from pgcron_ha.db.driver.link import Busy, Link, Unanswered
+from pgcron_ha.db.driver.statements import in_schema
+from pgcron_ha.engine.isolation import SetAside, isolate
+from pgcron_ha.engine.maintain.retention import Sweep
+from pgcron_ha.engine.materialize.materializer import judge
+from pgcron_ha.engine.materialize.previews import write_previews
+from pgcron_ha.engine.run.time_limits import notice_overruns
+from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.telemetry.counters import COUNTERS
+from pgcron_ha.telemetry.events import RepairWasNeeded, RunsGivenUp
+from pgcron_ha.telemetry.log import emit
+
+BATCH: Final = 1000
+"""Rows of one pass of one duty."""
+
+INTERVAL_SECONDS: Final = 10.0
+SWEEPS_EVERY: Final = 60.0
+NETS_EVERY: Final = 30.0
+"""For what is done sooner by others: what a circuit breaker held back is let go by the node that
+hears that it closed.
+"""
+
+PARTITIONS_EVERY: Final = 600.0
+RETENTION_EVERY: Final = 3600.0
+RECHECK_EVERY: Final = 600.0
+ACCOUNTS_EVERY: Final = 3600.0
+AGAIN_SECONDS: Final = 15.0
+"""The longest pause after a duty failed; the others have their turn meanwhile."""
+
+SOONEST_SECONDS: Final = 1.0
+"""Between passes when runs expire one after the other."""
+
+DUTY_SECONDS: Final = 2.0
+"""How long one duty goes on in one pass while there is more to do."""
+
+_EXPIRED: Final = "it did not start before its deadline"
+
+_SWEEPS: Final = (
+    *("forget_keys", "forget_periods", "forget_progress", "forget_overruns", "forget_diversions"),
+    *("forget_callbacks", "forget_fire_failures", "forget_versions"),
+)
+_SMALL_SWEEPS: Final = ("forget_nodes", "forget_missed", "forget_overrides")
+
+PARTITIONS_AT_ONCE: Final = 50
+"""Which the database makes in one call; it may have made fewer than are missing."""
+
+
+class Janitor(Service):
+    """Idempotent duties, each bounded; two nodes doing the same are harmless."""
+
+    name: ClassVar[str] = "janitor"
+
+    def __init__(self, link: Link, schema: str) -> None:
+        super().__init__(INTERVAL_SECONDS)
+        self._link = link
+        self._schema = schema
+        self._sweep_of_history = Sweep(link, schema)
+        self._next: dict[str, float] = {}
+        self._has_more = False
+        self._expires_in = inf
+        self._round_at = -inf
+        """When the other duties are due again while runs expire (`time.monotonic`)."""
+        self._known_broken: set[str] = set()
+        # Duties and settings by name, rows of history by their run.
+        self.aside: SetAside[str | int] = SetAside(self.name, longest=AGAIN_SECONDS)
+
+    async def run_once(self) -> float | None:
+        """The duties that are due. One that fails is set aside for a while, and keeps no other from
+        its turn.
+        """
+        self._has_more, self._expires_in = False, inf
+        await self._in_turn("expiry", 0, self._expire)
+        until_round = self._round_at - monotonic()
+        rest = until_round if until_round > 0 else await self._all_other_duties()
+        if self._has_more:
+            return 0  # the rest of them waits for it
+        if self._expires_in >= self.interval:
+            return rest
+        # Woken for what expires: the other duties wait for the end of the interval.
+        left = self.interval if rest is None else rest
+        self._round_at = monotonic() + left
+        return min(self._expires_in, left)
+
+    async def _all_other_duties(self) -> float | None:
+        """Seconds to the next round; None for the interval."""
+        self._round_at = -inf
+        await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
+        await self._in_turn("parked runs", 0, self._unpark)
+        await self._in_turn("retries", 0, self._give_up)
+        await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
+        await self._in_turn("settings", 0, self._name_broken_settings)
+        await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
+        await self._in_turn("mended handlers", NETS_EVERY, self._unpark_mended)
+        for statement in _SWEEPS:
+            await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
+        for statement in _SMALL_SWEEPS:
+            await self._in_turn(statement, SWEEPS_EVERY, partial(self._link.rows, statement))
+        await self._in_turn("overflow", SWEEPS_EVERY, self._drain_overflow)
+        await self._in_turn("accounts", ACCOUNTS_EVERY, self._account)
+        await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
+        await self._in_turn("retention", RETENTION_EVERY, self._retain)
+        return await self._sweep_of_history.run_once()
+
+    async def _unpark(self) -> None:
+        unparked = await self._link.rows("unpark_served", at_most=BATCH)
+        if unparked:
+            await self._link.rows("wake_idle_nodes")
+        self._has_more |= len(unparked) >= BATCH
+
+    async def _name_broken_settings(self) -> None:
+        """Queues, keys and circuit breakers whose rows break their rules alone stand still; here
+        they get a name that people see.
+        """
+        broken = await self._link.rows("broken_settings")
+        errors = {f"{row['kind']} {row['name']!r}": row["error"] for row in broken}
+        for what, error in errors.items():
+            self.aside.put(what, what, error)
+        for what in self._known_broken - errors.keys():
+            self.aside.forget(what)
+        self._known_broken = set(errors)
+
+    async def _make_partitions(self) -> None:
+        while (await self._link.value("ensure_partitions") or 0) >= PARTITIONS_AT_ONCE:
+            pass
+
+    async def _unpark_mended(self) -> None:
+        if await self._link.rows("unpark_mended", at_most=BATCH):
+            await self._link.rows("wake_idle_nodes")
+
+    async def _recheck(self) -> None:
+        await self._link.rows("recheck_invalid", judge=judge())
+
+    async def _retain(self) -> None:
+        await self._drop_outlived()
+        self._sweep_of_history.begin()
+
+    async def _expire(self) -> None:
+        """Many that expire at once stand in front of those that wait: so they go at once."""
+
+        async def expire_some() -> int:
+            try:
+                *ended, soon = await self._link.rows("expire_runs", at_most=BATCH, reason=_EXPIRED)
+            except DatabaseUnavailable:
+                raise
+            except PgcronError:
+                return await self._expire_in_parts()
+            COUNTERS.occurrences["expired"] += len(ended)
+            # Expired runs stand in front of others that are due: they go when their time has come.
+            if soon["seconds"] is not None:
+                self._expires_in = max(soon["seconds"], SOONEST_SECONDS)
+            return len(ended)
+
+        await self._repeat(expire_some)
+
+    async def _expire_in_parts(self) -> int:
+        rows = await self._link.rows("expired_runs", at_most=BATCH)
+
+        async def send(runs: Sequence[int]) -> None:
+            ended = await self._link.rows(
+                "end_waiting_runs", run_ids=list(runs), outcome="expired", reason=_EXPIRED
+            )
+            COUNTERS.occurrences["expired"] += len(ended)
+
+        async def refused(run: int, error: PgcronError) -> None:
+            await self._link.rows(
+                "end_refused_run", run_id=run, token=None, reason=error.message, node=None
+            )
+
+        def delayed(run: int, error: PgcronError) -> None:
+            """Locked: the next pass comes soon."""
+
+        await isolate([row[0] for row in rows], send, refused, delayed)
+        return 0
+
+    async def _give_up(self) -> None:
+        given_up = await self._link.rows("give_up_runs", at_most=BATCH)
+        if given_up:
+            emit(RunsGivenUp(len(given_up)))
+
+    async def _sweep(self, statement: str) -> None:
+        async def remove_some() -> int:
+            return len(await self._link.rows(statement, at_most=BATCH))
+
+        await self._repeat(remove_some)
+
+    async def _repeat(self, some: Callable[[], Awaitable[int]]) -> None:
+        """While a batch is full, for a bounded time; the next pass goes on with it."""
+        began = monotonic()
+        while await some() >= BATCH:
+            if monotonic() - began > DUTY_SECONDS:
+                self._has_more = True
+                return
+
+    async def _drain_overflow(self) -> None:
+        async def send(runs: Sequence[int]) -> None:
+            await self._link.rows("drain_overflow", run_ids=list(runs))
+            for run in runs:
+                self.aside.forget(run)
+
+        async def refused(run: int, error: PgcronError) -> None:
+            delayed(run, error)
+
+        def delayed(run: int, error: PgcronError) -> None:
+            self.aside.put(run, f"history of run {run}", error)
+
+        async def drain_some() -> int:
+            aside = [key for key in self.aside.waiting() if isinstance(key, int)]
+            rows = await self._link.rows("overflowed", aside=aside, at_most=BATCH)
+            await isolate([row["id"] for row in rows], send, refused, delayed)
+            return len(rows)
+
+        await self._repeat(drain_some)
+
+    async def _account(self) -> None:
+        """A join of a whole day: about once an hour in all of the cluster."""
+        if not await self._link.value("is_chosen_by_lot"):
+            return
+        unaccounted = await self._link.rows("unaccounted", at_most=BATCH)
+        if unaccounted:
+            emit(
+                RepairWasNeeded(
+                    "fires whose run is neither alive nor in history (not repaired, only told)",
+                    len(unaccounted),
+                )
+            )
+
+    async def _drop_outlived(self) -> None:
+        for row in await self._link.rows("outlived_partitions"):
+            parent = in_schema(f'pgcron."{row["relation"]}"', self._schema)
+            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
+            try:
+                await self._detach(parent, partition)
+                await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
+            except Busy:
+                break  # a long reader; the next hour will do
+        await self._drop_strays()
+
+    async def _drop_strays(self) -> None:
+        """Ends what was interrupted: a detach half-way, or before the table was dropped."""
+        for row in await self._link.rows("stray_partitions"):
+            parent = in_schema(f'pgcron."{row["relation"]}"', self._schema)
+            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
+            try:
+                if row["is_pending"]:
+                    await self._finish_detach(parent, partition)
+                if row["was_ours"] and row["is_outlived"]:
+                    await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
+            except Busy:
+                return
+
+    async def _detach(self, parent: str, partition: str) -> None:
+        try:
+            await self._link.execute(
+                f"ALTER TABLE {parent} DETACH PARTITION {partition} CONCURRENTLY"
+            )
+        except (Busy, DatabaseUnavailable):
+            raise
+        except (
+            PgcronError
+        ):  # an earlier attempt was interrupted half-way: it is finished, not begun again
+            await self._finish_detach(parent, partition)
+
+    async def _finish_detach(self, parent: str, partition: str) -> None:
+        await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} FINALIZE")
+
+    async def _in_turn(
+        self, duty: str, every: float, fulfil: Callable[[], Awaitable[object]]
+    ) -> None:
+        """Fulfils a duty when its time has come; when that fails, soon again, and the others have
+        their turn. One that could not do all of it goes on in the next pass.
+        """
+        began = monotonic()
+        if self.aside.waits(duty):
+            return
+        if began < self._next.get(duty, float("-inf")) and not self.aside.is_aside(duty):
+            return
+        had_more, self._has_more = self._has_more, False
+        try:
+            await fulfil()
+        except Unanswered as error:
+            self.aside.put(duty, f"upkeep: {duty}", error)
+        except DatabaseUnavailable:
+            raise
+        except PgcronError as error:
+            self.aside.put(duty, f"upkeep: {duty}", error)
+        else:
+            self.aside.forget(duty)
+            self._next[duty] = began if self._has_more else began + every
+        self._has_more |= had_more

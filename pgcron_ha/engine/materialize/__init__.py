@@ -1,0 +1,1 @@
+"""Fires within the horizon become runs."""

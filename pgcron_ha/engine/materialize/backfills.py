@@ -1,0 +1,178 @@
+"""Makes the runs of backfills, a few at a time, on every node, without an owner.
+
+A pass reads which backfills have room, computes their next instants without a lock, and takes them
+by compare-and-set on how far the backfill has come. Two nodes at once are harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import ClassVar, Final
+
+from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.isolation import one_by_one
+from pgcron_ha.engine.service import Service, unforeseen
+from pgcron_ha.errors import InvalidSpec, PgcronError
+from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, too_many
+from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.spec import Spec
+from pgcron_ha.spec.zones import TZDATA
+from pgcron_ha.telemetry.backfill_events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
+from pgcron_ha.telemetry.log import emit
+
+BATCH: Final = 50
+"""Backfills of one pass; the next one goes on behind them, and a lap ends with the last."""
+
+MOST_AT_ONCE: Final = 1000
+"""Instants of one backfill in one step, whatever becomes of them."""
+
+FEWEST_AT_ONCE: Final = 16
+
+IDLE_SECONDS: Final = 5.0
+BUSY_SECONDS: Final = 1.0
+"""Between looks while a backfill is under way: its runs may end on another node."""
+
+SETTLE_SECONDS: Final = 0.02
+"""Ends of runs are gathered for so long before the runs after them are made."""
+
+FORGET_SECONDS: Final = 3600.0
+
+
+class Backfills(Service):
+    """Keeps as many runs of each backfill open as it may have."""
+
+    name: ClassVar[str] = "backfills"
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(IDLE_SECONDS)
+        self._link = link
+        self._is_busy = False
+        self._after = 0
+        self._lap_is_busy = self._lap_goes_on = False
+        self._most: dict[int, int] = {}
+        self._waking: asyncio.TimerHandle | None = None
+        self._forget_at = 0.0
+
+    def settled(self) -> None:
+        """The database knows of ends of runs; some may be those of a backfill."""
+        if self._is_busy and self._waking is None:
+            loop = asyncio.get_running_loop()
+            self._waking = loop.call_later(SETTLE_SECONDS, self._wake_up)
+
+    async def run_once(self) -> float | None:
+        """One step of each backfill that has something to do."""
+        rows = await self._link.rows(
+            "open_backfills",
+            after=self._after,
+            at_most=BATCH,
+            aside=self.aside.waiting(),
+            tzdata=TZDATA,
+        )
+        if not self._after and len(rows) < BATCH:  # these are all; what is over is forgotten
+            self.aside.keep({row["id"] for row in rows} | set(self.aside.waiting()))
+        self._after = rows[-1]["id"] if len(rows) == BATCH else 0
+        # One that is paused may be so for weeks: who resumes it wakes us.
+        self._lap_is_busy |= any(row["state"] != "paused" or row["has_work"] for row in rows)
+        self._is_busy |= self._lap_is_busy
+        self._most = {row["id"]: self._most.get(row["id"], FEWEST_AT_ONCE) for row in rows}
+        busy = [row for row in rows if row["has_work"]]
+        await one_by_one(busy, self._step_one, self._leave_out)
+        await self._forget()
+        return 0 if self._after else self._end_lap()
+
+    def _end_lap(self) -> float | None:
+        """When the next one begins."""
+        self._is_busy, goes_on = self._lap_is_busy, self._lap_goes_on
+        self._lap_is_busy = self._lap_goes_on = False
+        if goes_on:
+            return 0
+        return BUSY_SECONDS if self._is_busy else None
+
+    async def _step_one(self, row: Row) -> None:
+        self._lap_goes_on |= await self._step(row)
+        self.aside.forget(row["id"])
+        await asyncio.sleep(0)  # the instants of a backfill may take some milliseconds
+
+    def _leave_out(self, row: Row, error: Exception) -> None:
+        """Whatever is wrong with it, the others have their step; it is tried again alone."""
+        told = error.message if isinstance(error, PgcronError) else unforeseen(error)
+        self.aside.put(row["id"], f"backfill {row['id']} of schedule {row['schedule']!r}", told)
+
+    async def _step(self, row: Row) -> bool:
+        """Whether there is more to do at once."""
+        planned = None
+        try:
+            spec = spec_of(row)
+            if row["state"] == "open" and row["planned"] is None:
+                planned = await _counted(row, spec)
+            instants, is_last = following(
+                spec,
+                row["reached"],
+                row["since"],
+                row["until"],
+                row["direction"],
+                min(self._most[row["id"]] + max(row["room"], 0), MOST_AT_ONCE),
+            )
+        except PgcronError as error:
+            await self._give_up(row, error)
+            instants, is_last, planned = [], False, None
+        except Exception as error:
+            await self._give_up(row, InvalidSpec(unforeseen(error)))
+            instants, is_last, planned = [], False, None
+        if planned is not None:  # whichever node is first
+            await self._link.rows("plan_backfill", backfill=row["id"], planned=planned)
+        found = await self._link.rows(
+            "step_backfill",
+            backfill=row["id"],
+            reached=row["reached"],
+            instants=instants,
+            is_last=is_last,
+        )
+        if found and found[0]["state"] == "paused" and row["state"] == "open":
+            await self._tell_why(row)
+        return bool(found) and self._judge(row, found[0], len(instants), is_last)
+
+    def _judge(self, row: Row, done: Row, offered: int, is_last: bool) -> bool:
+        if done["state"] in ("done", "stopped"):
+            emit(BackfillIsOver(row["id"], row["schedule"], done["state"]))
+            return False
+        # Where most instants are left alone many are looked at in a step, else few are computed
+        # for nothing.
+        is_through = 0 < offered == done["taken"] and not is_last
+        most = self._most[row["id"]] * (4 if is_through else 1) // (1 if is_through else 2)
+        self._most[row["id"]] = min(max(most, FEWEST_AT_ONCE), MOST_AT_ONCE)
+        return is_through
+
+    async def _tell_why(self, row: Row) -> None:
+        """The step has paused it, or somebody did in the same moment, who has no reason to tell."""
+        for paused in await self._link.rows("one_backfill", backfill=row["id"]):
+            if paused["error"] is not None:
+                why = json.loads(paused["error"])["message"]
+                emit(BackfillIsPaused(row["id"], row["schedule"], why))
+
+    async def _give_up(self, row: Row, error: PgcronError) -> None:
+        told = error.as_kept()
+        if await self._link.rows("give_up_backfill", backfill=row["id"], error=told):
+            emit(BackfillCantGoOn(row["id"], row["schedule"], error.message))
+
+    async def _forget(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._forget_at:
+            self._forget_at = now + FORGET_SECONDS
+            await self._link.rows("forget_backfills")
+
+    def _wake_up(self) -> None:
+        self._waking = None
+        self.wake()
+
+
+async def _counted(row: Row, spec: Spec) -> int:
+    """The instants of a backfill. Raises TooLarge."""
+    planned = 0
+    for counted in count(spec, row["since"], row["until"]):
+        planned += counted
+        if planned > MOST_INSTANTS:
+            raise too_many(planned)
+        await asyncio.sleep(0)
+    return planned

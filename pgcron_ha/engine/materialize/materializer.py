@@ -1,0 +1,270 @@
+"""Turns schedules into runs ahead of time, on every node, without an owner.
+
+A pass reads what schedules have to decide, computes fires in Python without a lock, and commits by
+compare-and-set: a schedule that was edited, or that another node decided meanwhile, is left as it
+is. Two nodes at once are harmless. A node whose tzdata is older than another's decides nothing.
+
+No schedule holds up another: one that nobody can read, or whose runs the database refuses, is
+marked invalid with the reason; one that is locked waits in `aside`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from pgcron_ha.db.driver.link import Link, NoPartition, Row
+from pgcron_ha.engine.isolation import impatience, isolate
+from pgcron_ha.engine.lease.session import LATE_AFTER
+from pgcron_ha.engine.materialize.computing import compute
+from pgcron_ha.engine.materialize.previews import AT_ONCE, write_previews
+from pgcron_ha.engine.materialize.schedule_duties import Control, forget_absent
+from pgcron_ha.engine.run.counters import count_decided
+from pgcron_ha.engine.service import Service, unforeseen
+from pgcron_ha.errors import DatabaseUnavailable, InvalidSpec, PgcronError, Refused, SchemaError
+from pgcron_ha.model.jitter import delay_of
+from pgcron_ha.model.plan import Plan, plan
+from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.zones import TZDATA
+from pgcron_ha.telemetry.events import ScheduleIsInvalid
+from pgcron_ha.telemetry.log import emit
+from pgcron_ha.version import installed_version
+
+BATCH: Final = 200
+"""Schedules of one statement; also how long the engine's loop computes without a break."""
+
+FIRES_PER_SCHEDULE: Final = 1000
+"""Fires that one schedule gets in one statement; the rest in the next pass."""
+# A century; PostgreSQL's intervals reach further than anybody's instants.
+LONGEST_WINDOW: Final = 36_525 * 86_400.0
+
+FIRES_PER_BATCH: Final = 5000
+"""Which the schedules of a statement share alike."""
+
+INTERVAL_SECONDS: Final = 5.0
+
+RETRY_SECONDS: Final = 60.0
+"""After the database refused a schedule's runs, until they are tried again."""
+
+LOOK_AGAIN_SECONDS: Final = 0.5
+"""When nothing of a whole batch moved: other nodes are at it, or its rows are locked."""
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+Decision = tuple[Row, Plan, str]
+
+
+class Materializer(Service):
+    """Decides fires up to the horizon."""
+
+    name: ClassVar[str] = "materializer"
+
+    def __init__(self, link: Link, horizon: float) -> None:
+        """`horizon` in seconds: how far ahead a fire becomes a run."""
+        super().__init__(min(INTERVAL_SECONDS, horizon / 4))
+        self._link = link
+        self._horizon = horizon
+        self._control = Control(link, horizon, self.aside)
+        self._unmoved: dict[int, datetime] = {}
+        self.materialized = 0
+
+    async def run_once(self) -> float | None:
+        """One batch of schedules. Begins when half of the horizon is used up, so that frequent
+        schedules are decided in bulk.
+        """
+        try:
+            goes_on = await self._control.look()
+        except DatabaseUnavailable:
+            raise
+        except Exception:
+            await self._materialize()  # what one of them asks for holds up no fire of the others
+            raise
+        finally:
+            self.materialized += self._control.take_made()
+        wait = await self._materialize()
+        return 0 if goes_on else wait
+
+    async def _materialize(self) -> float | None:
+        if self._control.is_behind:
+            return None
+        aside = [schedule for duty, schedule in self.aside.waiting() if duty == "fires"]
+        rows = await self._link.rows(
+            "due_cursors", refill=self._horizon / 2, at_most=BATCH, aside=aside
+        )
+        if len(rows) < BATCH:
+            forget_absent(self.aside, "fires", {row["schedule_id"] for row in rows})
+        if not rows:
+            return None
+        share = min(FIRES_PER_SCHEDULE, max(1, FIRES_PER_BATCH // len(rows)))
+        decisions = await self._decide(rows, share)
+        if not decisions:
+            return 0
+        moved = await self._commit(decisions)
+        self._leave_out_locked(decisions, moved)
+        new = [row["schedule_id"] for row, _, _ in decisions if row["status"] == "unchecked"]
+        if moved and 0 < len(new) <= AT_ONCE:
+            await write_previews(self._link, self.aside, new)
+        is_short = any(planned.is_cut or len(planned.fires) >= share for _, planned, _ in decisions)
+        if len(rows) < BATCH and not is_short:
+            return None
+        return 0 if moved else LOOK_AGAIN_SECONDS
+
+    async def _commit(self, decisions: Sequence[Decision]) -> set[int]:
+        """The schedules that were moved on. What failed before goes apart from the others."""
+        again = [each for each in decisions if self._failed_before(each[0])]
+        first = [each for each in decisions if not self._failed_before(each[0])]
+        answers = await isolate(first, self._send, self._refused, self._delayed)
+        try:
+            answers += await isolate(again, self._send, self._refused, self._delayed)
+        except (Refused, SchemaError) as error:
+            for each in again:
+                await self._refused(each, error)
+        for counts in answers:
+            self.materialized += counts["runs"]
+            count_decided(counts)
+        return {schedule for counts in answers for schedule in counts["moved"]}
+
+    def _failed_before(self, row: Row) -> bool:
+        return row["status"] == "invalid" or self.aside.is_aside(("fires", row["schedule_id"]))
+
+    async def _send(self, part: Sequence[Decision]) -> Row:
+        columns = _columns(part)
+        try:
+            return (await self._link.rows("materialize", **columns))[0]
+        except NoPartition:
+            await self._link.rows("reopen_ledger", instants=sorted(set(columns["fires"])))
+            return (await self._link.rows("materialize", **columns))[0]
+
+    async def _refused(self, decision: Decision, error: PgcronError) -> None:
+        if isinstance(error, NoPartition):  # the janitor makes those that are to come
+            self._delayed(decision, error)
+        else:
+            await self._mark_invalid(decision[0], error, RETRY_SECONDS)
+
+    def _delayed(self, decision: Decision, error: PgcronError) -> None:
+        row = decision[0]
+        self.aside.put(("fires", row["schedule_id"]), f"schedule {row['name']!r}", error.message)
+
+    def _leave_out_locked(self, decisions: Sequence[Decision], moved: set[int]) -> None:
+        """What stands still twice, though nobody else has decided it, is locked by somebody."""
+        for schedule in moved:
+            self.aside.forget(("fires", schedule))
+        before, self._unmoved = self._unmoved, {}
+        for decision in decisions:
+            row = decision[0]
+            schedule, watermark = row["schedule_id"], row["watermark"]
+            if schedule in moved or self.aside.waits(("fires", schedule)):
+                continue
+            if before.get(schedule) == watermark and row["status"] != "invalid":
+                self._delayed(decision, PgcronError("its row is locked by another session"))
+            else:
+                self._unmoved[schedule] = watermark
+
+    async def _decide(self, rows: Sequence[Row], share: int) -> list[Decision]:
+        decided: list[Decision] = []
+        for number, row in enumerate(rows):
+            try:
+                planned = await compute(partial(decide, row, self._horizon, share))
+                decided.append((row, *planned))
+            except PgcronError as error:
+                await self._mark_invalid(row, error)
+            except Exception as error:
+                await self._mark_invalid(row, InvalidSpec(unforeseen(error)))
+            if number % 25 == 24:
+                await asyncio.sleep(0)  # a cold spec costs some tenths of a millisecond
+        return decided
+
+    async def _mark_invalid(
+        self, row: Row, error: PgcronError, retry_after: float | None = None
+    ) -> None:
+        kept = {**json.loads(error.as_kept()), "judge": judge()}
+        try:
+            with impatience():
+                marked = await self._link.rows(
+                    "mark_invalid",
+                    schedule_id=row["schedule_id"],
+                    generation=row["generation"],
+                    error=json.dumps(kept),
+                    retry_after=retry_after,
+                )
+        except DatabaseUnavailable:
+            raise
+        except PgcronError as obstacle:  # its row itself is locked, or broken
+            more = f"{error.message}; it can't be marked invalid: {obstacle.message}"
+            self.aside.put(("fires", row["schedule_id"]), f"schedule {row['name']!r}", more)
+            return
+        self.aside.forget(("fires", row["schedule_id"]))
+        if marked and row["status"] != "invalid":
+            emit(ScheduleIsInvalid(row["name"], error.message))
+
+
+def judge() -> str:
+    """Who can't read a schedule: another version may."""
+    return f"pgcron_ha {installed_version()}"
+
+
+def decide(
+    row: Row | dict[str, Any], horizon: float, most: int = FIRES_PER_SCHEDULE
+) -> tuple[Plan, str]:
+    """What the schedule of a ``due_cursors`` row owes, `most` fires of it at most, and the
+    canonical text of its spec. Raises PgcronError for a bad spec.
+    """
+    spec = spec_of(row)
+    now: datetime = row["now"]
+    if row["max_runs"] is not None:
+        most = min(most, row["max_runs"] - row["runs_made"])
+        if most <= 0:  # unless one is given back meanwhile: the statement looks again
+            return Plan([], [], row["watermark"], spec.next(row["watermark"])), spec.canonical
+    decision = plan(
+        spec,
+        row["watermark"],
+        now,
+        now + timedelta(seconds=horizon),
+        row["catchup"],
+        timedelta(seconds=min(row["catchup_window"], LONGEST_WINDOW)),
+        LATE_AFTER,
+        most,
+        delay_of(row),
+    )
+    return decision, spec.canonical
+
+
+def _counted(taken: Sequence[Decision]) -> list[tuple[Row, datetime]]:
+    """The fires of schedules that end after so many."""
+    return [
+        (row, fire)
+        for row, planned, _ in taken
+        if row["max_runs"] is not None
+        for fire in planned.fires
+    ]
+
+
+def _columns(taken: Sequence[Decision]) -> dict[str, Any]:
+    """The parameters of ``materialize``."""
+    missed = [
+        (row["schedule_id"], dropped) for row, planned, _ in taken for dropped in planned.missed
+    ]
+    return {
+        "schedule_ids": [row["schedule_id"] for row, _, _ in taken],
+        "generations": [row["generation"] for row, _, _ in taken],
+        "watermarks": [row["watermark"] for row, _, _ in taken],
+        "new_watermarks": [planned.watermark for _, planned, _ in taken],
+        "next_fires": [planned.next_fire or _NEVER for _, planned, _ in taken],
+        "canonicals": [canonical for _, _, canonical in taken],
+        "max_runs": [row["max_runs"] for row, _, _ in taken],
+        "delays": [delay_of(row) for row, _, _ in taken],
+        "counted_ids": [row["schedule_id"] for row, fire in _counted(taken)],
+        "counted_fires": [fire for _, fire in _counted(taken)],
+        "dropped_ids": [schedule for schedule, _ in missed],
+        "dropped_firsts": [dropped.first for _, dropped in missed],
+        "dropped_lasts": [dropped.last for _, dropped in missed],
+        "dropped_counts": [dropped.count for _, dropped in missed],
+        "dropped_reasons": [dropped.reason for _, dropped in missed],
+        "fire_ids": [row["schedule_id"] for row, planned, _ in taken for _ in planned.fires],
+        "fires": [fire for _, planned, _ in taken for fire in planned.fires],
+        "tzdata": TZDATA,
+    }

@@ -1,0 +1,86 @@
+"""Computes the next fires of schedules for who asks in SQL, which knows neither cron nor zones.
+
+A schedule's preview is written when a new generation of it is first judged, unless many are new at
+once; and again when somebody asked for more than there is. Who is not asked about costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from pgcron_ha.client.previews import schedule_preview
+from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.isolation import SetAside, isolate
+from pgcron_ha.engine.materialize.computing import compute
+from pgcron_ha.engine.service import unforeseen
+from pgcron_ha.errors import InvalidSpec, PgcronError
+from pgcron_ha.spec.zones import TZDATA
+
+FIRES: Final = 20
+"""Of a schedule; ``pgcron.preview`` names the number."""
+
+AT_ONCE: Final = 25
+"""Schedules of one pass, each about a millisecond: a million that are made at once wait until
+somebody asks for one of them.
+"""
+
+Preview = tuple[Row, str | None, str | None, bool | None, str | None]
+"""A schedule: its sentence, fires, whether these are all, and what is wrong instead."""
+
+
+async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequence[int] = ()) -> int:
+    """Of these schedules, and of some of those that were asked for; how many were written."""
+    left_out = [key[1] for key in aside.waiting() if key[0] == "preview"]
+    rows = await link.rows(
+        "schedules_to_preview",
+        at_most=AT_ONCE,
+        schedule_ids=list(schedule_ids),
+        aside=left_out,
+        tzdata=TZDATA,
+    )
+    previews = []
+    for row in rows:
+        previews.append((row, *(await compute(partial(_preview, row)))))
+        await asyncio.sleep(0)  # a cold spec in a far zone costs some milliseconds
+
+    async def send(part: Sequence[Preview]) -> list[Row]:
+        return await link.rows(
+            "put_previews",
+            schedule_ids=[row["schedule_id"] for row, *_ in part],
+            generations=[row["generation"] for row, *_ in part],
+            sentences=[sentence for _, sentence, _, _, _ in part],
+            fires=[fires for _, _, fires, _, _ in part],
+            are_over=[is_over for _, _, _, is_over, _ in part],
+            errors=[error for _, _, _, _, error in part],
+        )
+
+    def delayed(preview: Preview, error: PgcronError) -> None:
+        row = preview[0]
+        what = f"the preview of schedule {row['name']!r}"
+        aside.put(("preview", row["schedule_id"]), what, error.message)
+
+    async def refused(preview: Preview, error: PgcronError) -> None:
+        delayed(preview, error)
+
+    written = [row for rows in await isolate(previews, send, refused, delayed) for row in rows]
+    for row in written:
+        aside.forget(("preview", row["schedule_id"]))
+    return len(written)
+
+
+def _preview(row: Row) -> tuple[str | None, str | None, bool | None, str | None]:
+    """Sentence, fires, whether these are all, and what is wrong instead."""
+    try:
+        ahead = schedule_preview(dict(row), row["now"], FIRES)
+    except PgcronError as error:
+        return None, None, None, error.as_kept()
+    except Exception as error:
+        return None, None, None, InvalidSpec(unforeseen(error)).as_kept()
+    fires = [
+        {"at": fire.utc_text, "local": fire.local_text, "note": fire.note} for fire in ahead.fires
+    ]
+    return ahead.sentence, json.dumps(fires), ahead.is_over, None

@@ -1,0 +1,257 @@
+"""Duties of the materializer that people's control of schedules leaves to nodes, to any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.isolation import SetAside, isolate, one_by_one
+from pgcron_ha.engine.lease.session import LATE_AFTER
+from pgcron_ha.engine.run.counters import count_decided
+from pgcron_ha.engine.service import unforeseen
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.model.jitter import delay_of
+from pgcron_ha.spec.schedule_spec import spec_of
+from pgcron_ha.spec.zones import TZDATA
+from pgcron_ha.telemetry.control_events import ProbeSucceeded, SchedulePausedItself, TzdataTaken
+from pgcron_ha.telemetry.log import emit
+
+MOST: Final = 200
+"""Schedules of one pass; the rest in the next."""
+
+Key = tuple[str, int]
+"""A duty and a schedule: what is set aside for one is not for the others."""
+
+_OLDER: Final = ("tzdata", 0)
+
+
+class Control:
+    """Each duty apart from the others, and in each of them every schedule apart from the others."""
+
+    def __init__(self, link: Link, horizon: float, aside: SetAside[Key]) -> None:
+        self._link = link
+        self._horizon = horizon
+        self._aside = aside
+        self._made = 0
+        self._goes_on = False
+        self.is_behind = False
+        """Whether another node's tzdata decides: this one computes no fires."""
+
+    def take_made(self) -> int:
+        """How many runs were made since the last call."""
+        made, self._made = self._made, 0
+        return made
+
+    async def look(self) -> bool:
+        """Fulfils what is to be done; mostly nothing is. True: there is more to do.
+
+        Raises the first error of a duty when all of them had their turn.
+        """
+        given = {"horizon": self._horizon, "tzdata": TZDATA}
+        duties = (await self._link.rows("control_duties", **given))[0]["duties"]
+        self._goes_on, self.is_behind = False, "tzdata" in duties
+        if self.is_behind:
+            self.is_behind = not await self._take_tzdata()
+        if self.is_behind:
+            return False
+        self._aside.forget(_OLDER)
+        errors: list[Exception] = []
+        for duty, fulfil in self._fulfilled_by().items():
+            if duty not in duties:
+                continue
+            try:
+                await fulfil()
+            except DatabaseUnavailable:
+                raise
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return self._goes_on
+
+    async def _take_tzdata(self) -> bool:
+        """Whether this node decides: no living node has a newer tzdata."""
+        taken = await self._link.rows("take_tzdata", tzdata=TZDATA)
+        if taken:
+            emit(TzdataTaken(TZDATA, taken[0]["before"]))
+            self._goes_on = True
+            return True
+        deciding: str | None = (await self._link.rows("deciding_tzdata"))[0]["tzdata"]
+        if deciding is not None and deciding > TZDATA:
+            told = (
+                f"tzdata {TZDATA} is installed here, and the cluster has {deciding}: this node"
+                " materializes no schedules; upgrade its tzdata package, and start it anew"
+            )
+            self._aside.put(_OLDER, "schedules", told)
+        return deciding is None
+
+    def _fulfilled_by(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        return {
+            "outdated_plans": self._replan_outdated,
+            "pending_edits": self._finish_edits,
+            "overdue_pauses": self._end_pauses,
+            "failing_schedules": self._judge_failures,
+            "early_fires": self._make_early_fires,
+            "due_probes": self._make_probes,
+            "take_given_back": self._take_given_back,
+        }
+
+    async def _replan_outdated(self) -> None:
+        """Makes anew what another tzdata has made ahead."""
+        noted = await self._link.rows("note_outdated_plans", at_most=MOST)
+        self._goes_on |= bool(noted)
+        await self._each("outdated_plans", self._replan)
+
+    async def _replan(self, row: Row) -> None:
+        await self._link.rows("replan", schedule_id=row["schedule_id"])
+
+    async def _finish_edits(self) -> None:
+        """Edits made under another isolation level than READ COMMITTED are made true here."""
+        await self._each("pending_edits", self._finish_edit)
+
+    async def _finish_edit(self, row: Row) -> None:
+        await self._link.rows("apply_edit", schedule_id=row["schedule_id"])
+
+    async def _end_pauses(self) -> None:
+        await self._each("overdue_pauses", self._end_pause)
+
+    async def _end_pause(self, row: Row) -> None:
+        await self._link.rows("resume_overdue", schedule_id=row["schedule_id"])
+
+    async def _judge_failures(self) -> None:
+        """Pauses schedules that have failed too often, and resumes those whose probe succeeded."""
+        await self._each("failing_schedules", self._judge)
+
+    async def _judge(self, row: Row) -> None:
+        schedule = row["schedule_id"]
+        verdict = (await self._link.rows("judge_failures", schedule_id=schedule))[0]["verdict"]
+        if verdict == "resumed":
+            emit(ProbeSucceeded(schedule))
+        elif verdict is not None:
+            emit(SchedulePausedItself(schedule, verdict))
+
+    async def _make_early_fires(self) -> None:
+        await self._each("early_fires", self._make_early_fire, horizon=self._horizon)
+
+    async def _make_early_fire(self, row: Row) -> None:
+        """Unless it is none any more: the schedule was edited, or SQL was given an instant that it
+        could not judge.
+        """
+        if is_fire(row, row["fire_at"]):
+            await self._make_fire(row, row["fire_at"])
+
+    async def _make_probes(self) -> None:
+        await self._each("due_probes", self._make_probe)
+
+    async def _make_probe(self, row: Row) -> None:
+        probe = await chosen_probe(self._link, row, self._horizon)
+        if probe is not None:
+            await self._make_fire(row, probe)
+            await self._link.rows("mark_probe", schedule_id=row["schedule_id"])
+
+    async def _make_fire(self, row: Row, fire: datetime) -> None:
+        columns = one_fire(row, fire, spec_of(row).canonical)
+        counts = (await self._link.rows("materialize", **columns))[0]
+        self._made += counts["runs"]
+        count_decided(counts)
+
+    async def _take_given_back(self) -> None:
+        rows = await self._candidates("given_back")
+        ids = [row["schedule_id"] for row in rows]
+        by_id = {row["schedule_id"]: row for row in rows}
+
+        async def take(part: Sequence[int]) -> set[int]:
+            taken = await self._link.rows("take_given_back", schedule_ids=list(part))
+            return {row["schedule_id"] for row in taken}
+
+        async def refused(schedule: int, error: PgcronError) -> None:
+            self._failed("given_back", by_id[schedule], error)
+
+        def delayed(schedule: int, error: PgcronError) -> None:
+            self._failed("given_back", by_id[schedule], error)
+
+        taken = set().union(*await isolate(ids, take, refused, delayed))
+        for schedule in ids:
+            if schedule in taken:
+                self._aside.forget(("given_back", schedule))
+            elif not self._aside.waits(("given_back", schedule)):
+                delayed(schedule, PgcronError("another session holds its row"))
+
+    async def _each(
+        self, duty: str, act: Callable[[Row], Awaitable[None]], **parameters: Any
+    ) -> None:
+        """`act` on each of the schedules that the statement `duty` finds."""
+
+        rows = await self._candidates(duty, **parameters)
+
+        async def go(row: Row) -> None:
+            await act(row)
+            self._aside.forget((duty, row["schedule_id"]))
+            self._goes_on |= len(rows) == MOST
+
+        await one_by_one(rows, go, lambda row, error: self._failed(duty, row, error))
+
+    async def _candidates(self, duty: str, **parameters: Any) -> list[Row]:
+        aside = [schedule for other, schedule in self._aside.waiting() if other == duty]
+        rows = await self._link.rows(duty, at_most=MOST, aside=aside, **parameters)
+        if len(rows) < MOST:
+            forget_absent(self._aside, duty, {row["schedule_id"] for row in rows})
+        return rows
+
+    def _failed(self, duty: str, row: Row, error: Exception) -> None:
+        told = error.message if isinstance(error, PgcronError) else unforeseen(error)
+        what = f"schedule {row['name']!r}, {duty.replace('_', ' ')}"
+        self._aside.put((duty, row["schedule_id"]), what, told)
+
+
+def forget_absent(aside: SetAside[Key], duty: str, present: set[int]) -> None:
+    """Of what this duty has set aside, what it would find by now, and does not."""
+    for key in aside.all_keys():
+        if key[0] == duty and key[1] not in present and not aside.waits(key):
+            aside.forget(key)
+
+
+async def chosen_probe(link: Link, row: Row, horizon: float) -> datetime | None:
+    """The fire that probes a schedule paused by failures; None: another node was faster, or it
+    lies further ahead than `horizon`. After it is made, it is to be marked.
+    """
+    if row["probe_fire"] is not None:
+        probe: datetime = row["probe_fire"]
+        return probe
+    try:
+        fire = spec_of(row).next(max(row["probe_at"], row["now"] - LATE_AFTER))
+    except PgcronError:  # another version wrote it
+        return None
+    given = {"schedule_id": row["schedule_id"], "probe_at": row["probe_at"]}
+    answer = await link.rows("choose_probe", fire=fire, horizon=horizon, **given)
+    return answer[0]["probe_fire"] if answer else None
+
+
+def is_fire(row: Row | dict[str, Any], instant: datetime) -> bool:
+    """Whether the schedule of this row fires then, as it stands; no if nobody here can read it."""
+    try:
+        return spec_of(row).next(instant - timedelta(microseconds=1)) == instant
+    except PgcronError:
+        return False
+
+
+def one_fire(row: Row | dict[str, Any], fire: datetime, canonical: str) -> dict[str, Any]:
+    """The parameters of ``materialize`` for a fire ahead of the cursor, which stays where it is."""
+    return {
+        "schedule_ids": [row["schedule_id"]],
+        "generations": [row["generation"]],
+        "watermarks": [row["watermark"]],
+        "new_watermarks": [row["watermark"]],
+        "next_fires": [row["next_fire"]],
+        "canonicals": [canonical],
+        **{f"dropped_{column}": [] for column in ("ids", "firsts", "lasts", "counts", "reasons")},
+        "max_runs": [row["max_runs"]],
+        "delays": [delay_of(row)],
+        "counted_ids": [] if row["max_runs"] is None else [row["schedule_id"]],
+        "counted_fires": [] if row["max_runs"] is None else [fire],
+        "fire_ids": [row["schedule_id"]],
+        "fires": [fire],
+        "tzdata": TZDATA,
+    }

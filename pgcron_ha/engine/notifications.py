@@ -1,0 +1,143 @@
+"""Hears NOTIFY as a wake-up. A lost one costs a poll interval, never a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import ClassVar, Final
+
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.telemetry.counters import COUNTERS
+from pgcron_ha.telemetry.hearing_events import NotificationsAreLost, NotificationsArrive
+from pgcron_ha.telemetry.log import emit
+
+PROBE_SECONDS: Final = 3.0
+"""A notification that has not come by then does not come."""
+
+_RECONNECT_SECONDS: Final = 0.2
+# Through a pooler nothing is heard, whenever it is tried.
+_POOLED_SECONDS: Final = 3600.0
+# Until another try, after a probe was not heard.
+_DEAF_SECONDS: Final = 30.0
+_PROBE: Final = "probe"
+_POOLED: Final = (
+    "the DSN leads through a pooler that hands sessions around (pgbouncer's transaction mode)"
+)
+
+
+class Listener(Service):
+    """Keeps one listening connection and passes each payload on."""
+
+    name: ClassVar[str] = "listener"
+    longest_pass: ClassVar[float] = inf  # it lasts as long as the connection
+
+    def __init__(
+        self,
+        link: Link,
+        probing: Link,
+        heard: Mapping[str, Callable[[], None]],
+        proved: Callable[[bool], None],
+        changed: Callable[[], None] = lambda: None,
+        has_own_dsn: bool = False,
+    ) -> None:
+        """`heard` maps a payload to what it wakes; `proved` is told whether notifications are
+        known to arrive, by one that is sent over the link `probing`; `changed` when `is_deaf`
+        changes. With `has_own_dsn` the link leads elsewhere than the node's others, and it is
+        tried whether notifications arrive, whatever stands between.
+        """
+        super().__init__(_RECONNECT_SECONDS)
+        self._link = link
+        self._probing = probing
+        self._heard = heard
+        self._proved = proved
+        self._changed = changed
+        self._has_own_dsn = has_own_dsn
+        self._heard_probe = asyncio.Event()
+        self._deaf_because: str | None = None
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether no notification arrives though the database answers. From any thread."""
+        return self._deaf_because is not None
+
+    async def run_once(self) -> float | None:
+        """Listens until the connection breaks. What was said in between is made up for by waking
+        everybody once.
+        """
+        if not await self._listen():
+            self._link.drop()
+            self._lose(_POOLED)
+            return _POOLED_SECONDS
+        if self._stopping:  # told so while it was connecting, when there was nothing to end yet
+            self._link.drop()
+            return None
+        COUNTERS.listens += 1
+        for wake in self._heard.values():
+            wake()
+        try:
+            self._heard_probe.clear()
+            await self._probing.rows("probe_listeners")
+            if not await self._is_proved():
+                await self._stop_listening()
+                return _DEAF_SECONDS
+            await self._link.wait_closed()
+        except PgcronError:
+            self._link.drop()  # the next pass would listen once more over the same connection
+            raise
+        finally:
+            self._proved(False)
+        return None
+
+    def stop(self) -> None:
+        """Ends the connection, and with it the pass under way."""
+        super().stop()
+        self._link.drop()
+
+    async def _listen(self) -> bool:
+        try:
+            return await self._link.listen(self._pass_on, insists=self._has_own_dsn)
+        except PgcronError as error:
+            if self._has_own_dsn:
+                self._lose(f"listen_dsn can't be used ({error.message})")
+            raise
+
+    async def _is_proved(self) -> bool:
+        """Whether the probe was heard, or the connection broke before anybody could tell."""
+        heard = asyncio.ensure_future(self._heard_probe.wait())
+        closed = asyncio.ensure_future(self._link.wait_closed())
+        try:
+            done, _ = await asyncio.wait(
+                {heard, closed}, timeout=PROBE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            return bool(done)
+        finally:
+            heard.cancel()
+            closed.cancel()
+
+    async def _stop_listening(self) -> None:
+        self._lose(f"nothing was heard within {PROBE_SECONDS:g} s of LISTEN")
+        if self._link.is_pooled:  # it may be that somebody else listens now, who did not want to
+            await self._link.rows("stop_listening")
+        self._link.drop()
+
+    def _lose(self, why: str) -> None:
+        if self._deaf_because != why:
+            self._deaf_because = why
+            emit(NotificationsAreLost(self.name, why))
+            self._changed()
+
+    def _pass_on(self, payload: str) -> None:
+        COUNTERS.notifications += 1
+        if payload == _PROBE:
+            self._heard_probe.set()
+            self._proved(True)
+            if self._deaf_because is not None:
+                self._deaf_because = None
+                emit(NotificationsArrive(self.name))
+                self._changed()
+        wake = self._heard.get(payload)
+        if wake is not None:
+            wake()

@@ -1,0 +1,99 @@
+"""What ended, told to the process's counters: a batch at a time, and only while somebody can read
+them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from time import monotonic, time
+from typing import Any
+
+from pgcron_ha.db.driver.link import Row
+from pgcron_ha.engine.run.runner import Ended
+from pgcron_ha.telemetry.counters import COUNTERS
+
+
+def count_waits(claimed: Sequence[Any]) -> None:
+    """Runs that were claimed: rows with ``queue`` and ``due``."""
+    if COUNTERS.is_watched and claimed:
+        waits: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
+        now = time()
+        for row in claimed:
+            waits[row["queue"],].append(max(0.0, now - row["due"]))
+        for labels, seconds in waits.items():
+            COUNTERS.queue_waits.at(labels).add(seconds)
+
+
+def count_successes(batch: Sequence[Ended]) -> None:
+    """Runs whose success is in the database."""
+    if COUNTERS.is_watched and batch:
+        for labels, runs in _count_times(batch).items():
+            COUNTERS.attempts.at(labels)["succeeded"] += runs
+            COUNTERS.finished.at(labels)["succeeded"] += runs
+
+
+def count_failures(
+    batch: Sequence[Ended], verdicts: Mapping[int, str], kinds: Sequence[str]
+) -> None:
+    """Attempts that did not succeed: `verdicts` says what becomes of their runs (those without one
+    were refused), `kinds` how each attempt ended.
+    """
+    if not COUNTERS.is_watched:
+        return
+    pairs = zip(batch, kinds, strict=True)
+    told = [(ended, kind) for ended, kind in pairs if ended[0].run_id in verdicts]
+    _count_times([ended for ended, _ in told])
+    for (context, _, _), kind in told:
+        labels = (context.queue, context.handler)
+        verdict = verdicts[context.run_id]
+        COUNTERS.attempts.at(labels)["cancelled" if verdict == "cancelled" else kind] += 1
+        if verdict not in ("retry", "snooze"):
+            COUNTERS.finished.at(labels)[verdict] += 1
+
+
+def count_lines(lines: Sequence[tuple[str, str]]) -> None:
+    """Lines of runs that were written: (queue, line)."""
+    if COUNTERS.is_watched:
+        for queue, line in lines:
+            COUNTERS.log_bytes.at((queue,))["stored"] += _size(line)
+
+
+def count_dropped_lines(reason: str, lines: Sequence[str]) -> None:
+    """Lines of runs that were not kept, and why: ``buffer_full`` or ``refused``."""
+    COUNTERS.log_bytes_dropped[reason] += sum(map(_size, lines))
+
+
+def count_decided(row: Row) -> None:
+    """What one ``materialize`` has decided; of fires too many to count it tells a thousand."""
+    COUNTERS.occurrences["run"] += row["runs"]
+    COUNTERS.occurrences["skipped"] += row["skipped"]
+    COUNTERS.occurrences["missed"] += row["missed"]
+
+
+def _size(line: str) -> int:
+    return len(line) if line.isascii() else len(line.encode("utf-8", "replace"))
+
+
+def _count_times(batch: Sequence[Ended]) -> Counter[tuple[str, ...]]:
+    """Counts how long handlers took and how late they began; returns attempts by their labels."""
+    durations: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
+    delays: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
+    counted: Counter[tuple[str, ...]] = Counter()
+    wall = time() - monotonic()
+    labels: tuple[str, ...]
+    for context, _, ended in batch:
+        labels = (context.queue, context.handler)
+        started = context.started_monotonic
+        if started is None:  # stopped before it began
+            counted[labels] += 1
+            continue
+        durations[labels].append(ended - started)
+        if context.fire_time is not None and context.attempt == 1:
+            delays[labels[:1]].append(max(0.0, wall + started - context.fire_time.timestamp()))
+    for labels, seconds in durations.items():
+        counted[labels] += len(seconds)
+        COUNTERS.run_seconds.at(labels).add(seconds)
+    for labels, seconds in delays.items():
+        COUNTERS.start_delays.at(labels).add(seconds)
+    return counted

@@ -1,0 +1,134 @@
+"""The executors of a node, made from its configuration and its applications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pgcron_ha.client.isolated import child_program
+from pgcron_ha.config import Settings
+from pgcron_ha.db.driver.transactions import Transactions
+from pgcron_ha.engine.lease.state_directory import Home
+from pgcron_ha.engine.run.recorder import Recorder
+from pgcron_ha.engine.run.runner import Runner
+from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.contract.base import Executor
+from pgcron_ha.executors.contract.lease_loss import FINISH
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.process.executor import ShellExecutor
+from pgcron_ha.executors.python.executor import PythonExecutor
+from pgcron_ha.executors.python.handler import PythonHandler
+
+if TYPE_CHECKING:
+    from pgcron_ha.client import App
+
+
+async def build_executors(
+    settings: Settings, apps: Sequence[App], runner: Runner, recorder: Recorder, home: Home
+) -> Mapping[str, Executor]:
+    """The executors by kind; what a node does not offer is not even loaded.
+
+    Raises `ConfigError` for two handlers of one name, and for what can't be offered here; then
+    nothing that was made is left.
+    """
+    handlers = _python_handlers(apps)
+
+    def workplace(kind: str) -> Workplace:
+        return Workplace(
+            done=runner.done,
+            feed=runner.feed_for(kind),
+            sink=recorder,
+            slots=settings.node.slots,
+            directory=home.directory,
+            inherit=(home.descriptor,),
+            failed=runner.executor_failed,
+        )
+
+    executors: dict[str, Executor] = {}
+    node = settings.node
+    try:
+        _add_configured(executors, settings, workplace)
+        if settings.sql:
+            from pgcron_ha.engine.run.sql_databases import sql_executor
+
+            executors["sql"] = sql_executor(settings, workplace("sql"), recorder)
+        python = executors["py"] = PythonExecutor(
+            handlers,
+            runner.done,
+            runner.feed_for("py"),
+            recorder,
+            node.slots,
+            Transactions(settings.required_dsn(), node.transactions, settings.schema, node.name),
+            recorder.flush_from_thread,
+            child_program(node.apps, settings.required_dsn(), settings.schema, [home.descriptor]),
+            runner.executor_failed,
+        )
+        python.at_end += [app.close for app in apps]  # what handlers have enqueued with
+    except BaseException:
+        for executor in executors.values():
+            await executor.close(0)
+        raise
+    return executors
+
+
+def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str]:
+    """The full names of those that go on while their node can't renew its lease."""
+    shell = frozenset(
+        f"shell:{t.name}" for t in settings.shell.values() if t.on_lease_loss == FINISH
+    )
+    handlers = _python_handlers(apps).items()
+    return shell | frozenset(name for name, each in handlers if each.on_lease_loss == FINISH)
+
+
+def callbacks_came(executors: Mapping[str, Executor]) -> None:
+    """The database says that a service has called back, perhaps for a run of this node."""
+    if "http" in executors:
+        from pgcron_ha.engine.run.http_services import tell_executor
+
+        tell_executor(executors["http"])
+
+
+def _add_configured(
+    executors: dict[str, Executor], settings: Settings, workplace: Callable[[str], Workplace]
+) -> None:
+    """Those the file has tables for; what was made before an error stands in ``executors``."""
+    # The shell's supervisor is a process of its own: it is started before this one has threads.
+    if settings.shell:
+        place = workplace("shell")
+        told = any(template.previous for template in settings.shell.values())
+        executors["shell"] = ShellExecutor(
+            settings.shell,
+            place.done,
+            place.feed,
+            place.sink,
+            place.inherit,
+            place.directory,
+            # At most one connection, closed when it was not used for a minute.
+            transactions=(
+                Transactions(settings.required_dsn(), 1, settings.schema) if told else None
+            ),
+            failed=place.failed,
+        )
+    if settings.http:
+        from pgcron_ha.engine.run.http_services import (
+            http_executor,  # and the client library with it
+        )
+
+        executors["http"] = http_executor(settings, workplace("http"))
+    kinds = {*settings.plugins, *settings.node.executors}
+    if kinds:
+        from pgcron_ha.executors.plugins import load_plugin
+
+        for kind in sorted(kinds):
+            executors[kind] = load_plugin(kind, settings.plugins.get(kind, {}), workplace(kind))
+
+
+def _python_handlers(apps: Sequence[App]) -> dict[str, PythonHandler]:
+    handlers: dict[str, PythonHandler] = {}
+    for app in apps:
+        for name, handler in app.handlers.items():
+            if handlers.setdefault(name, handler) is not handler:
+                raise ConfigError(
+                    f"two applications offer the handler 'py:{name}'", None, "Rename one of them."
+                )
+    return handlers

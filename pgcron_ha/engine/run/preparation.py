@@ -1,0 +1,74 @@
+"""Runs that a node may end of before their handlers begin: at most two nodes do.
+
+The take-over of a run whose handler was not seen to begin can't know whether its node died of it:
+the run may just have waited there. So the next node says, before it does anything with such a run,
+that it prepares it, and as soon as the handler begins, that it has begun. If it ends in between,
+the run is dead (`pgcron.ended_two_nodes`). Runs that were never lost that way cost nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from time import monotonic
+from typing import Final
+
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.engine.run.runner import Runner
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.base import Context
+
+_LOOK_SECONDS: Final = 0.01
+_LONGEST_SECONDS: Final = 10.0
+"""For a handler to begin; then the watch takes over."""
+
+
+class Preparation:
+    """The runner's `prepare`."""
+
+    def __init__(self, link: Link, runner: Runner) -> None:
+        self._link = link
+        self._runner = runner
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self, contexts: Sequence[Context]) -> None:
+        """They have their slots, and begin when the database knows of it."""
+        task = asyncio.get_running_loop().create_task(self._prepare(contexts))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _prepare(self, contexts: Sequence[Context]) -> None:
+        suspected: set[int] = set()
+        try:
+            rows = await self._link.rows(
+                "prepare_runs",
+                run_ids=[context.run_id for context in contexts],
+                tokens=[context.token for context in contexts],
+            )
+            suspected = {row["id"] for row in rows}
+        except PgcronError:
+            pass  # while the database is away nothing is known of them, and they must not wait
+        finally:
+            self._runner.begin(contexts)
+        try:
+            await self._mark([each for each in contexts if each.run_id in suspected])
+        except PgcronError:
+            pass  # the watch marks what lasts
+
+    async def _mark(self, contexts: Sequence[Context]) -> None:
+        """Says of each that its handler has begun, as soon as it has."""
+        end = monotonic() + _LONGEST_SECONDS
+        while contexts and monotonic() < end:
+            now = monotonic()
+            begun = [each for each in contexts if each.started_monotonic is not None]
+            if begun:
+                await self._link.rows(
+                    "mark_started",
+                    run_ids=[context.run_id for context in begun],
+                    tokens=[context.token for context in begun],
+                    elapsed_seconds=[now - (each.started_monotonic or now) for each in begun],
+                )
+            contexts = [
+                each for each in contexts if each not in begun and self._runner.holds(each.run_id)
+            ]
+            await asyncio.sleep(_LOOK_SECONDS)

@@ -1,0 +1,278 @@
+"""Writes the lines of runs, and how far they are, while they run: batches, bounded, fenced by
+token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, ClassVar, Final
+
+from pgcron_ha.db.driver.link import Busy, Link, Unanswered
+from pgcron_ha.engine.isolation import impatience, isolate
+from pgcron_ha.engine.run.counters import count_dropped_lines, count_lines
+from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.executors.contract.attempt import Attempt
+from pgcron_ha.executors.contract.base import Stream
+from pgcron_ha.executors.contract.progress import Progress
+from pgcron_ha.telemetry.events import LinesDropped
+from pgcron_ha.telemetry.log import emit
+
+BATCH: Final = 2000
+"""Lines in one statement."""
+
+BUFFER_LINES: Final = 50_000
+"""Lines kept while the database is away or slow; what comes beyond is dropped and counted."""
+
+FLUSH_SECONDS: Final = 0.2
+"""How old a line may get before it is written: a log is read live."""
+
+LINE_BYTES: Final = 8192
+"""The bound of one stored line."""
+
+BATCH_CHARACTERS: Final = 1024 * 1024
+"""Characters in one statement, or one line."""
+
+FLUSH_SECONDS_OF_ENDS: Final = 1.0
+"""How long ends wait for the lines before them; later ones find their run by its fence."""
+
+_LOCKED_SECONDS: Final = 1.0
+"""After the table of lines was locked: so long ends don't wait for it at all."""
+
+_IMPATIENT_SECONDS: Final = 30.0
+"""After the table of lines was locked: so long statements wait for it but briefly."""
+
+PROGRESS_SECONDS: Final = 1.0
+"""Between two writes of progress: a loop may report each step, and the database learns the last."""
+
+_IDLE_SECONDS: Final = 60.0
+
+_Line = tuple[Attempt, int, datetime, Stream, str]
+_Report = tuple[Attempt, datetime, Progress]
+
+
+class Recorder(Service):
+    """A `LogSink` whose lines end in the database, in the order in which each run wrote them."""
+
+    name: ClassVar[str] = "recorder"
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(interval=FLUSH_SECONDS)
+        self._link = link
+        self._lines: deque[_Line] = deque()
+        self._sequences: Counter[tuple[int, int]] = Counter()
+        self._is_awake = False
+        self._writing = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._doubtful = 0
+        """So many of the first lines may be written already, or their runs over."""
+        self._locked_at = float("-inf")
+        self._told = 0
+        self._reports: dict[int, _Report] = {}
+        self._reporting = threading.Lock()
+        self._report_at = float("-inf")
+        self.dropped = 0
+        """Lines that were not kept, since the node began."""
+
+    def write(self, context: Attempt, stream: Stream, line: str) -> None:
+        """Keeps one line. Thread-safe; never blocks, never raises."""
+        if len(self._lines) >= BUFFER_LINES:
+            self.dropped += 1
+            count_dropped_lines("buffer_full", [line])
+            return
+        claim = (context.run_id, context.attempt)
+        self._sequences[claim] += 1
+        self._lines.append((context, self._sequences[claim], datetime.now(UTC), stream, line))
+        self._awake()
+
+    def progress(self, context: Attempt, progress: Progress) -> None:
+        """Keeps what a run said last. Thread-safe; never blocks, never raises."""
+        with self._reporting:
+            is_first = not self._reports
+            self._reports[context.run_id] = context, datetime.now(UTC), progress
+        if is_first:  # whoever comes later is taken along
+            self._awake()
+
+    async def run_once(self) -> float | None:
+        """Writes one batch, then gathers for a moment what comes next."""
+        self._is_awake = False
+        await self._write_batch()
+        await self._write_progress()
+        if len(self._lines) < BATCH:
+            await asyncio.sleep(FLUSH_SECONDS / 2)
+        if self._lines:
+            return 0
+        return max(0.0, self._report_at - monotonic()) if self._reports else _IDLE_SECONDS
+
+    def _awake(self) -> None:
+        if not self._is_awake:
+            self._is_awake = True
+            try:
+                self._loop.call_soon_threadsafe(self.wake)
+            except RuntimeError:  # the loop is closed: the node is gone
+                pass
+
+    async def _write_progress(self) -> None:
+        """The latest words, when the last ones are a second old. What is refused is forgotten."""
+        if not self._reports or monotonic() < self._report_at:
+            return
+        self._report_at = monotonic() + PROGRESS_SECONDS
+        with self._reporting:
+            taken, self._reports = self._reports, {}
+        self.aside.keep(set(taken))
+        later = {run: each for run, each in taken.items() if self.aside.waits(run)}
+
+        def delay(report: _Report, error: PgcronError) -> None:
+            run = report[0].run_id
+            later[run] = report
+            self.aside.put(run, f"progress of run {run}", error)
+
+        try:
+            due = [each for run, each in taken.items() if run not in later]
+            await isolate(due, self._send_progress, _forget_progress, delay)
+        except DatabaseUnavailable:
+            later = taken
+            raise
+        finally:
+            with self._reporting:  # a word that came meanwhile is newer
+                self._reports = {**later, **self._reports}
+
+    async def _send_progress(self, reports: Sequence[_Report]) -> None:
+        await self._link.rows("put_progress", **_progress_columns(reports))
+        for context, _, _ in reports:
+            self.aside.forget(context.run_id)
+
+    async def flush_lines_of(self, contexts: Sequence[Attempt]) -> None:
+        """Before runs end their lines are written, so that they are there when the end is seen; but
+        for a second only, and not while their table is locked: then the ends go first.
+        """
+        if self._reports:  # how far they were is nobody's question any more
+            with self._reporting:
+                for context in contexts:
+                    self._reports.pop(context.run_id, None)
+        if not self._sequences:
+            return
+        claims = {(context.run_id, context.attempt) for context in contexts}
+        ending = {claim for claim in claims if claim in self._sequences}
+        if not ending:
+            return
+        end = monotonic() + FLUSH_SECONDS_OF_ENDS
+        while any((line[0].run_id, line[0].attempt) in ending for line in list(self._lines)):
+            if not self._locked_at + _LOCKED_SECONDS < monotonic() < end:
+                self._doubtful = len(self._lines)
+                break
+            try:
+                await self._write_batch()
+            except Busy:
+                continue
+        for claim in ending:
+            self._sequences.pop(claim, None)
+
+    def flush_from_thread(self, context: Attempt) -> Future[None]:
+        """As `flush_lines_of`, asked for by another thread."""
+        return asyncio.run_coroutine_threadsafe(self.flush_lines_of([context]), self._loop)
+
+    async def _write_batch(self) -> None:
+        async with self._writing:  # two writers would send the same lines twice
+            batch = self._next_lines()
+            if not batch:
+                return
+            try:
+                await self._send_lines(batch)
+            except Busy:
+                self._locked_at = monotonic()
+                raise  # not written: the lines stay
+            except DatabaseUnavailable:
+                raise
+            except PgcronError:
+                # Lines that the database refuses must not stop the run's end, nor other lines.
+                await isolate(_by_claim(batch), self._send_lines_of, self._drop, self._drop_slow)
+            for _ in batch:
+                self._lines.popleft()
+            self._doubtful = max(0, self._doubtful - len(batch))
+            if self.dropped > self._told:
+                emit(LinesDropped(self.dropped - self._told))
+                self._told = self.dropped
+
+    def _next_lines(self) -> list[_Line]:
+        batch: list[_Line] = []
+        characters = 0
+        for index in range(min(BATCH, len(self._lines))):
+            line = self._lines[index]
+            characters += len(line[4])
+            if batch and characters > BATCH_CHARACTERS:
+                break
+            batch.append(line)
+        return batch
+
+    async def _send_lines(self, batch: Sequence[_Line]) -> None:
+        parameters = _columns(batch)
+        statement = "append_lines"
+        if self._doubtful:
+            statement = "append_lines_again"
+            parameters["fences"] = [line[0].fence for line in batch]
+        is_impatient = monotonic() < self._locked_at + _IMPATIENT_SECONDS
+        try:
+            with impatience() if is_impatient else nullcontext():
+                await self._link.rows(statement, **parameters)
+        except Unanswered:
+            self._doubtful = max(self._doubtful, len(batch))
+            raise
+        count_lines([(line[0].queue, line[4]) for line in batch])
+
+    async def _send_lines_of(self, claims: Sequence[Sequence[_Line]]) -> None:
+        await self._send_lines([line for lines in claims for line in lines])
+
+    async def _drop(self, lines: Sequence[_Line], error: PgcronError) -> None:
+        self._drop_slow(lines, error)
+
+    def _drop_slow(self, lines: Sequence[_Line], error: PgcronError) -> None:
+        self.dropped += len(lines)
+        count_dropped_lines("refused", [line[4] for line in lines])
+
+
+async def _forget_progress(report: _Report, error: PgcronError) -> None:
+    """How far a run is must not keep its lines from being written."""
+
+
+def _by_claim(batch: Sequence[_Line]) -> list[list[_Line]]:
+    """The lines of each run together, in their order."""
+    lines: dict[tuple[int, int], list[_Line]] = {}
+    for line in batch:
+        lines.setdefault((line[0].run_id, line[0].fence), []).append(line)
+    return list(lines.values())
+
+
+def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:
+    return {
+        "run_ids": [line[0].run_id for line in batch],
+        "tokens": [line[0].token for line in batch],
+        "sequences": [line[1] for line in batch],
+        "times": [line[2] for line in batch],
+        "streams": [line[3] for line in batch],
+        "lines": [_storable(line[4]) for line in batch],
+    }
+
+
+def _progress_columns(reports: Sequence[_Report]) -> dict[str, list[Any]]:
+    return {
+        "run_ids": [context.run_id for context, _, _ in reports],
+        "tokens": [context.token for context, _, _ in reports],
+        "times": [at for _, at, _ in reports],
+        "dones": [progress.done for _, _, progress in reports],
+        "totals": [progress.total for _, _, progress in reports],
+        "notes": [progress.note for _, _, progress in reports],
+    }
+
+
+def _storable(line: str) -> str:
+    """PostgreSQL takes no NUL and no half of a surrogate pair; a line has at most 8 KiB."""
+    encoded = line.replace("\x00", "\ufffd").encode("utf-8", "replace")
+    return encoded[:LINE_BYTES].decode("utf-8", "ignore")

@@ -1,0 +1,379 @@
+"""The runs this node holds: waiting for a slot, executing, or ending.
+
+Executors call `done` and `feed` from their own threads, so a burst of short runs needs no hop
+through the engine's loop for each of them. What ended is collected in batches on the loop and given
+to the completer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Mapping
+from datetime import datetime
+from operator import itemgetter
+from time import monotonic
+from typing import TYPE_CHECKING, Final, TypeAlias
+from uuid import UUID
+
+from pgcron_ha.engine.lease.reconcile import Held
+from pgcron_ha.engine.service import unforeseen
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, Outcome, StopReason
+from pgcron_ha.operating_system import boottime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgcron_ha.db.driver.link import Row
+
+# How long a handler that was asked to stop may take before it is killed.
+STOP_GRACE_SECONDS: Final = 10.0
+
+COLLECT_SECONDS: Final = 0.002
+"""How long ends may gather while other runs wait here for a slot."""
+
+_Claimed: TypeAlias = tuple[
+    int, UUID, str, str, int, int, str, int, str | None, datetime | None, UUID, int
+]
+_OF_A_CLAIM: Final[Callable[[Row], _Claimed]] = itemgetter(
+    *("id", "uuid", "handler", "args", "attempt", "max_attempts", "queue", "priority"),
+    *("schedule", "fire_time", "token", "fence"),
+)
+"""The first parameters of a `Context`, as a claimed row names them."""
+
+Ended = tuple[Context, Outcome, float]
+"""Context, outcome, and the `time.monotonic` instant at which the handler had stopped."""
+
+
+class Runner:
+    """Slots, the queue before them, and the bookkeeping of what is held."""
+
+    def __init__(
+        self, slots: int, may_start: Callable[[], bool], collect: Callable[[list[Ended]], None]
+    ) -> None:
+        """`may_start` is asked before each handler begins; `collect` gets what ended, on the
+        engine's loop.
+        """
+        self.slots = slots
+        self._may_start = may_start
+        self._collect = collect
+        self._loop = asyncio.get_running_loop()
+        self._executors: Mapping[str, Executor] = {}
+        self._waiting: dict[str, deque[Context]] = {}
+        self._heavy: deque[tuple[Context, int]] = deque()  # wait for several slots each
+        self._surplus: dict[Context, int] = {}  # slots of executing ones beyond the first
+        self._executing = 0
+        self._lock = threading.Lock()
+        self._held: dict[int, Context] = {}
+        self._since: dict[int, float] = {}
+        self._ending: set[Context] = set()
+        self._ended: deque[Ended] = deque()
+        self._is_collecting = False
+        self._stopped_at: dict[int, float] = {}
+        self._finishing: frozenset[str] = frozenset()
+        self._failure: BaseException | None = None
+        self.prepare: Callable[[list[Context]], None] | None = None
+        """Gets runs that were tried before, when they have their slots; `begin` is to follow."""
+        self.owed = 0
+        """So many slots are not given to new runs, since too many ends are not acknowledged."""
+
+    def use(
+        self, executors: Mapping[str, Executor], finishing: frozenset[str] = frozenset()
+    ) -> None:
+        """The executors by kind; before the first run is accepted. `finishing` are the full names
+        of the handlers that go on without a lease.
+        """
+        self._executors = executors
+        self._finishing = finishing
+        self._waiting = {kind: deque() for kind in executors}
+
+    # What the engine's loop asks and does.
+
+    @property
+    def free_slots(self) -> int:
+        """Slots that no run has, not counting those that waiting runs will take; below 0 while the
+        database has to take ends first.
+        """
+        return self.slots - self._executing - self.owed
+
+    @property
+    def executing(self) -> int:
+        """Slots of runs whose handler has been given to an executor and has not stopped."""
+        return self._executing
+
+    @property
+    def waiting(self) -> int:
+        """Slots that claimed runs wait for."""
+        light = sum(map(len, self._waiting.values()))
+        return light + sum([weight for _, weight in self._heavy]) if self._heavy else light
+
+    @property
+    def still_running(self) -> int:
+        """Runs whose handler has begun and has not stopped."""
+        return sum(
+            1
+            for context in list(self._held.values())
+            if context.started_monotonic is not None and context not in self._ending
+        )
+
+    def held(self) -> dict[int, Held]:
+        """What is held, for the comparison with a beat."""
+        return {
+            run: Held(context.token, self._since[run], context in self._ending)
+            for run, context in self._held.items()
+        }
+
+    def holds(self, run: int) -> bool:
+        """Whether this run is held, or its end is not acknowledged."""
+        return run in self._held
+
+    def contexts(self) -> list[Context]:
+        """Every held run, as it stands; those whose end is not acknowledged are among them."""
+        return list(self._held.values())
+
+    def check_executors(self) -> None:
+        """Raises PgcronError when one can serve no run any more: its runs would never end."""
+        if self._failure is not None:
+            raise PgcronError(
+                "a thread that executes runs has ended",
+                unforeseen(self._failure),
+                "The node ends, so that another process takes its place. Please report it.",
+            )
+
+    def accept(
+        self,
+        rows: Sequence[Row],
+        may_outlive: bool = False,
+        weights: Mapping[int, int] | None = None,
+    ) -> None:
+        """Takes claimed rows and starts what has a slot. `may_outlive`: they hold no lane, so a
+        handler that may go on without a lease does nobody wrong. `weights` names the runs that
+        take several slots: one that waits for them keeps what came after it from taking any.
+        """
+        now = boottime()
+        for row in rows:
+            context = Context(
+                *_OF_A_CLAIM(row),
+                timeout=row["timeout"],
+                delivery=row["delivery"],
+                origin=row["origin"],
+            )
+            if self._finishing and may_outlive and context.handler in self._finishing:
+                context.outlives_lease = context.delivery != "at_most_once"
+            self._held[context.run_id] = context
+            self._since[context.run_id] = now
+            self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
+            if weights and context.run_id in weights:
+                self._heavy.append((context, weights[context.run_id]))
+            elif row["attempt"] > 1 and self.prepare and row.get("lost_early", 1) is not None:
+                self._heavy.append((context, 1))
+            else:
+                self._waiting[context.handler.partition(":")[0]].append(context)
+        self.start_waiting()
+
+    def start_waiting(self) -> None:
+        """Gives waiting runs to their executors as far as there are slots."""
+        if self._heavy and not self._start_heavy():
+            return
+        for kind, queue in self._waiting.items():
+            with self._lock:
+                count = min(self.slots - self._executing, len(queue))
+                batch = [queue.popleft() for _ in range(count)]
+                self._executing += count
+            if batch:
+                self._executors[kind].start(batch)
+
+    def _start_heavy(self) -> bool:
+        """Whether none is left. A run that was tried before is prepared with care."""
+        retried: list[Context] = []
+        while self._heavy:
+            context, weight = self._heavy[0]
+            with self._lock:
+                if self.slots - self._executing < weight:
+                    break
+                self._executing += weight
+                self._surplus[context] = weight - 1
+            self._heavy.popleft()
+            if context.attempt > 1 and self.prepare:
+                retried.append(context)
+            else:
+                self.begin([context])
+        if retried and self.prepare:
+            self.prepare(retried)
+        return not self._heavy
+
+    def begin(self, contexts: Iterable[Context]) -> None:
+        """Gives runs that have their slots to their executors."""
+        for context in contexts:
+            self._executor(context).start([context])
+
+    def take_waiting(self, but: Container[str] = ()) -> list[Context]:
+        """Takes back what has not begun; the caller gives it back to the database. Runs of the
+        handlers `but` go on waiting.
+        """
+        taken = [context for context, _ in self._heavy if context.handler not in but]
+        self._heavy = deque(heavy for heavy in self._heavy if heavy[0].handler in but)
+        for queue in self._waiting.values():
+            while queue:
+                try:
+                    taken.append(queue.popleft())
+                except IndexError:  # an executor took the last one in between
+                    break
+        kept = [context for context in taken if context.handler in but]
+        for context in kept:
+            self._waiting[context.handler.partition(":")[0]].append(context)
+        if kept:
+            self.start_waiting()  # a slot that became free meanwhile has found nothing
+            taken = [context for context in taken if context.handler not in but]
+        return taken
+
+    def forget(self, contexts: Iterable[Context]) -> None:
+        """These claims are over for this node: ended and acknowledged, given back, or refused.
+
+        A run may have been claimed anew before the end of its last attempt was acknowledged: the
+        new claim stays.
+        """
+        for context in contexts:
+            self._ending.discard(context)
+            run = context.run_id
+            if self._held.get(run) is context:
+                del self._held[run], self._since[run]
+                self._stopped_at.pop(run, None)
+
+    def stop(self, run: int, reason: StopReason) -> None:
+        """Asks one run to stop; one that waits for its slot ends at once. Thread-safe."""
+        context = self._held.get(run)
+        if context is None or run in self._stopped_at or context in self._ending:
+            return
+        self._stopped_at[run] = monotonic()
+        try:
+            self._remove_waiting(context)
+        except ValueError:  # it is with its executor
+            self._executor(context).stop(context, reason)
+        else:
+            self.done(context, Interrupted(reason, "asked to stop before it began"))
+
+    def kill(self, run: int) -> bool:
+        """Ends a run that was asked to stop by force, now; False when it can't be killed, and is
+        taken for one whose grace is over. Thread-safe.
+        """
+        context = self._held.get(run)
+        if context is None or context in self._ending or run not in self._stopped_at:
+            return True
+        self._stopped_at[run] = float("-inf")
+        return self._executor(context).kill(context)
+
+    def stop_all(self, reason: StopReason, spares_finishing: bool = False) -> None:
+        """Asks everything that was given to an executor to stop, begun or not: a blocked event
+        loop may begin it much later. What waits for a slot goes on waiting, and what began and
+        goes on without a lease is spared if `spares_finishing`. Thread-safe.
+        """
+        waiting = {context for queue in self._waiting.values() for context in tuple(queue)}
+        waiting.update(context for context, _ in tuple(self._heavy))
+        for context in list(self._held.values()):
+            goes_on = context.outlives_lease and context.started_monotonic is not None
+            if context not in waiting and not (spares_finishing and goes_on):
+                self.stop(context.run_id, reason)
+
+    def kill_stopped(self, grace: float = STOP_GRACE_SECONDS) -> list[Context]:
+        """Kills what was asked to stop `grace` seconds ago; returns what can't be killed.
+        Thread-safe.
+        """
+        now = monotonic()
+        immune: list[Context] = []
+        for run, since in list(self._stopped_at.items()):
+            context = self._held.get(run)
+            if context is None or context in self._ending or now - since < grace:
+                continue
+            if not self._executor(context).kill(context):
+                immune.append(context)
+        return immune
+
+    def overdue(self) -> list[Context]:
+        """Executing runs over their time limit that were not asked to stop yet."""
+        now = monotonic()
+        return [
+            context
+            for run, context in self._held.items()
+            if context.timeout is not None
+            and context.started_monotonic is not None
+            and now - context.started_monotonic > context.timeout
+            and context not in self._ending
+            and run not in self._stopped_at
+        ]
+
+    # What executors call, from any thread.
+
+    def done(self, context: Context, outcome: Outcome) -> None:
+        """The handler has really stopped."""
+        self._ending.add(context)
+        self._ended.append((context, outcome, monotonic()))
+        if self._surplus and (surplus := self._surplus.pop(context, 0)):
+            with self._lock:
+                self._executing -= surplus
+            self._look_at_heavy()
+        if not self._is_collecting:
+            self._is_collecting = True
+            try:
+                self._loop.call_soon_threadsafe(self._collect_ended)
+            except RuntimeError:
+                pass  # the loop is closed: the node is gone, its successor settles the run
+
+    def executor_failed(self, error: BaseException) -> None:
+        """A thread that serves an executor has ended: the node must."""
+        self._failure = error
+
+    def feed_for(self, kind: str) -> Callable[[], Context | None]:
+        """The feed of one executor: the next run for the slot that became free, or None, which
+        frees the slot.
+        """
+
+        def feed() -> Context | None:
+            if not self._heavy and self._may_start():
+                try:
+                    return self._waiting[kind].popleft()
+                except IndexError:
+                    pass
+            with self._lock:
+                self._executing -= 1
+            if self._heavy:
+                self._look_at_heavy()
+            return None
+
+        return feed
+
+    def _collect_ended(self) -> None:
+        batch = self._drain()
+        if batch and self.waiting:
+            # A burst: waking this loop for each end would cost more than the runs. It looks again
+            # by itself, and whoever ends a run meanwhile need not wake it.
+            self._loop.call_later(COLLECT_SECONDS, self._collect_ended)
+        else:
+            self._is_collecting = False
+            batch += self._drain()  # what came before the line above was seen woke nobody
+        if batch:
+            self._collect(batch)
+
+    def _look_at_heavy(self) -> None:
+        """Slots got free that no feed gives on."""
+        try:
+            self._loop.call_soon_threadsafe(self.start_waiting)
+        except RuntimeError:
+            pass  # the loop is closed
+
+    def _remove_waiting(self, context: Context) -> None:
+        """Raises ValueError for one that is with its executor."""
+        for heavy in tuple(self._heavy):
+            if heavy[0] is context:
+                self._heavy.remove(heavy)
+                return
+        self._waiting[context.handler.partition(":")[0]].remove(context)
+
+    def _drain(self) -> list[Ended]:
+        ended = self._ended
+        return [ended.popleft() for _ in range(len(ended))]
+
+    def _executor(self, context: Context) -> Executor:
+        return self._executors[context.handler.partition(":")[0]]

@@ -1,0 +1,214 @@
+"""`Attempt`: the facts of one attempt of one run, and whether it was asked to stop."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeAlias
+from uuid import UUID
+
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.contract.progress import Progress
+from pgcron_ha.operating_system import boottime
+
+Stream: TypeAlias = Literal["stdout", "stderr", "log"]
+
+_decode = json.JSONDecoder().raw_decode
+
+
+class StopReason(StrEnum):
+    """Why a run was asked to stop."""
+
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    SILENT = "silent"
+    """It printed, reported and beat nothing for its silence timeout."""
+    GIVEN_UP = "given_up"
+    """Its time in all is over, however little of it this attempt had."""
+    LEASE_LOST = "lease_lost"
+    SHUTDOWN = "shutdown"
+
+
+class Stopped(BaseException):
+    """Raised by `Context.check`. Like `asyncio.CancelledError` no `Exception`, so that a handler's
+    ``except Exception`` around one step does not swallow it.
+    """
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(f"the run was asked to stop: {reason}")
+        self.reason = reason
+
+
+class Lease:
+    """The CLOCK_BOOTTIME instant at which the node's lease is over, shared by its runs."""
+
+    __slots__ = ("deadline",)
+
+    def __init__(self) -> None:
+        self.deadline = math.inf
+
+
+class Attempt:
+    """What the engine and the executors know of one attempt; `Context` is it with what a handler
+    may do.
+    """
+
+    __slots__ = (
+        "_args",
+        "_idempotency_key",
+        "_lease",
+        "_log",
+        "_pass_beat",
+        "_previous",
+        "_previous_found",
+        "_sink",
+        "_transaction",
+        "_values",
+        "_work",
+        "attempt",
+        "delivery",
+        "fence",
+        "fire_time",
+        "gave_sign",
+        "handler",
+        "max_attempts",
+        "origin",
+        "outlives_lease",
+        "priority",
+        "queue",
+        "run_id",
+        "run_uuid",
+        "schedule",
+        "started_monotonic",
+        "stop_reason",
+        "timeout",
+        "token",
+    )
+
+    def __init__(
+        self,
+        run_id: int,
+        run_uuid: UUID | str,
+        handler: str,
+        args: dict[str, Any] | str,
+        attempt: int,
+        max_attempts: int,
+        queue: str,
+        priority: int,
+        schedule: str | None,
+        fire_time: datetime | None,
+        token: UUID,
+        fence: int,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+        delivery: str = "at_least_once",
+        origin: str = "enqueued",
+    ) -> None:
+        """``args`` may be JSON text: it is parsed when it is first read."""
+        self.run_id = run_id
+        self.run_uuid = run_uuid
+        self.handler = handler
+        self._args = args
+        self.attempt = attempt
+        self.max_attempts = max_attempts
+        self.queue = queue
+        self.priority = priority
+        self.schedule = schedule
+        self.fire_time = fire_time
+        self.token = token
+        self.fence = fence
+        self._idempotency_key = idempotency_key
+        self.timeout = timeout
+        self.delivery = delivery
+        self.origin = origin
+        self.started_monotonic: float | None = None
+        self.stop_reason: StopReason | None = None
+        self.outlives_lease = False
+        self.gave_sign = False
+        self._sink: LogSink | None = None
+        self._lease: Lease | None = None
+        self._log: Any = None
+        self._values: Mapping[str, Any]  # of the call, once the args were judged
+        self._transaction: Any = None
+        self._previous: Any = None
+        self._previous_found: Any = None
+        self._work: Any = None
+        self._pass_beat: Callable[[Any], None] | None = None
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"<{name} run={self.run_id} handler={self.handler!r} attempt={self.attempt}>"
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The run's arguments, a JSON object. Raises `InvalidInput` when they are none."""
+        if isinstance(self._args, str):
+            self._args = _parse_args(self._args)
+        return self._args
+
+    @property
+    def idempotency_key(self) -> str:
+        """The run's uuid: the same for each attempt, whichever node executes it.
+
+        That of an occurrence is made of its schedule and fire time. Who retries or redrives an
+        ended run by hand makes another run, with another key.
+        """
+        return self._idempotency_key or str(self.run_uuid)
+
+    def check(self) -> None:
+        """Raise `Stopped` if the run was asked to stop or its lease is over.
+
+        Call it before each outside effect: between two calls a paused machine may have lost
+        the run to another node.
+        """
+        if self.stop_reason is not None:
+            raise Stopped(self.stop_reason)
+        lease = self._lease
+        if lease is not None and boottime() >= lease.deadline and not self.outlives_lease:
+            raise Stopped(StopReason.LEASE_LOST)
+
+
+class LogSink(Protocol):
+    """Takes the lines of runs, and how far they are. The engine's recorder is one."""
+
+    def write(self, context: Attempt, stream: Stream, line: str) -> None:
+        """Keep one line, without its line end. Thread-safe; never blocks, never raises."""
+
+    def progress(self, context: Attempt, progress: Progress) -> None:
+        """Keep it in place of what the run said before. Thread-safe; never blocks, never raises."""
+
+
+def _parse_args(text: str) -> dict[str, Any]:
+    if text == "{}":
+        return {}
+    try:
+        args = _parse_json(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"the args {text[:80]!r} are not JSON", str(error), "args must be a JSON object"
+        ) from None
+    except RecursionError:
+        raise InvalidInput(
+            f"the args {text[:80]!r} are nested too deeply to be read",
+            "Python reads JSON of at most about 1,000 levels",
+            "nest the args less deeply",
+        ) from None
+    if not isinstance(args, dict):
+        raise InvalidInput(
+            f"the args {text[:80]!r} are no JSON object",
+            "the keys of args are the names of the handler's parameters",
+            'write {"name": value}',
+        )
+    return args
+
+
+def _parse_json(text: str) -> Any:
+    """As `json.loads`; much quicker for text without spaces around it, as PostgreSQL writes it."""
+    try:
+        value, end = _decode(text)
+    except ValueError:
+        return json.loads(text)
+    return value if end == len(text) else json.loads(text)

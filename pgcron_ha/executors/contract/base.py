@@ -1,0 +1,97 @@
+"""The contract between the engine and what executes a handler.
+
+The engine gives an executor `Context` objects and gets one outcome for each of them. A handler's
+author needs `Context`, `Retry`, `Snooze`, `Discard`, `Cancel` and `Stopped`; the rest is for the
+engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pgcron_ha.executors.contract.attempt import LogSink, Stopped, StopReason, Stream
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.endings import Cancel, Discard, Retry, Snooze
+from pgcron_ha.executors.contract.outcome import (
+    MAX_RESULT_BYTES,
+    SUCCEEDED,
+    Committed,
+    Doubtful,
+    Failed,
+    Interrupted,
+    Outcome,
+    Succeeded,
+)
+
+__all__ = [
+    "MAX_RESULT_BYTES",
+    "SUCCEEDED",
+    "Cancel",
+    "Committed",
+    "Context",
+    "Discard",
+    "Done",
+    "Doubtful",
+    "Executor",
+    "Failed",
+    "Failure",
+    "Feed",
+    "Interrupted",
+    "LogSink",
+    "Outcome",
+    "Retry",
+    "Snooze",
+    "StopReason",
+    "Stopped",
+    "Stream",
+    "Succeeded",
+    "ignore_failure",
+]
+
+Done = Callable[[Context, Outcome], None]
+"""Called exactly once for each started context, from any thread, after the handler has stopped."""
+
+Feed = Callable[[], "Context | None"]
+"""Gives the next waiting context for this executor, or None. Called from any thread."""
+
+Failure = Callable[[BaseException], None]
+"""Called, from any thread, by an executor that can serve no run any more: the node ends, so that
+another process takes its place.
+"""
+
+
+def ignore_failure(error: BaseException) -> None:
+    """The `Failure` of an executor that no node has made."""
+
+
+class Executor(Protocol):
+    """Executes runs of one kind of handler.
+
+    An executor works from its construction until `close`. `done` is called once for each context
+    given to `start` or taken from `feed`, and only after its handler has really stopped: the task
+    is finished, the function has returned, the process group is empty. Right after `done` the
+    executor asks `feed` for the next context of the slot that became free.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The word before the colon in the names of its handlers: ``py``, ``shell``."""
+
+    def handlers(self) -> frozenset[str]:
+        """The full names of the handlers it executes, such as ``py:report``."""
+
+    def start(self, contexts: Sequence[Context]) -> None:
+        """Begin all of them. Never blocks; a refusal, too, is told through `done`."""
+
+    def stop(self, context: Context, reason: StopReason) -> None:
+        """Ask a run to stop. Thread-safe; the first reason stays, later calls do nothing."""
+
+    def kill(self, context: Context) -> bool:
+        """End a run by force. Thread-safe; False where that is impossible (thread, event loop)."""
+
+    def renew_lease(self, deadline: float) -> None:
+        """Everything must be dead at this CLOCK_BOOTTIME instant, unless renewed before it."""
+
+    async def close(self, grace: float) -> None:
+        """Stop all runs, wait at most ``grace`` seconds, kill the rest, leave nothing behind."""

@@ -1,0 +1,111 @@
+"""`Context`: what a handler is told about its run, and what it may do with it."""
+
+from __future__ import annotations
+
+import threading
+
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.contract.attempt import Attempt, Stream
+from pgcron_ha.executors.contract.log_lines import RunLog
+from pgcron_ha.executors.contract.previous import AskedPrevious, Previous, PreviousRuns, Source
+from pgcron_ha.executors.contract.progress import judged
+from pgcron_ha.executors.contract.transaction import Isolation, RunTransaction, TransactionBlock
+
+_log_creation = threading.Lock()
+
+
+class Context(Attempt):
+    """One attempt of one run, as its handler sees it.
+
+    ``run_id`` and ``run_uuid`` name the run, ``handler`` is its full name (``py:report``),
+    ``attempt`` counts from 1 to ``max_attempts``. ``schedule`` is the schedule's name and
+    ``fire_time`` the aware UTC instant of the occurrence; both are None for enqueued runs.
+    ``token`` is this claim's fence in the database; ``fence`` is a number that only grows, for
+    outside stores that must refuse an older holder. ``idempotency_key`` is the same for every
+    attempt. ``timeout`` is in seconds, None means no limit. ``delivery`` is ``at_least_once``,
+    ``at_most_once`` or ``transactional``. ``origin`` is how the run came about: ``schedule`` (a
+    fire), ``backfill``, ``manual`` (the schedule was run by hand), ``enqueued``, ``rerun`` (tried
+    again by hand, or by a backfill) or ``redrive``. ``started_monotonic`` is the `time.monotonic`
+    instant at which the handler began, ``stop_reason`` why it was asked to stop; both are None
+    before.
+    ``outlives_lease`` says that it goes on while its node can't renew its lease.
+    ``gave_sign`` becomes True when it prints, reports or beats: the engine takes it back.
+    """
+
+    __slots__ = ()
+    _log: RunLog | None
+    _transaction: RunTransaction | None
+    _previous: Source
+    _previous_found: Previous | None  # of a template that asks for it
+
+    def connection(self, isolation: Isolation = "read_committed") -> TransactionBlock:
+        """A connection to the product's database, inside the transaction that completes this run.
+
+        ``async with context.connection() as connection`` gives an asyncpg connection, a plain
+        ``with`` (in plain functions) one whose ``execute``, ``fetch``, ``fetchrow``, ``fetchval``
+        and ``executemany`` wait. What is done there is committed together with the run's
+        completion when the handler returns, and only if this claim still holds the run: once,
+        whatever dies. It is rolled back when the handler fails, and what one block did when the
+        block fails. The transaction is not ended by the handler; an idle one is ended by the
+        server after a minute. Raises `InvalidInput` for a run with another delivery.
+        """
+        if self._transaction is None:
+            raise InvalidInput(
+                f"run {self.run_id} has no transaction: its delivery is {self.delivery}",
+                "Only with transactional, and in a py: handler of the node's own process, effects"
+                " and completion are committed together.",
+                "Ask for the run, or define its schedule, with delivery => 'transactional'.",
+            )
+        return TransactionBlock(self._transaction, isolation)
+
+    def previous(self) -> AskedPrevious:
+        """How the run of the schedule's fire before this one ended, and what it returned.
+
+        ``await context.previous()`` gives a `pgcron_ha.executors.contract.previous.Previous`, in a
+        plain function ``context.previous().wait()``; None for the first, and for runs without a
+        schedule. Runs by hand and skipped fires are passed over. Raises DatabaseUnavailable, and
+        `InvalidInput` where the handler is no ``py:`` one.
+        """
+        if self.schedule is None:
+            return AskedPrevious(None, self.run_id)
+        if self._previous is None:
+            raise InvalidInput(
+                f"run {self.run_id} can't ask for the one before it",
+                "Only py: handlers of a node can; templates have previous = true instead.",
+                "Ask in SQL: pgcron.previous_of(run_id, token).",
+            )
+        return AskedPrevious(PreviousRuns(*self._previous), self.run_id)
+
+    def log(self, line: str, stream: Stream = "log") -> None:
+        """Add to the run's log; a text of several lines becomes several. Thread-safe."""
+        log = self._open_log()
+        if log is not None:
+            for part in str(line).split("\n"):
+                log.write_line(stream, part)
+
+    def beat(self) -> None:
+        """Say that the run is alive, as often as you like: its silence timeout begins anew.
+
+        So does it with each line and with progress. Thread-safe.
+        """
+        self.gave_sign = True
+        if self._pass_beat is not None:
+            self._pass_beat(self)
+
+    def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
+        """Say how far the run is, as often as you like. Thread-safe.
+
+        The latest word is kept, written at most once a second, and shown while the run executes.
+        What is no finite number from 0 on is not told; a note has one line of 200 characters.
+        """
+        self.gave_sign = True
+        if self._sink is not None and (progress := judged(done, total, note)) is not None:
+            self._sink.progress(self, progress)
+
+    def _open_log(self) -> RunLog | None:
+        """The run's log, made when it is first written to; None outside an executor."""
+        if self._log is None and self._sink is not None:
+            with _log_creation:
+                if self._log is None:
+                    self._log = RunLog(self, self._sink)
+        return self._log

@@ -1,0 +1,140 @@
+"""The log lines of one run: without secrets, cut, cleaned, counted, never more than a bound."""
+
+from __future__ import annotations
+
+import threading
+
+from pgcron_ha.executors.contract.attempt import Attempt, LogSink, Stream
+from pgcron_ha.executors.contract.masking import MARGIN, masked_beginning, room
+from pgcron_ha.executors.contract.progress import MARK, read_line
+
+MAX_LINE_BYTES = 8 * 1024
+"""A longer line is cut: a log is read by people, and a row of the log table stays small."""
+
+MAX_LINES = 10_000
+"""Lines of one attempt; the rest is counted, so that a loop that prints can't fill the database."""
+
+CUT_MARK = " … [cut]"
+
+# A secret across the cut must be known as one; one more is enough to know that it goes on.
+_KEPT_CHARACTERS = MAX_LINE_BYTES + MARGIN + 1
+
+
+class RunLog:
+    """Makes lines of what a run writes and passes them to the sink. Thread-safe.
+
+    With ``reads_progress`` a line such as ``::progress 3/10`` is passed on as progress.
+    """
+
+    __slots__ = (
+        *("_context", "_dropped", "_finished", "_lines", "_lock", "_partial"),
+        *("_reads_progress", "_sink"),
+    )
+
+    def __init__(self, context: Attempt, sink: LogSink, reads_progress: bool = False) -> None:
+        self._reads_progress = reads_progress
+        self._context = context
+        self._sink = sink
+        self._lock = threading.Lock()
+        self._partial: dict[Stream, str] = {}
+        self._lines = 0
+        self._dropped = 0
+        self._finished = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it takes nothing any more; already so when `finish` tells what was dropped."""
+        return self._finished
+
+    @property
+    def dropped(self) -> int:
+        """Lines over the bound so far."""
+        return self._dropped
+
+    def add_dropped(self, count: int) -> None:
+        """Count lines that were dropped before they came here."""
+        with self._lock:
+            self._dropped += count
+
+    def write_line(self, stream: Stream, line: str) -> None:
+        """Add one line; nothing happens after `finish`."""
+        self._context.gave_sign = True
+        with self._lock:
+            if not self._finished:
+                self._emit(stream, line)
+
+    def feed(self, stream: Stream, text: str) -> bool:
+        """Add text in which lines end with a newline; False, and nothing done, after `finish`."""
+        self._context.gave_sign = True
+        with self._lock:
+            if self._finished:
+                return False
+            if "\n" not in text:
+                self._keep_partial(stream, text)
+            elif self._lines >= MAX_LINES and not self._may_report(stream, text):
+                self._dropped += text.count("\n")
+                self._partial[stream] = ""
+                self._keep_partial(stream, text[text.rindex("\n") + 1 :])
+            else:
+                self._emit_lines(stream, text)
+            return True
+
+    def finish(self) -> None:
+        """Write the unended lines and, if any were dropped, a last line that says how many."""
+        with self._lock:
+            if self._finished:
+                return
+            for stream, rest in self._partial.items():
+                if rest:
+                    self._emit(stream, rest)
+            self._finished = True
+            if self._dropped:
+                message = f"{self._dropped} more lines were dropped: a run keeps {MAX_LINES}"
+                self._sink.write(self._context, "log", message)
+
+    def _emit_lines(self, stream: Stream, text: str) -> None:
+        first, *others = text.split("\n")
+        self._keep_partial(stream, first)
+        for following in others:
+            self._emit(stream, self._partial[stream])
+            self._partial[stream] = ""
+            self._keep_partial(stream, following)
+
+    def _keep_partial(self, stream: Stream, text: str) -> None:
+        rest = self._partial.get(stream, "")
+        self._partial[stream] = rest + text[: _KEPT_CHARACTERS - len(rest)]
+
+    def _may_report(self, stream: Stream, text: str) -> bool:
+        """Whether progress may stand in it, at the beginning or across what is not ended yet."""
+        return self._reads_progress and (
+            MARK in text or self._partial.get(stream, "").startswith("::")
+        )
+
+    def _emit(self, stream: Stream, line: str) -> None:
+        if self._reads_progress and line.startswith(MARK):
+            progress = read_line(line)
+            if progress is not None:
+                self._sink.progress(self._context, progress)
+                return
+        if self._lines >= MAX_LINES:
+            self._dropped += 1
+            return
+        self._lines += 1
+        self._sink.write(self._context, stream, clean_line(line))
+
+
+def clean_line(line: str) -> str:
+    """A line PostgreSQL can keep: no secret, no NUL, no lone surrogate, at most `MAX_LINE_BYTES` of
+    UTF-8.
+    """
+    most = room(MAX_LINE_BYTES)
+    is_cut = len(line) > most
+    line = masked_beginning(line, MAX_LINE_BYTES).removesuffix("\r").replace("\0", "\ufffd")
+    if not is_cut and line.isascii() and len(line) <= most:
+        return line
+    encoded = line.encode("utf-8", "replace")
+    if not is_cut and len(encoded) <= most:
+        return encoded.decode()
+    if most > MAX_LINE_BYTES:
+        return encoded.decode()  # the node cuts it
+    return encoded[: most - len(CUT_MARK.encode())].decode("utf-8", "ignore") + CUT_MARK

@@ -1,0 +1,189 @@
+"""Secrets in what runs say and fail with, masked before it is cut, stored or shown.
+
+What the configuration knows to be a secret is masked wherever it stands (`remember_secret`), also
+in results, and in the forms in which it travels. What is written as a secret is masked in errors,
+lines and notes: ``password=…``, ``postgresql://name:…@host``, ``Bearer …``, private keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+from pgcron_ha.db.driver.dsn import password_of, without_password
+
+MASK: Final = "***"
+
+# A shorter word stands in many texts that have nothing to do with it.
+SHORTEST_SECRET: Final = 4
+MOST_SECRETS: Final = 1000
+_LONGEST_SECRET: Final = 4096
+_LONG_LINE: Final = 16  # of a secret with several lines
+
+# Beyond this from a cut nothing of a secret that the cut goes through is left.
+MARGIN: Final = _LONGEST_SECRET
+
+_NAMES: Final = (
+    r"pass(?:word|wd|phrase)?|pwd|secret|api[_-]?key|access[_-]?key|secret[_-]?key|"
+    r"private[_-]?key|credentials?|cookie|session[_-]?id"
+)
+_VALUE: Final = (
+    r"""(?:"(?:[^"\\\n]|\\.){1,4096}"|'(?:[^'\\\n]|\\.){1,4096}'|["']?[^\s"'&;,)\]}]{1,4096})"""
+)
+_PATTERNS: Final = tuple(
+    (words.split(), re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement)
+    for words, pattern, replacement in (
+        # Of the words one stands in whatever the pattern finds. A block with a key, also one that
+        # is cut off.
+        (
+            "-----begin",
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)",
+            MASK,
+        ),
+        # scheme://name:password@host
+        ("://", r"(://[^\s:/@]{0,100}:)[^\s/@]{1,500}@", rf"\1{MASK}@"),
+        # Headers, and the word wherever it stands.
+        (
+            "authorization",
+            rf"(authorization[\"']?\s{{0,3}}[=:]\s{{0,3}}[\"']?)(?:\w{{1,20}}\s{{1,3}})?{_VALUE}",
+            rf"\1{MASK}",
+        ),
+        ("bearer", r"\b(bearer\s{1,3})[A-Za-z0-9._~+/=-]{8,4096}", rf"\1{MASK}"),
+        # name=value, name: value, "name": "value"; also with a word before it: DB_PASSWORD=…
+        (
+            "pass pwd secret key credential cookie session",
+            rf"((?:{_NAMES})[0-9]{{0,3}}[\"']?\s{{0,3}}(?:=>|[=:])\s{{0,3}}){_VALUE}",
+            rf"\1{MASK}",
+        ),
+        # "unexpected token: x" is no secret.
+        (
+            "token",
+            rf"(token(?:[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}){_VALUE}",
+            rf"\1{MASK}",
+        ),
+        # Keys that say by their beginning what they are.
+        (
+            "akia asia ghp_ gho_ ghu_ ghs_ ghr_ xox",
+            r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[pousr]_\w{20,255}|\bxox[abprs]-[\w-]{10,255}",
+            MASK,
+        ),
+    )
+)
+
+_secrets: set[str] = set()
+_known: re.Pattern[str] | None = None
+_is_passed_on = False
+
+
+def remember_secret(value: str | None) -> None:
+    """From now on this text is masked wherever it stands, in each of its forms; one that is too
+    short to be one is not. Of one with several lines each long one is masked alone, too.
+
+    Raises nothing: beyond `MOST_SECRETS` no more are remembered.
+    """
+    global _known
+    if value is None or len(value) < SHORTEST_SECRET or value in _secrets:
+        return
+    if len(_secrets) >= MOST_SECRETS:
+        return
+    _secrets.add(value)
+    every = {form[:_LONGEST_SECRET] for secret in _secrets for form in forms_of(secret)}
+    longest_first = sorted(every, key=len, reverse=True)
+    _known = re.compile("|".join(map(re.escape, longest_first)))
+
+
+def forms_of(secret: str) -> set[str]:
+    """As it is, and as it stands in addresses, JSON and headers; none of one that is too short."""
+    if len(secret) < SHORTEST_SECRET:
+        return set()
+    encoded = secret.encode("utf-8", "surrogatepass")
+    lines = secret.split("\n")
+    return {
+        secret,
+        quote(encoded, safe=""),
+        quote_plus(encoded),
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        base64.b64encode(encoded).decode().rstrip("="),
+        base64.urlsafe_b64encode(encoded).decode().rstrip("="),
+        *(line for line in map(str.strip, lines) if len(lines) > 1 and len(line) >= _LONG_LINE),
+    }
+
+
+def leave_masking_to_the_node() -> None:
+    """For a process whose words a node masks and cuts, since that knows more secrets: they are
+    kept a margin longer here, so that none is cut through.
+    """
+    global _is_passed_on
+    _is_passed_on = True
+
+
+def remember_password(dsn: str) -> None:
+    """The password of a DSN, and that of the environment (``PGPASSWORD``), is a secret from now on.
+
+    One that the DSN also has as a name (the user's, the database's) is none.
+    """
+    names = re.split(r"[/:@?&=,]+", without_password(dsn))
+    for secret in (password_of(dsn), os.environ.get("PGPASSWORD")):
+        if secret not in names:
+            remember_secret(secret)
+
+
+def mask(text: str, limit: int | None = None) -> str:
+    """The text without its secrets.
+
+    With a limit only as much of its beginning and end as will be kept of so many characters, and
+    what a secret across the cut may have: the middle of a huge text is not searched.
+    """
+    if limit is not None and len(text) > limit + 4 * MARGIN:
+        part = limit // 2 + MARGIN
+        # What stands at the cuts may be a part of a secret that is not known by it.
+        head, tail = mask(text[:part])[:-MARGIN], mask(text[-part:])[MARGIN:]
+        return f"{head}{' ' * (len(text) - len(head) - len(tail))}{tail}"
+    text = mask_known(text)
+    lowered = text.lower()
+    for words, pattern, replacement in _PATTERNS:
+        for word in words:
+            if word in lowered:
+                text = pattern.sub(replacement, text)
+                break
+    return text
+
+
+def mask_known(text: str) -> str:
+    """Without the secrets that the configuration knows."""
+    return text if _known is None else _known.sub(MASK, text)
+
+
+def mask_document(text: str) -> str:
+    """JSON text in whose texts and names no known secret is left."""
+    if _known is None or _known.search(text) is None:
+        return text
+
+    def masked(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {mask_known(name): masked(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [masked(each) for each in value]
+        return mask_known(value) if isinstance(value, str) else value
+
+    document = masked(json.loads(text))
+    return json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+def masked_beginning(text: str, limit: int) -> str:
+    """What may be kept of a text of which ``limit`` characters will be: no part of a secret."""
+    if _is_passed_on:
+        return text[: room(limit)]
+    if len(text) <= limit + MARGIN:
+        return mask(text)
+    return mask(text[: limit + MARGIN])[:-MARGIN]
+
+
+def room(limit: int) -> int:
+    """How much of a text to keep where ``limit`` will be: more where the node cuts it again."""
+    return limit + MARGIN + 1 if _is_passed_on else limit

@@ -1,0 +1,127 @@
+"""How the run of the fire before ended: what `Context.previous` gives."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from pgcron_ha.executors.contract.failures import bounded_text
+from pgcron_ha.executors.contract.outcome import Failed
+
+if TYPE_CHECKING:
+    from pgcron_ha.errors import PgcronError
+    from pgcron_ha.executors.contract.attempt import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The last run that had ended of an earlier fire of the same schedule."""
+
+    run_id: int
+    fire_time: datetime
+    """The instant that it was for; aware, UTC."""
+    outcome: str
+    """succeeded, dead, lost, cancelled, expired or upstream_failed."""
+    finished_at: datetime
+    result: Any
+    """What its handler returned; None for a run that did not succeed."""
+    error: str | None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: for programs and services."""
+        return {
+            "run_id": self.run_id,
+            "fire_time": rfc3339(self.fire_time),
+            "outcome": self.outcome,
+            "finished_at": rfc3339(self.finished_at),
+            "result": self.result,
+            "error": self.error,
+        }
+
+
+def facts_of(previous: Previous | None) -> dict[str, str]:
+    """Its small facts as texts, by the words of their names; all empty without one."""
+    document: Mapping[str, Any] = {} if previous is None else previous.document()
+    names = ("run_id", "outcome", "fire_time", "finished_at")
+    return {name: str(document.get(name, "")) for name in names}
+
+
+def rfc3339(instant: datetime) -> str:
+    """As programs and services read it: ``2026-11-21T02:00:00Z``."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+async def find_previous(database: AsksDatabase, context: Attempt) -> Previous | None:
+    """Of the run before this one, for a template; None also for runs without a schedule."""
+    if context.schedule is None:
+        return None
+    return await PreviousRuns(database, asyncio.get_running_loop()).find(context.run_id)
+
+
+def not_told(error: PgcronError) -> Failed:
+    """The outcome of a run that could not be told of the one before it: it is tried again."""
+    return Failed(type(error).__name__, bounded_text(f"the run before is not known: {error}"))
+
+
+class AsksDatabase(Protocol):
+    """What finds the row of ``previous_result``."""
+
+    async def previous(self, run: int) -> Any:
+        """The row, its result as JSON text; None without one. Raises an error of ours."""
+
+
+Source: TypeAlias = tuple[AsksDatabase, asyncio.AbstractEventLoop] | None
+"""Whom handlers ask, and on which loop; None where they can't."""
+
+
+class PreviousRuns:
+    """Asks the database, on a loop: that of the handlers."""
+
+    def __init__(self, database: AsksDatabase, loop: asyncio.AbstractEventLoop) -> None:
+        self._database = database
+        self._loop = loop
+
+    async def find(self, run: int) -> Previous | None:
+        """Of the run before this one."""
+        row = await self._database.previous(run)
+        if row is None:
+            return None
+        result = None if row["result"] is None else json.loads(row["result"])
+        return Previous(
+            run_id=row["run"],
+            fire_time=row["fire_time"],
+            outcome=row["outcome"],
+            finished_at=row["finished_at"],
+            result=result,
+            error=row["error"],
+        )
+
+    def wait(self, run: int) -> Previous | None:
+        """The same, in the thread of a plain function."""
+        from pgcron_ha.executors.contract.transaction import wait_for
+
+        found: Previous | None = wait_for(self._loop, self.find(run))
+        return found
+
+
+class AskedPrevious:
+    """``await`` it in an async handler; a plain function calls `wait`."""
+
+    def __init__(self, runs: PreviousRuns | None, run: int) -> None:
+        self._runs = runs
+        self._run = run
+
+    def __await__(self) -> Generator[Any, None, Previous | None]:
+        """None: this is the first, or it is not kept any more."""
+        return self._find().__await__()
+
+    async def _find(self) -> Previous | None:
+        return None if self._runs is None else await self._runs.find(self._run)
+
+    def wait(self) -> Previous | None:
+        """As `await` gives it, in a plain function. Raises InvalidInput on the event loop."""
+        return None if self._runs is None else self._runs.wait(self._run)

@@ -1,0 +1,328 @@
+"""`TaskExecutor`: one asyncio task for each run, on an event loop in a thread of its own.
+
+What is hard about an executor is done here once: exactly one `done` for each run, no run after the
+lease or the close, a stop at any moment, a kill that does not ask. A subclass says what a run does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from time import monotonic
+from typing import Any, ClassVar
+
+from pgcron_ha.executors.contract.attempt import Lease, StopReason
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.coroutines import new_event_loop
+from pgcron_ha.executors.contract.failures import (
+    MAX_TRACEBACK_CHARACTERS,
+    bounded_text,
+    outcome_of_error,
+    outcome_of_result,
+)
+from pgcron_ha.executors.contract.outcome import (
+    SUCCEEDED,
+    Committed,
+    Failed,
+    Interrupted,
+    Outcome,
+    Succeeded,
+    stopped_early,
+)
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.operating_system import boottime
+
+KILL_SECONDS = 1.0
+"""What a task that is killed gets to close its connections, before no code of it runs any more."""
+
+_LOOK_SECONDS = 0.5
+"""Between two looks at the lease: its clock goes on while the machine is suspended, timers do not.
+"""
+
+_MAX_CLOSES = 100  # for a coroutine that swallows even the end of itself
+_SHUT_SECONDS = 2.0
+_END_SECONDS = 5.0
+
+
+class TaskExecutor(ABC):
+    """An `Executor` whose runs are coroutines. Subclasses implement `execute`, may `shut` what the
+    runs share, and say with `interrupt` and `end` how work outside of the process is stopped.
+    ``handlers`` are full names, all of this ``kind``.
+    """
+
+    end_seconds: ClassVar[float] = 1.0
+    """What `end` gets; a run whose `end` takes longer is over all the same."""
+
+    def __init__(self, kind: str, handlers: Iterable[str], workplace: Workplace) -> None:
+        self._kind = kind
+        self._handlers = frozenset(handlers)
+        self._done = workplace.done
+        self._feed = workplace.feed
+        self._sink = workplace.sink
+        self._lease = Lease()
+        self._live: dict[Context, asyncio.Task[None]] = {}
+        self._endings: dict[Context, asyncio.Task[None]] = {}
+        self._inbox: deque[Context] = deque()
+        self._closing = False
+        self._nothing_left: Future[None] = Future()
+        self._ended: Future[None] = Future()
+        self._look: asyncio.TimerHandle | None = None
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name=f"pgcron-{kind}", daemon=True)
+        self._thread.start()
+
+    # What a subclass says.
+
+    @abstractmethod
+    async def execute(self, context: Context) -> Outcome:
+        """Execute one run, on the executor's loop; an exception is an outcome, too. The text of a
+        `Succeeded` is made of its result here.
+
+        It is cancelled to stop it, unless `interrupt` knows better, and must let that pass: its end
+        says that the work has ended.
+        """
+
+    def interrupt(self, context: Context) -> None:
+        """Ask a run that has begun to stop; called on the loop."""
+        self.cancel(context)
+
+    async def end(self, context: Context) -> None:
+        """End a run that has begun without asking; called on the loop, once. `done` waits for it:
+        when it returns, nothing of the run goes on outside of this process. The coroutine that
+        still goes on `KILL_SECONDS` later is closed.
+        """
+        self.cancel(context)
+
+    def cancel(self, context: Context) -> None:
+        """Cancel its `execute`."""
+        self._live[context].cancel()
+
+    async def shut(self) -> None:  # noqa: B027 - a subclass may share nothing
+        """Close what the runs have shared; called on the loop after the last of them."""
+
+    # The contract.
+
+    @property
+    def kind(self) -> str:
+        """The word before the colon."""
+        return self._kind
+
+    def handlers(self) -> frozenset[str]:
+        """The full names of what it executes."""
+        return self._handlers
+
+    def start(self, contexts: Sequence[Context]) -> None:
+        """Hand all over to the loop."""
+        self._inbox.extend(contexts)
+        if not self._post(self._take_inbox):
+            self._refuse_inbox()
+
+    def stop(self, context: Context, reason: StopReason) -> None:
+        """Cancel its task."""
+        if context.stop_reason is None:
+            context.stop_reason = reason
+            self._post(self._cancel, context)
+
+    def kill(self, context: Context) -> bool:
+        """Cancel its task, and end it by force if it goes on."""
+        if context.stop_reason is None:
+            context.stop_reason = StopReason.CANCELLED
+        self._post(self._kill, context)
+        return True
+
+    def renew_lease(self, deadline: float) -> None:
+        """All tasks are killed at this instant."""
+        self._lease.deadline = deadline
+        if self._live:
+            self._post(self._look_at_lease)
+
+    async def close(self, grace: float) -> None:
+        """Cancel all, kill after ``grace`` seconds what goes on, end the thread."""
+        if self._closing:
+            return
+        self._closing = True
+        self._post(self._stop_all)
+        await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
+        if not self._nothing_left.done():
+            self._post(self._kill_all)
+            await asyncio.wait(
+                {asyncio.wrap_future(self._nothing_left)},
+                timeout=self.end_seconds + 2 * KILL_SECONDS,
+            )
+        self._post(self._loop.stop)
+        await asyncio.wait({asyncio.wrap_future(self._ended)}, timeout=_END_SECONDS)
+        if self._ended.done():  # else code of a run blocks the loop; the thread ends after it
+            self._thread.join()
+        self._refuse_inbox()
+
+    def _post(self, callback: Any, *arguments: Any) -> bool:
+        """False when the loop is closed: nothing runs any more."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, *arguments)
+            return True
+        return False
+
+    def _refuse_inbox(self) -> None:
+        while self._inbox:
+            with contextlib.suppress(IndexError):  # another thread was quicker
+                context = self._inbox.popleft()
+                context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+                self._done(context, stopped_early(context.stop_reason))
+
+    # The loop's side.
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except BaseException:  # SystemExit of a run's task: the loop goes on
+                continue
+        with contextlib.suppress(BaseException):
+            self._loop.run_until_complete(asyncio.wait_for(self.shut(), _SHUT_SECONDS))
+        with contextlib.suppress(BaseException):
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+        self._ended.set_result(None)
+
+    def _take_inbox(self) -> None:
+        while self._inbox:
+            self._begin_chain(self._inbox.popleft())
+
+    def _begin_chain(self, context: Context | None) -> None:
+        """Begin it; when it is refused, the slot takes the next one."""
+        while context is not None:
+            refused = self._refusal(context)
+            if refused is None:
+                self._begin(context)
+                return
+            self._done(context, refused)
+            context = None if self._closing else self._feed()
+
+    def _refusal(self, context: Context) -> Outcome | None:
+        if self._closing:
+            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+        elif context.stop_reason is None and boottime() >= self._lease.deadline:
+            context.stop_reason = StopReason.LEASE_LOST
+        if context.stop_reason is not None:
+            return stopped_early(context.stop_reason)
+        if context.handler not in self._handlers:
+            return Failed("NotFound", f"this node does not offer the handler {context.handler!r}")
+        return None
+
+    def _begin(self, context: Context) -> None:
+        context._sink, context._lease = self._sink, self._lease
+        self._live[context] = self._loop.create_task(self._execute(context))
+        if self._look is None:
+            self._look_at_lease()
+
+    async def _execute(self, context: Context) -> None:
+        outcome: Outcome | None = self._refusal(context)  # it may have been stopped meanwhile
+        if outcome is None:
+            context._work = self
+            context.started_monotonic = monotonic()
+            try:
+                outcome = _bounded(await self.execute(context))
+            except BaseException as error:
+                outcome = outcome_of_error(error, context)
+            await self._until_ended(context)
+        self._finish(context, outcome)
+
+    async def _until_ended(self, context: Context) -> None:
+        """A run that is being killed is not over before that is done."""
+        ending = self._endings.get(context)
+        while ending is not None and not ending.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({ending})
+
+    def _finish(self, context: Context, outcome: Outcome) -> None:
+        if self._live.pop(context, None) is None:
+            return  # it was ended by force
+        self._endings.pop(context, None)
+        if context._log is not None:
+            context._log.finish()
+        context._work = None
+        context._sink = None
+        self._done(context, outcome)
+        if not self._closing:
+            self._begin_chain(self._feed())
+        self._note_nothing_left()
+
+    def _cancel(self, context: Context) -> None:
+        # A task that has not begun sees the reason itself; cancelled now it would never begin.
+        if context in self._live and context._work is not None:
+            self.interrupt(context)
+
+    def _kill(self, context: Context) -> None:
+        task = self._live.get(context)
+        if task is not None and context not in self._endings:
+            self._endings[context] = self._loop.create_task(self._end(context, task))
+
+    async def _end(self, context: Context, task: asyncio.Task[None]) -> None:
+        if self._live.get(context) is task and context._work is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self.end(context), self.end_seconds)
+        self._loop.call_later(KILL_SECONDS, self._end_by_force, context, task)
+
+    def _end_by_force(self, context: Context, task: asyncio.Task[None]) -> None:
+        if self._live.get(context) is not task:
+            return
+        coroutine: Any = task.get_coro()
+        # The task finds its coroutine closed when it is woken next; that is no failure to report.
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        for _ in range(_MAX_CLOSES):
+            try:
+                coroutine.close()  # `_execute` sees GeneratorExit, and finishes the run
+                break
+            except BaseException:  # it goes on all the same
+                continue
+
+    def _stop_all(self) -> None:
+        for context in list(self._live):
+            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+            self._cancel(context)
+        self._note_nothing_left()
+
+    def _kill_all(self) -> None:
+        for context in list(self._live):
+            self._kill(context)
+
+    def _note_nothing_left(self) -> None:
+        if self._closing and not self._live and not self._nothing_left.done():
+            self._nothing_left.set_result(None)
+
+    def _look_at_lease(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        left = self._lease.deadline - boottime()
+        if left <= 0:
+            for context in list(self._live):
+                context.stop_reason = context.stop_reason or StopReason.LEASE_LOST
+            self._kill_all()
+        elif self._live:
+            self._look = self._loop.call_later(min(left, _LOOK_SECONDS), self._look_at_lease)
+
+
+def _bounded(outcome: Outcome) -> Outcome:
+    """What the database can keep, whatever a subclass returns. Raises TypeError for no outcome."""
+    if isinstance(outcome, Committed):
+        return outcome  # the database has taken it
+    if isinstance(outcome, Succeeded):
+        # Its text is made once more: it must be that of its result, and fit.
+        return SUCCEEDED if outcome.result is None else outcome_of_result(outcome.result)
+    if isinstance(outcome, Failed):
+        limit = MAX_TRACEBACK_CHARACTERS
+        traceback = outcome.traceback and bounded_text(outcome.traceback, limit)
+        return replace(outcome, message=bounded_text(outcome.message), traceback=traceback)
+    if isinstance(outcome, Interrupted):
+        return replace(outcome, message=bounded_text(outcome.message))
+    raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")

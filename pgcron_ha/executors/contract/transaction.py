@@ -1,0 +1,315 @@
+"""The transaction of a run with delivery ``transactional``: its effects and its completion at once.
+
+The handler asks its context for the connection as often as it likes; what it did there is
+committed together with the completion when it returns, and rolled back when it fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from pgcron_ha.db.driver.link import Unanswered
+from pgcron_ha.db.driver.transactions import Isolation, TransactionEnded
+from pgcron_ha.errors import Conflict, Fenced, InvalidInput
+from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error
+from pgcron_ha.executors.contract.outcome import Committed, Doubtful, Failed, Outcome, Succeeded
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pgcron_ha.db.driver.transactions import Open, Transactions
+    from pgcron_ha.executors.contract.attempt import Attempt
+
+__all__ = [
+    "FlushLines",
+    "Isolation",
+    "RunTransaction",
+    "TransactionBlock",
+    "flush_lines",
+    "wait_for",
+]
+
+FlushLines = Callable[["Attempt"], "Future[None]"]
+"""Writes what a run has logged so far: once the run is completed its lines are refused."""
+
+_FLUSH_SECONDS: Final = 5.0
+
+
+class RunTransaction:
+    """At most one transaction, begun when the handler first asks for a connection.
+
+    Everything in here happens on the handlers' loop; plain functions send their statements there.
+    """
+
+    def __init__(
+        self,
+        context: Attempt,
+        transactions: Transactions,
+        flush: FlushLines,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.loop = loop
+        self._context = context
+        self._transactions = transactions
+        self._flush = flush
+        self._held: Open | None = None
+        self._savepoint: Any = None
+        self._statement: Future[Any] | None = None
+        self._is_entered = False
+        self._is_over = False
+
+    async def enter(self, isolation: Isolation) -> Any:
+        """The connection, for one block of the handler."""
+        if self._is_over or self._is_entered:
+            raise Conflict(
+                "the run has ended" if self._is_over else "the run's connection is in use",
+                "A run has one connection, for one block at a time, until its handler returns.",
+                "Do one after the other inside the handler.",
+            )
+        self._is_entered = True
+        try:
+            if self._held is None:
+                self._held = await self._begin(isolation)
+                self._savepoint = None
+            elif isolation != self._held.isolation:
+                raise InvalidInput(
+                    f"isolation {isolation!r} after {self._held.isolation!r}",
+                    "All blocks of a run are parts of one transaction.",
+                    "Ask for the same isolation in all of them.",
+                )
+            else:
+                self._savepoint = await self._held.savepoint()
+        except BaseException:
+            self._is_entered = False
+            raise
+        return self._held.connection
+
+    async def leave(self, is_failed: bool) -> None:
+        """The block is over; a failed one leaves nothing, and earlier ones as they were."""
+        self._is_entered = False
+        held, savepoint = self._held, self._savepoint
+        if held is None:
+            return
+        if savepoint is not None:
+            await (savepoint.rollback() if is_failed else savepoint.commit())
+        elif is_failed:
+            self._held = None
+            await held.roll_back()
+
+    def interrupt(self) -> None:
+        """Ends the statement that a plain function waits for. Thread-safe."""
+        statement = self._statement
+        if statement is not None:
+            statement.cancel()
+
+    def wait(self, sending: Coroutine[Any, Any, Any]) -> Any:
+        """The answer to a statement, in the thread of a plain function. Raises Stopped."""
+        try:
+            self._context.check()
+            self._statement = future = _submit(self.loop, sending)
+        except BaseException:
+            sending.close()
+            raise
+        try:
+            return future.result()
+        except CancelledError:
+            self._context.check()
+            raise
+        finally:
+            self._statement = None
+
+    def settle_in_thread(self, outcome: Outcome) -> Outcome:
+        """As `settle`, for the thread of a plain function."""
+        self._is_over = True
+        return outcome if self._held is None else wait_for(self.loop, self.settle(outcome))
+
+    async def settle(self, outcome: Outcome) -> Outcome:
+        """Commits a success together with the run's completion, rolls back anything else.
+
+        Goes on when its task is cancelled, since a COMMIT must not be. `Doubtful` when its answer
+        got lost, or the loop was ended meanwhile.
+        """
+        self._is_over = True
+        held = self._held
+        if held is None:
+            return outcome
+        settling = asyncio.ensure_future(self._settle(held, outcome))
+        try:
+            while not settling.done():
+                try:
+                    await asyncio.wait({settling})
+                except asyncio.CancelledError:
+                    pass  # asked to stop too late
+            return settling.result()
+        except BaseException as error:
+            held.drop()
+            return _doubtful(f"{type(error).__name__} during the commit")
+
+    async def _begin(self, isolation: Isolation) -> Open:
+        context = self._context
+        context.check()
+        held = await self._transactions.begin(
+            context.run_id, context.token, self._elapsed(), isolation
+        )
+        if self._is_over:  # something the handler left behind asked while it returned
+            held.drop()
+        return held
+
+    async def _settle(self, held: Open, outcome: Outcome) -> Outcome:
+        problem = outcome if not isinstance(outcome, Succeeded) else self._problem(held)
+        if problem is not None:
+            await held.roll_back()
+            return problem
+        assert isinstance(outcome, Succeeded)
+        try:
+            await self._commit(held, outcome)
+        except Unanswered as error:
+            held.drop()
+            return _doubtful(f"{error.message}: {error.detail}")
+        except TransactionEnded:
+            await held.roll_back()
+            return _ended()
+        except Fenced as error:
+            await held.roll_back()
+            return Failed("Fenced", error.message)
+        except Exception as error:
+            await held.roll_back()
+            return outcome_of_error(error, self._context)
+        return Committed(outcome.result, outcome.text)
+
+    def _problem(self, held: Open) -> Failed | None:
+        if self._is_entered:
+            message = "the handler returned while something of it still used the run's connection"
+            return Failed("ConnectionInUse", message)
+        if held.was_ended:
+            return _ended()
+        return None
+
+    async def _commit(self, held: Open, outcome: Succeeded) -> None:
+        context = self._context
+        await flush_lines(context, self._flush)
+        await held.finish(context.run_id, context.token, self._elapsed(), outcome.text)
+        await held.commit()
+
+    def _elapsed(self) -> float:
+        now = monotonic()
+        return now - (self._context.started_monotonic or now)
+
+
+class TransactionBlock:
+    """What `Context.connection` returns: ``async with`` it, or ``with`` it in a plain function."""
+
+    __slots__ = ("_isolation", "_transaction")
+
+    def __init__(self, transaction: RunTransaction, isolation: Isolation) -> None:
+        if isolation not in ("read_committed", "repeatable_read", "serializable"):
+            raise InvalidInput(
+                f"isolation {isolation!r} is not known",
+                "It is read_committed, repeatable_read or serializable.",
+                "Leave it out for read_committed.",
+            )
+        self._transaction = transaction
+        self._isolation = isolation
+
+    async def __aenter__(self) -> Any:
+        if asyncio.get_running_loop() is not self._transaction.loop:
+            raise InvalidInput(
+                "the connection belongs to another event loop",
+                "A run's connection lives on the loop of async handlers.",
+                "In a plain function write `with context.connection() as connection`.",
+            )
+        return await self._transaction.enter(self._isolation)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._transaction.leave(error is not None)
+
+    def __enter__(self) -> PlainConnection:
+        plain = PlainConnection(self._transaction)
+        plain._connection = self._transaction.wait(self._transaction.enter(self._isolation))
+        return plain
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        wait_for(self._transaction.loop, self._transaction.leave(error is not None))
+
+
+class PlainConnection:
+    """The run's connection for a plain function: asyncpg's statements, each to its end.
+
+    Placeholders are ``$1``, ``$2``; rows are asyncpg's records; errors are asyncpg's.
+    """
+
+    def __init__(self, transaction: RunTransaction) -> None:
+        self._transaction = transaction
+        self._connection: Any = None
+
+    def execute(self, query: str, *arguments: Any) -> str:
+        """Executes a statement, or several without arguments; returns the last one's status."""
+        return str(self._transaction.wait(self._connection.execute(query, *arguments)))
+
+    def executemany(self, query: str, arguments: Any) -> None:
+        """Executes a statement for each of the argument lists."""
+        self._transaction.wait(self._connection.executemany(query, arguments))
+
+    def fetch(self, query: str, *arguments: Any) -> list[Any]:
+        """All rows."""
+        return list(self._transaction.wait(self._connection.fetch(query, *arguments)))
+
+    def fetchrow(self, query: str, *arguments: Any) -> Any:
+        """The first row, or None."""
+        return self._transaction.wait(self._connection.fetchrow(query, *arguments))
+
+    def fetchval(self, query: str, *arguments: Any) -> Any:
+        """The first column of the first row, or None."""
+        return self._transaction.wait(self._connection.fetchval(query, *arguments))
+
+
+async def flush_lines(context: Attempt, flush: FlushLines) -> None:
+    """Ends the run's log and has it written; lines that can't be kept do not undo the run."""
+    if context._log is not None:
+        context._log.finish()
+        flushed = asyncio.wrap_future(flush(context))
+        await asyncio.wait({flushed}, timeout=_FLUSH_SECONDS)
+        if flushed.done() and not flushed.cancelled():
+            flushed.exception()
+
+
+def wait_for(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Any:
+    """The result of something that is done on the loop, for another thread; not to be stopped."""
+    return _submit(loop, sending).result()
+
+
+def _submit(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Future[Any]:
+    try:
+        is_the_loops = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        is_the_loops = False
+    if is_the_loops:
+        raise InvalidInput(
+            "a plain `with` on the event loop of async handlers",
+            "It would wait for itself.",
+            "In an async handler write `async with context.connection() as connection`.",
+        )
+    return asyncio.run_coroutine_threadsafe(sending, loop)
+
+
+def _ended() -> Failed:
+    message = "the handler ended the run's transaction with a statement of its own"
+    return Failed("TransactionEnded", message, retry=False)
+
+
+def _doubtful(message: str) -> Doubtful:
+    return Doubtful("AnswerLost", bounded_text(message))

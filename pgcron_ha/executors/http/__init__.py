@@ -1,0 +1,1 @@
+"""``http:`` handlers: requests to services, and their callbacks."""

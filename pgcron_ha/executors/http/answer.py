@@ -1,0 +1,196 @@
+"""From an answer to an outcome: what its status, its check and its body mean."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pgcron_ha.config.http_destinations import AnswerCheck, HttpDestination, Statuses
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
+from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, Succeeded
+from pgcron_ha.executors.http.client import HttpAnswer
+from pgcron_ha.executors.http.secret_forms import Masker
+
+MAX_RETRY_AFTER: Final = timedelta(hours=24)
+"""The longest pause a service may ask for."""
+
+MAX_LINES: Final = 100
+"""Lines of an answer that is text, kept in the run's log."""
+
+MAX_EXCERPT_CHARACTERS: Final = 2048
+"""Of the body of an answer that is a failure, kept with the error."""
+
+
+class NotJson(Exception):
+    """The body is no JSON document that can be kept."""
+
+
+def outcome_of_answer(
+    destination: HttpDestination, answer: HttpAnswer, context: Context, masker: Masker
+) -> Outcome:
+    """What the answer means for the run; what is worth reading of it goes to the run's log."""
+    context.log(masker.mask(_line(answer)))
+    if not is_among(answer.status, destination.expect):
+        return failure_of_status(destination, answer, masker)
+    try:
+        document = json_of(answer, masker)
+    except NotJson as error:
+        if destination.check is not None:
+            return _unexpected(answer, f"{error}, and the check needs JSON", masker)
+        _log_text(answer, context, masker)
+        return SUCCEEDED
+    if destination.check is not None:
+        found = _value_at(document, destination.check)
+        if not _is_same(found, destination.check.value):
+            path = ".".join(destination.check.path)
+            return _unexpected(answer, f"{path} is {json.dumps(found)[:200]}", masker)
+    return outcome_of_document(document, context)
+
+
+def outcome_of_document(document: Any, context: Context) -> Outcome:
+    """`Succeeded` with the document as its result, if it fits. The service has done its work: an
+    answer that can't be kept does not make a failure of that.
+    """
+    if document is None:
+        return SUCCEEDED
+    outcome = outcome_of_result(document)
+    if isinstance(outcome, Succeeded):
+        return outcome
+    message = outcome.message if isinstance(outcome, Failed) else ""
+    context.log(f"the answer is not kept as the result: {message}")
+    return SUCCEEDED
+
+
+def failure_of_status(destination: HttpDestination, answer: HttpAnswer, masker: Masker) -> Failed:
+    """A status nobody expected; retried when it stands among those of `retry`."""
+    retry = may_be_retried(destination, answer.status)
+    message = f"{_asked(answer)} answered {answer.status} {answer.reason}".rstrip()
+    if "location" in answer.headers and 300 <= answer.status < 400:
+        message += f" to {answer.headers['location'][:500]}, which is not followed"
+    after = retry_after(answer) if retry else None
+    return Failed(
+        f"Http{answer.status}",
+        bounded_text(masker.mask(message)),
+        _excerpt(answer, masker),
+        retry=retry,
+        after=after,
+        causes=(f"http:{answer.status}", f"http:{answer.status // 100}xx"),
+    )
+
+
+def may_be_retried(destination: HttpDestination, status: int) -> bool:
+    """Whether another attempt may help; `discard` wins over `retry`."""
+    return is_among(status, destination.retry) and not is_among(status, destination.discard)
+
+
+def is_among(status: int, statuses: Statuses) -> bool:
+    """Whether one of the ranges has it."""
+    return any(status in each for each in statuses)
+
+
+def json_of(answer: HttpAnswer, masker: Masker) -> Any:
+    """The answer as JSON, secrets taken out; raises `NotJson`."""
+    if not answer.is_whole:
+        raise NotJson("the answer is too long or can't be decompressed")
+    media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise NotJson(f"the answer is of type {media_type[:100]!r}")
+    try:
+        text = answer.body.decode("utf-8-sig")
+        return masker.mask_document(json.loads(text, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError) as error:
+        raise NotJson(f"the answer is no JSON ({str(error)[:200]})") from None
+
+
+def retry_after(answer: HttpAnswer) -> timedelta | None:
+    """The pause the service asks for, in seconds or as a date, between 0 and `MAX_RETRY_AFTER`."""
+    text = answer.headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text[:12])
+    else:
+        instant = _date(text)
+        if instant is None:
+            return None
+        # Its own clock tells how long from now that is.
+        now = _date(answer.headers.get("date", "")) or datetime.now(UTC)
+        seconds = (instant - now).total_seconds()
+    return min(timedelta(seconds=max(0.0, min(seconds, 1e9))), MAX_RETRY_AFTER)
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+def _line(answer: HttpAnswer) -> str:
+    size = f"{len(answer.body)} bytes" if answer.is_whole else f"over {len(answer.body)} bytes"
+    took = f"{answer.seconds * 1000:.0f} ms"
+    reason = f" {answer.reason}" if answer.reason else ""
+    return f"{_asked(answer)} answered {answer.status}{reason} in {took}, {size}"
+
+
+def _asked(answer: HttpAnswer) -> str:
+    """Without the query, which may be long and say more than an address."""
+    parts = urlsplit(answer.request.url)
+    return f"{answer.request.method} {parts.scheme}://{parts.netloc}{parts.path}"
+
+
+def _unexpected(answer: HttpAnswer, why: str, masker: Masker) -> Failed:
+    message = f"{_asked(answer)} answered {answer.status}, but {why}"
+    return Failed("UnexpectedAnswer", bounded_text(masker.mask(message)), _excerpt(answer, masker))
+
+
+def _excerpt(answer: HttpAnswer, masker: Masker) -> str | None:
+    if not _is_text(answer):
+        return None
+    text = masker.mask(answer.body.decode("utf-8", "replace"))
+    return bounded_text(text, MAX_EXCERPT_CHARACTERS) or None
+
+
+def _log_text(answer: HttpAnswer, context: Context, masker: Masker) -> None:
+    if not _is_text(answer):
+        return
+    lines = masker.mask(answer.body.decode("utf-8", "replace")).splitlines()
+    for line in lines[:MAX_LINES]:
+        context.log(line)
+    if len(lines) > MAX_LINES:
+        context.log(f"{len(lines) - MAX_LINES} more lines of the answer are not kept")
+
+
+def _is_text(answer: HttpAnswer) -> bool:
+    media_type = answer.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
+    words = ("json", "xml", "javascript", "x-www-form-urlencoded")
+    return media_type.startswith("text/") or media_type.endswith(words)
+
+
+def _value_at(document: Any, check: AnswerCheck) -> Any:
+    """None where there is no such place."""
+    for step in check.path:
+        if isinstance(document, dict):
+            document = document.get(step)
+        elif isinstance(document, list) and step.isascii() and step.isdigit():
+            document = document[int(step)] if int(step) < len(document) else None
+        else:
+            return None
+    return document
+
+
+def _is_same(found: Any, expected: str | int | float | bool) -> bool:
+    """As JSON compares: true is not 1, and 1 is 1.0."""
+    if isinstance(found, bool) or isinstance(expected, bool):
+        return found is expected
+    if isinstance(found, float) and not math.isfinite(found):
+        return False
+    return bool(found == expected)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

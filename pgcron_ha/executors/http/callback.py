@@ -1,0 +1,209 @@
+"""Work that a service has accepted and tells the end of: runs that wait for a callback.
+
+The contract, for a destination with ``completion = "callback"``. The request carries
+``Pgcron-Callback-Url`` and ``Pgcron-Callback-Token``; the body may name them, too, as
+``{callback_url}`` and ``{callback_token}``. The service answers 202 and later, as often as it
+likes, sends POST to that address, with the token and the JSON of `callback_answer`::
+
+    curl --retry 10 "$CALLBACK_URL" -H "Authorization: Bearer $CALLBACK_TOKEN" \\
+         -d '{"status": "succeeded", "result": {"rows": 5}}'
+
+Any answer but 202 is the end, judged as the answer of a plain request. A callback is answered
+
+- 200: it is kept, and the run's node has been told; also when the same end is told once more.
+- 400, 413: it can't be read, or is too large; what is wrong stands in the answer.
+- 401: there is no such token. 409: another end was told before.
+- 410: the attempt is over (its run was stopped, timed out, or taken from a node that died): nobody
+  waits for the work, and another attempt may be at it. What is under way may as well stop.
+- 429, 503: again later, see ``Retry-After``.
+
+The token (256 random bits, its SHA-256 in the database) is that of one attempt. It may be used from
+the moment of the request on, also before the 202 is sent. As long as it waits the run holds its
+slot, its lane and its lease, its time limits count, and it is stopped as any other; nothing tells
+the service that nobody waits any more, but the 410.
+
+An end that was answered 200 is the run's end: if the node dies before it has heard of it, whoever
+takes the run away ends it so. A service that gets no answer sends it again. An attempt without an
+end is retried as any other whose node has died: with the same ``Idempotency-Key``, and another
+token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from pgcron_ha.db.commands.callbacks import hash_of_token
+from pgcron_ha.db.driver.link import Busy, Link
+from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.executors.contract.attempt import Stopped, StopReason
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY, bounded_text
+from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
+from pgcron_ha.executors.http.answer import outcome_of_document
+from pgcron_ha.executors.http.callback_answer import PATH
+from pgcron_ha.executors.http.secret_forms import Masker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pgcron_ha.db.driver.link import Row
+
+CLOSE_SECONDS: Final = 3.0
+"""For asking, when a run is stopped, whether its service was quicker. Less than the grace of a
+stop: what can't be asked is over without an answer.
+"""
+
+_PAUSE_SECONDS: Final = 0.5
+
+
+class Callback:
+    """The end of one attempt, as its service will tell it."""
+
+    def __init__(self, desk: CallbackDesk, context: Context, url: str) -> None:
+        self._desk = desk
+        self._context = context
+        self.url = url
+        self.token = secrets.token_urlsafe(32)
+        self.masker = Masker((self.token,))
+        self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Run and fence: the attempt."""
+        return self._context.run_id, self._context.fence
+
+    def told(self) -> Outcome | None:
+        """The outcome, once its service has told it."""
+        return self._ended.result() if self._ended.done() else None
+
+    def texts(self) -> Mapping[str, str]:
+        """What the request's body may name."""
+        return {"callback_url": self.url, "callback_token": self.token}
+
+    def headers(self) -> Mapping[str, str]:
+        """What tells the service where to call."""
+        return {"Pgcron-Callback-Url": self.url, "Pgcron-Callback-Token": self.token}
+
+    async def wait(self) -> Outcome:
+        """The outcome that the service tells."""
+        self._context.log("accepted: the service calls back when it has ended")
+        return await asyncio.shield(self._ended)  # a stop may be told the end by `close`
+
+    async def close(self) -> Outcome | None:
+        """From now on no callback is taken; the outcome, if the service was quicker."""
+        if self._context.stop_reason is StopReason.LEASE_LOST:
+            return None  # whoever takes the run away looks for it
+        if self.told() is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._desk.close(self)
+        return self.told()
+
+    def take(self, row: Row) -> None:
+        """What the service has said since the last time."""
+        if row["has_news"]:
+            for line in row["lines"]:
+                self._context.log(self.masker.mask(line))
+            if row["done"] is not None and row["status"] is None:
+                note = row["note"] and self.masker.mask(row["note"])
+                self._context.progress(row["done"], row["total"], note)
+        if row["status"] is not None and not self._ended.done():
+            self._context.log(f"the service has called back: {row['status']}")
+            self._ended.set_result(self._outcome(row))
+
+    def _outcome(self, row: Row) -> Outcome:
+        if row["status"] == "succeeded":
+            try:
+                document = self.masker.mask_document(json.loads(row["result"] or "null"))
+            except RecursionError:
+                self._context.log("the result is not kept: it is nested too deeply")
+                return SUCCEEDED
+            return outcome_of_document(document, self._context)
+        after = row["retry_after"]
+        asks = row["status"] == "retry"
+        return Failed(
+            "Retry" if asks else "OperationFailed",
+            bounded_text(self.masker.mask(row["error"] or "")),
+            retry=row["status"] != "discarded",
+            after=None if after is None else timedelta(seconds=after),
+            causes=(ASKED_TO_RETRY,) if asks else (),
+        )
+
+
+class CallbackDesk:
+    """The callbacks that runs of this node wait for. Belongs to one event loop, but for `ring`.
+
+    One statement asks for all of them: when the database says that something came, and each
+    ``interval`` seconds in case that got lost.
+    """
+
+    def __init__(self, link: Link, public_url: str, interval: float) -> None:
+        self._link = link
+        self._public_url = public_url
+        self._interval = interval
+        self._waiting: dict[tuple[int, int], Callback] = {}
+        self._rung = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+
+    async def open(self, context: Context) -> Callback:
+        """Before the service is called. Raises `Stopped` when the run is not held any more."""
+        run, fence = context.run_id, context.fence
+        callback = Callback(self, context, self._public_url + PATH.format(run=run, fence=fence))
+        hashed = hash_of_token(callback.token)
+        if not await self._insist("open_callback", context, token=context.token, token_hash=hashed):
+            raise Stopped(StopReason.LEASE_LOST)
+        self._waiting[callback.key] = callback
+        if self._listening is None or self._listening.done():
+            self._listening = asyncio.get_running_loop().create_task(self._listen())
+        return callback
+
+    async def close(self, callback: Callback) -> None:
+        """Nothing more is taken for it; what was said before is told to it."""
+        rows = await self._insist("close_callback", callback._context, fence=callback.key[1])
+        for row in rows:
+            callback.take(row)
+
+    def forget(self, callback: Callback) -> None:
+        """Nobody waits for it any more."""
+        self._waiting.pop(callback.key, None)
+
+    def ring(self) -> None:
+        """Something came, perhaps for one of these. On the loop."""
+        self._rung.set()
+
+    async def shut(self) -> None:
+        """After the last of them."""
+        if self._listening is not None:
+            self._listening.cancel()
+        await self._link.close()
+
+    async def _insist(self, statement: str, context: Context, **parameters: Any) -> list[Row]:
+        """Its rows, when the database answers again; a stop of the run ends the waiting."""
+        while True:
+            try:
+                return await self._link.rows(statement, run_id=context.run_id, **parameters)
+            except (DatabaseUnavailable, Busy):
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _listen(self) -> None:
+        while self._waiting:
+            self._rung.clear()
+            keys = list(self._waiting)
+            with contextlib.suppress(PgcronError):  # asked again soon
+                rows = await self._link.rows(
+                    "hear_callbacks",
+                    run_ids=[run for run, _ in keys],
+                    fences=[fence for _, fence in keys],
+                )
+                for row in rows:
+                    callback = self._waiting.get((row["run_id"], row["fence"]))
+                    if callback is not None:
+                        callback.take(row)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._interval):
+                    await self._rung.wait()

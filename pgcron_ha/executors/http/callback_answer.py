@@ -1,0 +1,168 @@
+"""What a service says when it calls back: a JSON object, judged when it comes, so that the service
+learns at once what is wrong with it.
+
+``status`` must be there, in any case, blanks, ``-`` and ``_`` left out:
+
+- notStarted, accepted, pending, queued, running, inProgress, processing, progress: it goes on.
+- succeeded, success, completed, done: it has ended well; ``result`` (any JSON, at most 256 KiB) is
+  the run's result.
+- failed, failure, error, cancelled, canceled: it has failed, for the reason in ``error`` (a text,
+  or an object with ``message``); another attempt is made unless ``retry`` is false.
+- retry: it asks for another attempt, whatever the run's policy says of causes.
+
+``retry_after`` are the seconds before that attempt, at most a day. With each status there may be
+``progress`` (``{"done": 3, "total": 10, "note": "copying"}``) or ``percentComplete`` (0 to 100),
+and ``log``: a text, or a list of at most 100, for the run's log. Other names are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final
+
+from pgcron_ha.db.commands.callbacks import CallbackAnswer, End
+from pgcron_ha.errors import InvalidInput, TooLarge
+from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
+from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Succeeded
+from pgcron_ha.executors.contract.progress import MOST_NOTE
+from pgcron_ha.executors.http.work_words import BADLY, GOES_ON, WELL, failure_text, plain_word
+
+PATH: Final = "/callback/runs/{run}/{fence}"
+"""Of the address that services get, behind ``web.public_url``."""
+
+MAX_BODY_BYTES: Final = MAX_RESULT_BYTES + 64 * 1024
+"""Of one callback: a whole result, and what else it may say."""
+
+MAX_LINES: Final = 100
+"""Lines of one callback that are kept."""
+
+MAX_LINE_CHARACTERS: Final = 8192
+MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
+
+
+def read_callback(body: bytes) -> CallbackAnswer:
+    """The answer in a body. Raises `InvalidInput`, or `TooLarge` for a result over its bound."""
+    document = _document(body)
+    status = document.get("status")
+    word = plain_word(status) if isinstance(status, str) else ""
+    end, error = _end(word, document)
+    done, total, note = _progress(document)
+    return CallbackAnswer(
+        status=end,
+        result=_result(document) if end == "succeeded" else None,
+        error=error,
+        retry_after=None if end in (None, "succeeded") else _retry_after(document),
+        done=done,
+        total=total,
+        note=note,
+        lines=_lines(document.get("log", [])),
+    )
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(
+            "the body is no JSON", str(error)[:200], 'Send {"status": "succeeded"}.'
+        ) from None
+    if not isinstance(document, dict):
+        raise InvalidInput(
+            "the body is no JSON object", "It says how the work stands.", 'Send {"status": …}.'
+        )
+    return document
+
+
+def _end(word: str, document: dict[str, Any]) -> tuple[End | None, str | None]:
+    """How it has ended, if it has, and the reason of a failure."""
+    if word in GOES_ON or word == "progress":
+        return None, None
+    if word in WELL:
+        return "succeeded", None
+    if word not in BADLY and word != "retry":
+        raise InvalidInput(
+            f"the status is {json.dumps(document.get('status'))[:100]}",
+            "A status is one of succeeded, failed, retry and progress, or a synonym.",
+            'Send {"status": "succeeded"}.',
+        )
+    text = bounded_text(failure_text(document.get("error"), word))
+    if word == "retry":
+        return "retry", text
+    return ("discarded" if document.get("retry") is False else "failed"), text
+
+
+def _result(document: dict[str, Any]) -> str | None:
+    if document.get("result") is None:
+        return None
+    outcome = outcome_of_result(document["result"])
+    if isinstance(outcome, Succeeded):
+        return outcome.text
+    assert isinstance(outcome, Failed)
+    kind = TooLarge if outcome.error_class == "TooLarge" else InvalidInput
+    raise kind(
+        "the result can't be kept",
+        outcome.message.replace("the handler returned", "it has"),
+        "Keep it where it belongs, and give its address as the result.",
+    )
+
+
+def _retry_after(document: dict[str, Any]) -> float | None:
+    given = document.get("retry_after")
+    if given is None:
+        return None
+    seconds = _number(given)
+    if seconds is None or seconds < 0:
+        raise InvalidInput(
+            f"retry_after is {json.dumps(given)[:100]}",
+            "It is a number of seconds from 0 on.",
+            "Leave it out for the delay of the run's policy.",
+        )
+    return min(seconds, MAX_RETRY_AFTER_SECONDS)
+
+
+def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str | None]:
+    """Done, total and note; a report that makes no sense is passed over, as everywhere."""
+    percent = _number(document.get("percentComplete"))
+    told = document.get("progress")
+    if isinstance(told, dict):
+        done, total = _number(told.get("done")), _number(told.get("total"))
+        note = told.get("note")
+        text = _storable(note[: 4 * MOST_NOTE]) if isinstance(note, str) else None
+        if done is not None and done >= 0:
+            return done, total if total is not None and total > 0 else None, text
+    if percent is not None:
+        return max(0.0, min(percent, 100.0)), 100.0, None
+    return None, None, None
+
+
+def _lines(told: Any) -> tuple[str, ...]:
+    texts = told if isinstance(told, list) else [told]
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidInput(
+            "log is neither a text nor a list of texts", None, 'Send {"log": ["first", "second"]}.'
+        )
+    lines = [line for text in texts for line in text.splitlines()]
+    kept = [_storable(line[:MAX_LINE_CHARACTERS]) for line in lines[:MAX_LINES]]
+    if len(lines) > MAX_LINES:
+        kept.append(f"{len(lines) - MAX_LINES} more lines of the callback are not kept")
+    return tuple(kept)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _storable(text: str) -> str:
+    """PostgreSQL takes no NUL in a text, and no half of a surrogate pair."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,205 @@
+"""Executes ``http:`` destinations: a request for each run, and what its answer means.
+
+Any service in any language can do the work; what it needs to do it once stands in the headers:
+``Idempotency-Key`` (the same for every attempt), ``Pgcron-Fence`` (a number that only grows: a
+lower one than before is a zombie's), ``Pgcron-Token`` (the claim's; not by plain http, unless the
+destination has ``allow_private``), ``Pgcron-Run``, ``Pgcron-Attempt``,
+``Pgcron-Schedule``, ``Pgcron-Fire-Time``, ``Pgcron-Origin`` (``schedule``, ``backfill``,
+``manual``, ``enqueued``, ``rerun`` or ``redrive``) and ``traceparent`` (the trace is the run's
+uuid). With ``previous = true`` it has ``Pgcron-Previous-Run``, ``Pgcron-Previous-Outcome``,
+``Pgcron-Previous-Fire-Time`` and ``Pgcron-Previous-Finished-At``, too: of the schedule's run before
+this one, empty without one. All of it, its result and error too, is ``pgcron_previous`` in the JSON
+of args that is sent, or where the body says ``{pgcron_previous}``; null without one.
+
+A run that is stopped closes its connection, which the service may notice or not. What it has sent
+may have had its effect: the outcome says that nobody knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from pgcron_ha.config.http_destinations import HttpDestination
+from pgcron_ha.errors import ConfigError, DatabaseUnavailable, PgcronError
+from pgcron_ha.executors.contract.attempt import StopReason
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.failures import bounded_text, refused
+from pgcron_ha.executors.contract.masking import remember_secret
+from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
+from pgcron_ha.executors.contract.previous import find_previous, not_told
+from pgcron_ha.executors.contract.services import Workplace
+from pgcron_ha.executors.contract.tasks import TaskExecutor
+from pgcron_ha.executors.http.address import AddressRefused
+from pgcron_ha.executors.http.answer import outcome_of_answer
+from pgcron_ha.executors.http.callback import Callback, CallbackDesk
+from pgcron_ha.executors.http.client import HttpClient, Origin, TooManyRedirects, tls_context
+from pgcron_ha.executors.http.operation import Operation
+from pgcron_ha.executors.http.request import authorization_header, render_request
+from pgcron_ha.executors.http.secret_forms import Masker
+
+if TYPE_CHECKING:
+    from pgcron_ha.db.driver.transactions import Transactions
+
+_ACCEPTED: Final = 202
+
+
+class HttpExecutor(TaskExecutor):
+    """An `Executor` for the destinations of the node's configuration.
+
+    Raises `ConfigError` for a secret or a file of certificates that can't be read.
+    """
+
+    def __init__(
+        self,
+        destinations: Mapping[str, HttpDestination],
+        workplace: Workplace,
+        desk: CallbackDesk | None = None,
+        transactions: Transactions | None = None,
+    ) -> None:
+        """``desk`` must be given if a destination has callbacks, ``transactions`` if one is told of
+        the run before.
+        """
+        self._desk = desk
+        self._transactions = transactions
+        self._destinations = {f"http:{each.name}": each for each in destinations.values()}
+        self._tls = _tls_contexts(destinations)
+        for each in destinations.values():
+            if each.auth is not None:
+                remember_secret(each.auth.secret.read())
+        self._clients: dict[str, HttpClient] = {}
+        super().__init__("http", self._destinations, workplace)
+
+    async def execute(self, context: Context) -> Outcome:
+        """Send the run's request, and wait for what the service makes of it."""
+        destination = self._destinations[context.handler]
+        limits = [each for each in (context.timeout, destination.timeout) if each is not None]
+        limit = min(limits, default=None)
+        try:
+            async with asyncio.timeout(limit) as timer:
+                return await self._attempt(destination, context)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            context.stop_reason = context.stop_reason or StopReason.TIMED_OUT
+            return Interrupted(context.stop_reason, f"stopped: no end after {limit:g} s")
+
+    async def shut(self) -> None:
+        """Close the idle connections."""
+        for client in self._clients.values():
+            await client.close()
+        if self._desk is not None:
+            await self._desk.shut()
+        if self._transactions is not None:
+            await self._transactions.close()
+
+    def callbacks_came(self) -> None:
+        """A service has called back, perhaps for a run of this executor. Thread-safe."""
+        if self._desk is not None:
+            self._post(self._desk.ring)
+
+    async def _attempt(self, destination: HttpDestination, context: Context) -> Outcome:
+        if destination.previous and self._transactions is not None:
+            try:
+                context._previous_found = await find_previous(self._transactions, context)
+            except DatabaseUnavailable as error:
+                return not_told(error)
+        if self._desk is None or destination.completion != "callback":
+            return await self._exchange(destination, context)
+        callback = await self._desk.open(context)
+        try:
+            outcome = await self._exchange(destination, context, callback)
+        except asyncio.CancelledError:
+            told = await callback.close()
+            if told is None:
+                raise
+            return told  # the service was quicker than the stop
+        finally:
+            self._desk.forget(callback)
+        if isinstance(outcome, Failed):  # unless the service has told another end
+            return await callback.close() or outcome
+        return outcome
+
+    async def _exchange(
+        self, destination: HttpDestination, context: Context, callback: Callback | None = None
+    ) -> Outcome:
+        secrets = [] if callback is None else [callback.token]
+        try:
+            request = render_request(destination, context, callback)
+            if destination.auth is not None:
+                secret = destination.auth.secret.read()
+                remember_secret(secret)
+                name, value = authorization_header(destination.auth, secret)
+                secrets += [secret, value.rpartition(" ")[2]]
+                request = replace(request, headers={**request.headers, name: value})
+        except ConfigError as error:
+            return Failed("SecretUnreadable", bounded_text(error.message), error.detail)
+        except PgcronError as error:
+            return refused(error)
+        client = self._client(destination)
+        masker = Masker(secrets)
+        if callback is not None:
+            callback.masker = masker
+        try:
+            context.check()
+            answer = await client.exchange(request)
+            if callback is not None and answer.status == _ACCEPTED:
+                return await callback.wait()
+            if destination.poll is not None and answer.status == _ACCEPTED:
+                operation = Operation(destination, client, context, masker, context.check)
+                return await operation.follow(answer)
+        except (
+            OSError,
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            AddressRefused,
+            TooManyRedirects,
+        ) as error:
+            return _failure(error, destination, masker)
+        return outcome_of_answer(destination, answer, context, masker)
+
+    def _client(self, destination: HttpDestination) -> HttpClient:
+        client = self._clients.get(destination.name)
+        if client is None:
+            client = HttpClient(destination, self._tls[destination.ca_file])
+            self._clients[destination.name] = client
+        return client
+
+
+def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> Failed:
+    """No answer. Whether the service has seen the request is not known, so most are retried."""
+    if isinstance(error, AddressRefused):
+        return Failed("AddressRefused", bounded_text(str(error)), retry=False)
+    if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
+        return Failed("InvalidRequest", bounded_text(masker.mask(str(error))), retry=False)
+    if isinstance(error, TooManyRedirects):
+        return Failed("TooManyRedirects", bounded_text(masker.mask(str(error))), retry=False)
+    if isinstance(error, TimeoutError):
+        limit = destination.request_timeout
+        return Failed("RequestTimeout", f"no whole answer within {limit:g} s")
+    name = type(error).__name__ if isinstance(error, httpx.HTTPError) else "ResolveError"
+    message = f"{Origin.of(destination.url).header}: {str(error) or name}"
+    return Failed(name, bounded_text(masker.mask(message)))
+
+
+def _tls_contexts(
+    destinations: Mapping[str, HttpDestination],
+) -> dict[str | None, ssl.SSLContext]:
+    """One for each file of certificates: they are costly to make and hold all authorities."""
+    contexts: dict[str | None, ssl.SSLContext] = {}
+    for each in destinations.values():
+        if each.ca_file not in contexts:
+            try:
+                contexts[each.ca_file] = tls_context(each.ca_file)
+            except OSError as error:
+                raise ConfigError(
+                    f"the certificates {each.ca_file!r} of [http.{each.name}] can't be used",
+                    str(error),
+                    "ca_file is a PEM file with the certificates of the authorities to trust",
+                ) from None
+    return contexts

@@ -1,0 +1,203 @@
+"""From a destination and a run to the request that is sent."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from urllib.parse import quote, unquote, urlsplit
+from uuid import UUID
+
+from pgcron_ha.config.capability_table import PLACEHOLDER
+from pgcron_ha.config.http_destinations import (
+    PREVIOUS_PLACEHOLDER,
+    HttpAuthorization,
+    HttpDestination,
+)
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.placeholders import placeholder_text, refuse_unknown_args
+from pgcron_ha.executors.contract.previous import Previous, facts_of, rfc3339
+
+MAX_URL_CHARACTERS: Final = 8_000
+"""What servers commonly take in one line."""
+
+_WITH_BODY = {"POST", "PUT", "PATCH"}
+_INSTEAD = "leave body out of the destination's table: then the args are sent as JSON"
+_FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request. ``headers`` have no host and no length: the client writes them."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes | None
+
+
+class CalledBack(Protocol):
+    """Where the service calls back: as headers, and as what the body may name."""
+
+    def headers(self) -> Mapping[str, str]: ...  # noqa: D102
+    def texts(self) -> Mapping[str, str]: ...  # noqa: D102
+
+
+def render_request(
+    destination: HttpDestination, context: Context, callback: CalledBack | None = None
+) -> HttpRequest:
+    """The request of a run, without what authorizes it.
+
+    Raises `InvalidInput` for an arg nothing is made of, a placeholder without arg, a value that is
+    no scalar or does not match its pattern, and a value that would change the path's segments.
+    """
+    args = context.args
+    sends_args = destination.body is None and destination.method in _WITH_BODY
+    if not sends_args:
+        refuse_unknown_args(args, destination.placeholders, context.handler)
+    texts = {
+        name: placeholder_text(name, pattern, args, context.handler, _INSTEAD)
+        for name, pattern in destination.placeholders.items()
+    }
+    headers = {"User-Agent": "pgcron-ha", **run_headers(context)}
+    if destination.is_in_the_clear:
+        del headers["Pgcron-Token"]
+    made: dict[str, Any] = {}
+    if callback is not None:
+        made |= callback.texts()
+        headers |= callback.headers()
+    if destination.previous:
+        previous = context._previous_found
+        made[PREVIOUS_PLACEHOLDER] = None if previous is None else previous.document()
+        headers |= previous_headers(previous)
+    headers |= _title_case(destination.headers)
+    content: bytes | None = None
+    if sends_args:
+        headers.setdefault("Content-Type", "application/json")
+        told = {each: made[each] for each in made if each == PREVIOUS_PLACEHOLDER}
+        content = _json({**args, **told})
+    elif isinstance(destination.body, str):
+        headers.setdefault("Content-Type", "text/plain; charset=utf-8")
+        content = _text(destination.body, {**texts, **_texts(made)}, headers["Content-Type"])
+    elif destination.body not in (None, False):
+        headers.setdefault("Content-Type", "application/json")
+        content = _json(_filled(destination.body, {**texts, **_texts(made)}, {**args, **made}))
+    return HttpRequest(destination.method, _url(destination.url, texts), headers, content)
+
+
+def run_headers(context: Context) -> dict[str, str]:
+    """What tells the service which run this is, and lets it refuse a stale or a second one."""
+    fire_time = context.fire_time
+    return {
+        "Accept-Encoding": "gzip",
+        "Idempotency-Key": _header_text(context.idempotency_key),
+        "Pgcron-Run": str(context.run_id),
+        "Pgcron-Attempt": str(context.attempt),
+        "Pgcron-Token": str(context.token),
+        "Pgcron-Fence": str(context.fence),
+        "Pgcron-Schedule": _header_text(context.schedule or ""),
+        "Pgcron-Fire-Time": "" if fire_time is None else rfc3339(fire_time),
+        "Pgcron-Origin": context.origin,
+        "traceparent": trace_parent(context),
+    }
+
+
+def previous_headers(previous: Previous | None) -> dict[str, str]:
+    """How the schedule's run before this one ended; empty texts without one."""
+    facts = facts_of(previous)
+    return {
+        "Pgcron-Previous-Run": facts["run_id"],
+        "Pgcron-Previous-Outcome": facts["outcome"],
+        "Pgcron-Previous-Fire-Time": facts["fire_time"],
+        "Pgcron-Previous-Finished-At": facts["finished_at"],
+    }
+
+
+def trace_parent(context: Context) -> str:
+    """W3C Trace Context: the trace is the run (its uuid), the parent span the attempt."""
+    run = UUID(str(context.run_uuid))
+    span = hashlib.sha256(run.bytes + str(context.attempt).encode()).hexdigest()[:16]
+    return f"00-{run.hex}-{span}-01"
+
+
+def authorization_header(auth: HttpAuthorization, secret: str) -> tuple[str, str]:
+    """Name and value of the header that authorizes a request."""
+    if auth.scheme == "header":
+        return auth.header, secret
+    if auth.scheme == "bearer":
+        return "Authorization", f"Bearer {secret}"
+    pair = base64.b64encode(f"{auth.user}:{secret}".encode()).decode()
+    return "Authorization", f"Basic {pair}"
+
+
+def _header_text(text: str) -> str:
+    """A name may have any character; a header may not. Others are percent-encoded."""
+    return quote(text, safe="!#$&'()*+,/:;<=>?@[]^_`{|}~-.")
+
+
+def _url(url: str, texts: Mapping[str, str]) -> str:
+    filled = PLACEHOLDER.sub(lambda found: quote(texts[found[1]], safe=""), url)
+    for segment in urlsplit(filled).path.split("/"):
+        if unquote(segment) in (".", ".."):
+            raise InvalidInput(
+                f"the path of {filled[:200]!r} has the segment {segment!r}",
+                "a value must not choose another path than that of the destination",
+                "give another value",
+            )
+    if len(filled) > MAX_URL_CHARACTERS:
+        raise InvalidInput(
+            f"the URL has {len(filled)} characters",
+            f"it may have {MAX_URL_CHARACTERS}",
+            "send long values in the body",
+        )
+    return filled
+
+
+def _texts(made: Mapping[str, Any]) -> dict[str, str]:
+    return {name: each if isinstance(each, str) else _dump(each) for name, each in made.items()}
+
+
+def _text(body: str, texts: Mapping[str, str], content_type: str) -> bytes:
+    """Values are escaped as the kind of text demands."""
+
+    def escaped(found: re.Match[str]) -> str:
+        text = texts[found[1]]
+        if content_type.startswith(_FORM):
+            return quote(text, safe="")
+        if "json" in content_type:
+            return json.dumps(text, ensure_ascii=False)[1:-1]
+        return text
+
+    return PLACEHOLDER.sub(escaped, body).encode()
+
+
+def _filled(body: Any, texts: Mapping[str, str], args: Mapping[str, Any]) -> Any:
+    """A text that is one placeholder and nothing else becomes the arg itself, a number a number."""
+    if isinstance(body, dict):
+        return {key: _filled(value, texts, args) for key, value in body.items()}
+    if isinstance(body, list):
+        return [_filled(value, texts, args) for value in body]
+    if not isinstance(body, str):
+        return body
+    whole = PLACEHOLDER.fullmatch(body)
+    if whole:
+        return args[whole[1]]
+    return PLACEHOLDER.sub(lambda found: texts[found[1]], body)
+
+
+def _json(value: Any) -> bytes:
+    return _dump(value).encode()
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _title_case(headers: Mapping[str, str]) -> dict[str, str]:
+    """So that the same header is the same key, however it was written."""
+    return {"-".join(map(str.capitalize, name.split("-"))): v for name, v in headers.items()}

@@ -1,0 +1,1 @@
+"""``shell:`` handlers: programs, and the process that supervises them."""

@@ -1,0 +1,181 @@
+"""One process group as its supervisor sees it: how it is started, its limits and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import resource
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pgcron_ha.operating_system import boottime, set_parent_death_signal, within_hard_limit
+
+Cause = Literal["asked", "timeout", "lease"]
+
+_ABOVE_ALL = 16  # more than the descriptors that a program is given
+
+_FILES = ("PGCRON_ARGS_FILE", "PGCRON_PREVIOUS_FILE")
+"""Variables that name files of one run, which go with it."""
+
+_LIMITS = {
+    "cpu": resource.RLIMIT_CPU,
+    "memory": resource.RLIMIT_AS,
+    "file_size": resource.RLIMIT_FSIZE,
+    "open_files": resource.RLIMIT_NOFILE,
+    "processes": resource.RLIMIT_NPROC,
+}
+
+_DEFAULT_AGAIN = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGCHLD,
+    signal.SIGUSR1,
+    signal.SIGPIPE,  # Python ignores it, and what is ignored stays so across exec
+    signal.SIGXFSZ,
+)
+
+
+class SupervisedRun:
+    """``cause`` is why it was signalled, ``error`` why its program could not be started.
+
+    ``status`` is None while its first process lives, then its exit status, or -N after signal N.
+    """
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        self.number: int = message["run"]
+        self.argv: list[str] = message["argv"]
+        self.environment: dict[str, str] = message["environment"]
+        self.directory: str | None = message["directory"]
+        self.account: list[int] | None = message["account"]
+        self.args_file: str | None = self.environment.get("PGCRON_ARGS_FILE")
+        self.files = [self.environment[name] for name in _FILES if name in self.environment]
+        self.mark = f"{message['mark']}={self.environment[message['mark']]}".encode()
+        self.grace: float = message["grace"]
+        self.outlives_lease: bool = message["outlives_lease"]
+        self.limits: dict[str, int] = message.get("limits", {})
+        self.reads_args: bool = message.get("reads_args", False)
+        self.born = boottime()
+        self.started_at = time.monotonic()
+        self.pid = 0
+        self.start_pipe = -1
+        self.status: int | None = None
+        self.cause: Cause | None = None
+        self.error: str | None = None
+        timeout: float | None = message["timeout"]
+        self._stop_at = None if timeout is None else self.born + timeout
+        self._kill_at: float | None = None
+
+    def next_limit(self) -> float | None:
+        """The boottime instant of its next limit."""
+        return self._stop_at if self._kill_at is None else self._kill_at
+
+    def keep_limits(self, now: float) -> None:
+        """Stop it at its timeout; kill it when its grace is over."""
+        if self._stop_at is not None and now >= self._stop_at:
+            self.stop("timeout")
+        if self._kill_at is not None and now >= self._kill_at:
+            self.kill(self.cause or "asked")
+
+    def stop(self, cause: Cause) -> None:
+        """SIGTERM now, SIGKILL after the grace."""
+        if self.status is not None or self._kill_at is not None:
+            return
+        self.cause = self.cause or cause
+        self._stop_at = None
+        self._kill_at = boottime() + self.grace
+        if self.start_pipe < 0:  # else `program_started` does: before exec SIGTERM is ignored
+            self.signal_group(signal.SIGTERM)
+
+    def program_started(self) -> None:
+        """The program's own code begins now; a stop that came before reaches it now."""
+        if self._kill_at is not None:
+            self.signal_group(signal.SIGTERM)
+
+    def kill(self, cause: Cause) -> None:
+        """SIGKILL now."""
+        if self.status is None:
+            self.cause = self.cause or cause
+            self._stop_at = None
+            self._kill_at = math.inf  # done; what can die is dead soon
+            self.signal_group(signal.SIGKILL)
+
+    def signal_group(self, number: signal.Signals) -> bool:
+        """Whether the group still has a member."""
+        if self.status is None and self.start_pipe >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)  # it may not have made its group yet
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # members that changed their user: there, but not ours to kill
+            return True
+        return True
+
+
+def spawn(run: SupervisedRun, descriptors: Sequence[int]) -> None:
+    """Fork; sets ``pid`` and ``start_pipe``. Raises OSError when no process can be made.
+
+    The program's descriptors from 1 on are ``descriptors``: stdout, stderr, and what else it gets.
+    """
+    run.start_pipe, failure = os.pipe()
+    supervisor = os.getpid()
+    try:
+        run.pid = os.fork()
+    except OSError:
+        os.close(run.start_pipe)
+        os.close(failure)
+        run.start_pipe = -1
+        raise
+    if run.pid == 0:
+        # Out of the way: it must not be where a descriptor of the program has to go.
+        failure = fcntl.fcntl(failure, fcntl.F_DUPFD_CLOEXEC, _ABOVE_ALL)
+        try:
+            _become(run, descriptors, failure, supervisor)
+        except BaseException as error:
+            os.write(failure, f"{run.argv[0]!r} could not be started: {error}".encode()[:4096])
+        finally:
+            os._exit(127)
+    os.close(failure)
+
+
+def _become(run: SupervisedRun, descriptors: Sequence[int], failure: int, supervisor: int) -> None:
+    """In the child: leave everything of the node behind, then be the program."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in _DEFAULT_AGAIN:
+        signal.signal(number, signal.SIG_DFL)
+    given = run.args_file if run.reads_args and run.args_file is not None else os.devnull
+    begin = os.open(given, os.O_RDONLY)
+    sources = [fcntl.fcntl(each, fcntl.F_DUPFD, _ABOVE_ALL) for each in (begin, *descriptors)]
+    for target, source in enumerate(sources):
+        os.dup2(source, target)
+    # Nothing else is inherited, above all not the lock. `failure` is closed by exec.
+    os.closerange(len(sources), failure)
+    os.closerange(failure + 1, os.sysconf("SC_OPEN_MAX"))
+    _set_limits(run.limits)
+    if run.account is not None:
+        user, group = run.account
+        os.setgroups([])
+        os.setgid(group)
+        os.setuid(user)
+    set_parent_death_signal(signal.SIGKILL)  # after the change of user, which clears it
+    if os.getppid() != supervisor:
+        os._exit(127)
+    if run.directory is not None:
+        os.chdir(run.directory)
+    os.execvpe(run.argv[0], run.argv, run.environment)
+
+
+def _set_limits(limits: dict[str, int]) -> None:
+    """Hard limits, which the program can only lower; those that hold already stay if lower."""
+    for name, wanted in limits.items():
+        kind = _LIMITS[name]
+        least = within_hard_limit(wanted, resource.getrlimit(kind)[1])
+        resource.setrlimit(kind, (least, least))

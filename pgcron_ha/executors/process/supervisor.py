@@ -1,0 +1,304 @@
+"""The process that starts a node's programs and children, and outlives the node by an instant.
+
+A node that is killed or frozen can't end its children, so this small process, with one thread and
+few imports, does: it kills all of them when its socket ends (the node is
+dead), when the node's lease is over, and each at its own time limit. It inherits the lock of the
+node's state directory and thereby keeps it until the last child is gone.
+
+Messages are JSON, one a line. From the node: ``run`` (with its descriptors from stdout on),
+``stop``, ``kill``, ``spare``, ``lease``. To the node: ``started``, ``ended``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from collections import deque
+from typing import Any
+
+from pgcron_ha.executors.process.supervised_run import SupervisedRun, spawn
+from pgcron_ha.operating_system import (
+    boottime,
+    child_processes,
+    environment_contains,
+    kill_processes_with,
+    process_started,
+    reap_child,
+    set_child_subreaper,
+    set_parent_death_signal,
+)
+
+_TICK = 1.0  # a suspended machine does not count in select(); look at the clock at least so often
+_CLEARING_TICK = 0.05  # while something killed is not gone yet
+_RECEIVE_BYTES = 65536
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+def main() -> None:
+    """``sys.argv``: the socket's descriptor, the node's process id, the directory of args files,
+    the mark in the environment of what else dies with the node.
+    """
+    descriptor, node, directory, mark = sys.argv[1:]
+    for number in _IGNORED:  # a terminal's Ctrl-C is for the node, which then tells us
+        signal.signal(number, signal.SIG_IGN)
+    set_child_subreaper()
+    supervisor = Supervisor(socket.socket(fileno=int(descriptor)), int(node))
+    supervisor.serve_until_the_node_is_gone()
+    supervisor.kill_all()
+    if mark:
+        kill_processes_with(mark.encode())
+    if directory:
+        _remove(directory)
+
+
+class Supervisor:
+    """The runs of one node."""
+
+    def __init__(self, node: socket.socket, node_process: int) -> None:
+        self._node = node
+        self._node_process = node_process
+        self._node_gone = False
+        self._runs: dict[int, SupervisedRun] = {}
+        self._deadline: float | None = None
+        self._incoming = bytearray()
+        self._descriptors: deque[int] = deque()
+        self._outgoing = bytearray()
+        self._selector = selectors.DefaultSelector()
+        self._wake_up = _wake_up_at_signals()
+        node.setblocking(False)
+        self._selector.register(self._wake_up, selectors.EVENT_READ)
+        self._selector.register(node, selectors.EVENT_READ)
+
+    def serve_until_the_node_is_gone(self) -> None:
+        """Obey, report, and keep every limit."""
+        while not self._node_gone:
+            writing = selectors.EVENT_WRITE if self._outgoing else 0
+            self._selector.modify(self._node, selectors.EVENT_READ | writing)
+            self._wait(self._pause())
+            self._receive()
+            self._keep_limits()
+            self._reap()
+            self._clear_ended()
+            self._flush()
+            if os.getppid() != self._node_process:
+                self._node_gone = True  # even if another process still holds the socket's other end
+
+    def kill_all(self) -> None:
+        """SIGKILL to every group and every descendant, until no child is left."""
+        self._selector.unregister(self._node)
+        while True:
+            for run in self._runs.values():
+                run.signal_group(signal.SIGKILL)
+            for pid in child_processes():
+                _kill(pid)
+            self._reap()
+            for run in [each for each in self._runs.values() if each.status is not None]:
+                if not run.signal_group(signal.SIGKILL):
+                    del self._runs[run.number]
+            if not self._runs and not child_processes():
+                return
+            self._wait(_CLEARING_TICK)
+
+    def _wait(self, seconds: float | None) -> None:
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._wake_up:
+                with contextlib.suppress(BlockingIOError):
+                    self._wake_up.recv(_RECEIVE_BYTES)
+            elif isinstance(key.data, SupervisedRun):
+                self._read_start(key.data)
+
+    def _pause(self) -> float | None:
+        if not self._runs:
+            return None
+        if any(run.status is not None for run in self._runs.values()):
+            return _CLEARING_TICK
+        limits = [run.next_limit() for run in self._runs.values()]
+        limits.append(self._deadline)
+        nearest = min((limit for limit in limits if limit is not None), default=None)
+        left = _TICK if nearest is None else min(_TICK, nearest - boottime())
+        return left if left > 0 else _CLEARING_TICK  # killed already, but not gone yet
+
+    # What the node says.
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self._node, _RECEIVE_BYTES, 16)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, descriptors = b"", []
+            self._descriptors.extend(descriptors)
+            if not data:
+                self._node_gone = True
+                return
+            self._incoming += data
+            *complete, rest = self._incoming.split(b"\n")
+            self._incoming = rest
+            for line in complete:
+                self._obey(json.loads(line))
+
+    def _obey(self, message: dict[str, Any]) -> None:
+        if message["do"] == "lease":
+            self._deadline = message["deadline"]
+        elif message["do"] == "run":
+            self._start(message)
+        elif (run := self._runs.get(message["run"])) is not None:
+            if message["do"] == "stop":
+                run.stop("asked")
+            elif message["do"] == "spare":
+                run.outlives_lease = message["outlives_lease"]
+            else:
+                run.kill("asked")
+
+    def _start(self, message: dict[str, Any]) -> None:
+        descriptors = [self._descriptors.popleft() for _ in range(message["descriptors"])]
+        run = SupervisedRun(message)
+        refused = None
+        if self._deadline is not None and boottime() >= self._deadline:
+            run.cause = "lease"
+            refused = "the node's lease is over"
+        else:
+            try:
+                spawn(run, descriptors)
+            except OSError as error:  # no process or descriptor is free
+                refused = str(error)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if refused is not None:
+            run.error = refused
+            self._report_end(run)
+            return
+        self._runs[run.number] = run
+        self._selector.register(run.start_pipe, selectors.EVENT_READ, run)
+
+    def _read_start(self, run: SupervisedRun) -> None:
+        """The pipe ends at the program's start; before that it tells why there was none."""
+        if run.start_pipe < 0:
+            return
+        error = os.read(run.start_pipe, 4096)
+        self._selector.unregister(run.start_pipe)
+        os.close(run.start_pipe)
+        run.start_pipe = -1
+        if error:
+            run.error = error.decode("utf-8", "replace")
+            return
+        self._say({"event": "started", "run": run.number, "pid": run.pid, "at": run.started_at})
+        run.program_started()
+
+    # What time says.
+
+    def _keep_limits(self) -> None:
+        now = boottime()
+        if self._deadline is not None and now >= self._deadline:
+            for run in self._runs.values():
+                if not run.outlives_lease:
+                    run.kill("lease")
+        for run in self._runs.values():
+            run.keep_limits(now)
+
+    # What the children do.
+
+    def _reap(self) -> None:
+        running = {run.pid: run for run in self._runs.values() if run.status is None}
+
+        def end_group(pid: int) -> None:
+            if pid in running:
+                running[pid].signal_group(signal.SIGKILL)
+
+        while (reaped := reap_child(end_group)) is not None:
+            pid, status = reaped
+            if pid in running:
+                running[pid].status = os.waitstatus_to_exitcode(status)
+
+    def _clear_ended(self) -> None:
+        """A run is over when all it has left behind is gone, too."""
+        for run in [each for each in self._runs.values() if each.status is not None]:
+            self._read_start(run)
+            group_left = run.signal_group(signal.SIGKILL)
+            escaped = self._escaped(run)
+            for pid in escaped:
+                _kill(pid)
+            if not group_left and not escaped:
+                del self._runs[run.number]
+                self._report_end(run)
+
+    def _escaped(self, run: SupervisedRun) -> list[int]:
+        """Orphans that became our children and stem from this run."""
+        mains = {each.pid for each in self._runs.values() if each.status is None}
+        return [pid for pid in child_processes() if pid not in mains and self._owner(pid) is run]
+
+    def _owner(self, pid: int) -> SupervisedRun | None:
+        """Whose orphan it is: by session, by the fence in its environment, else by age.
+
+        One that left its session and cleared its environment can't stem from a run younger than
+        itself; if several are older, it is counted as the last one's.
+        """
+        try:
+            session = os.getsid(pid)
+        except ProcessLookupError:
+            return None
+        for run in self._runs.values():
+            if run.pid == session or environment_contains(pid, run.mark):
+                return run
+        born = process_started(pid)
+        older = [run for run in self._runs.values() if born is None or run.born <= born + 0.02]
+        return older[0] if len(older) == 1 else None
+
+    # What the node hears.
+
+    def _report_end(self, run: SupervisedRun) -> None:
+        for file in run.files:
+            with contextlib.suppress(OSError):
+                os.unlink(file)
+        self._say(
+            {
+                "event": "ended",
+                "run": run.number,
+                "status": run.status,
+                "cause": run.cause,
+                "error": run.error,
+            }
+        )
+
+    def _say(self, message: dict[str, Any]) -> None:
+        # Bounded by the runs the node has: two short messages for each.
+        self._outgoing += json.dumps(message).encode() + b"\n"
+
+    def _flush(self) -> None:
+        try:
+            while self._outgoing:
+                del self._outgoing[: self._node.send(self._outgoing)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._node_gone = True
+
+
+def _wake_up_at_signals() -> socket.socket:
+    reading, writing = socket.socketpair()
+    reading.setblocking(False)
+    writing.setblocking(False)
+    signal.set_wakeup_fd(writing.detach(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    # Also sent when only the node's starting thread ends; the parent's id then has not changed.
+    set_parent_death_signal(signal.SIGUSR1)
+    return reading
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _remove(directory: str) -> None:
+    with contextlib.suppress(OSError):
+        for name in os.listdir(directory):
+            os.unlink(os.path.join(directory, name))
+        os.rmdir(directory)

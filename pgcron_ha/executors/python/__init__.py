@@ -1,0 +1,1 @@
+"""``py:`` handlers: Python functions, in threads, on a loop, or in processes of their own."""

@@ -1,0 +1,192 @@
+"""The child's side of process isolation: one run at a time, by the executor that a node has, too.
+
+The main thread listens to the node; handlers run where they do in a node, in a loop's thread or
+one of their own. So everything about a handler is the same in both places, but its death.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import resource
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pgcron_ha.executors.contract.attempt import Attempt, StopReason, Stream
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.masking import leave_masking_to_the_node
+from pgcron_ha.executors.contract.outcome import Outcome
+from pgcron_ha.executors.contract.progress import Progress
+from pgcron_ha.executors.python.child_messages import (
+    Incoming,
+    context_from,
+    message_bytes,
+    outcome_members,
+)
+from pgcron_ha.executors.python.child_previous import AsksNode
+from pgcron_ha.executors.python.executor import PythonExecutor
+from pgcron_ha.executors.python.handler import PythonHandler
+from pgcron_ha.operating_system import (
+    living_children,
+    resident_bytes,
+    set_child_subreaper,
+    within_hard_limit,
+)
+
+CONTROL_DESCRIPTOR = 3
+"""Where a child finds its end of the socket."""
+
+_RECEIVE_BYTES = 65536
+_END_SECONDS = 1.0
+_REPORT_SECONDS = 0.2
+
+Offer = Callable[[dict[str, Any]], Mapping[str, PythonHandler]]
+"""From the message ``open`` to the handlers, by full name."""
+
+
+def serve(offer: Offer) -> None:
+    """Execute what the node on `CONTROL_DESCRIPTOR` sends until it closes the connection."""
+    connection = socket.socket(fileno=CONTROL_DESCRIPTOR)
+    connection.set_inheritable(False)  # it must end with this process
+    leave_masking_to_the_node()
+    set_child_subreaper()  # what a handler leaves behind shows as ours
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    Child(connection, offer).serve()
+
+
+class Child:
+    """What the node asks, what it is told."""
+
+    def __init__(self, connection: socket.socket, offer: Offer) -> None:
+        self._connection = connection
+        self._offer = offer
+        self._sending = threading.Lock()
+        self._incoming = Incoming()
+        self._number = 0
+        self._context: Context | None = None
+        self._executor: PythonExecutor | None = None
+        self._previous: AsksNode | None = None
+        self._next_report = self._next_beat = 0.0
+
+    def serve(self) -> None:
+        """Until the node closes the connection; nothing is left then."""
+        while data := self._received():
+            for message in self._incoming.take(data):
+                self._obey(message)
+        if self._executor is not None:
+            asyncio.run(self._executor.close(_END_SECONDS))
+
+    def _received(self) -> bytes:
+        try:
+            return self._connection.recv(_RECEIVE_BYTES)
+        except OSError:  # a handler closed it
+            return b""
+
+    def _obey(self, message: dict[str, Any]) -> None:
+        what, executor = message["do"], self._executor
+        if what == "open":
+            self._open(message)
+        elif executor is None:
+            raise RuntimeError(f"{what} before open")
+        elif what == "lease":
+            executor.renew_lease(message["deadline"])
+        elif what == "run":
+            self._run(executor, message)
+        elif what == "previous" and self._previous is not None:
+            self._previous.hear(message)
+        elif what == "stop" and message["run"] == self._number and self._context is not None:
+            executor.stop(self._context, StopReason(message["reason"]))
+
+    def _open(self, message: dict[str, Any]) -> None:
+        logging.getLogger().setLevel(message["log_level"])
+        try:
+            handlers = self._offer(message)
+        except BaseException as error:
+            self._say({"event": "failed", "message": f"{type(error).__name__}: {error}"[:4096]})
+            raise
+        executor = PythonExecutor(handlers, self._done, lambda: None, self, max_threads=1)
+        self._previous = AsksNode(self._say, executor._loop)
+        executor._previous = self._previous, executor._loop
+        self._executor = executor
+        self._say({"event": "ready", "resident": resident_bytes()})
+
+    def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:
+        self._number, self._context = message["run"], context_from(message["context"])
+        self._next_report = self._next_beat = 0.0
+        self._context._pass_beat = self._beat
+        if self._previous is not None:
+            self._previous.begin(self._number)
+        executor.renew_lease(message["lease"])
+        set_limits(message["memory"], message["cpu"])
+        self._say({"event": "begun", "run": self._number})
+        executor.start([self._context])
+
+    def _done(self, context: Context, outcome: Outcome) -> None:
+        set_limits(None, None)
+        dropped = 0 if context._log is None else context._log.dropped
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):  # a handler closed it
+                continue
+        self._say(
+            {
+                "event": "ended",
+                "run": self._number,
+                "outcome": outcome_members(outcome),
+                "dropped": dropped,
+                "resident": resident_bytes(),
+                "left": len(living_children()),
+            }
+        )
+
+    def write(self, context: Attempt, stream: Stream, line: str) -> None:
+        """A line of the run's log: the child is the sink of its executor."""
+        if context._log is not None and context._log.is_finished:
+            return  # how many were dropped: the node tells that of all it got
+        self._say({"event": "line", "run": self._number, "stream": stream, "line": line})
+
+    def progress(self, context: Attempt, progress: Progress) -> None:
+        """How far the run is: a few times a second, and always the last step."""
+        now = time.monotonic()
+        if now < self._next_report and progress.done != progress.total:
+            return
+        self._next_report = now + _REPORT_SECONDS
+        self._say({"event": "progress", "run": self._number, **progress._asdict()})
+
+    def _beat(self, context: Context) -> None:
+        """That the run is alive: a few times a second at most."""
+        now = time.monotonic()
+        if now >= self._next_beat and context is self._context:
+            self._next_beat = now + _REPORT_SECONDS
+            self._say({"event": "beat", "run": self._number})
+
+    def _say(self, message: dict[str, Any]) -> None:
+        # Blocks while the node is busy with others' floods; that is what a flood deserves.
+        with self._sending:
+            try:
+                self._connection.sendall(message_bytes(message))
+            except OSError as error:  # a handler closed it, or the node is gone
+                os.write(2, f"nothing can be told to the node any more: {error}\n".encode())
+                os._exit(1)
+
+
+def set_limits(memory: int | None, cpu: float | None) -> None:
+    """Soft limits for one run; the hard ones stay, so that the next run may have others.
+
+    Of memory what the process allocates is counted, not what it maps of files. Beyond it
+    allocation fails (MemoryError); beyond ``cpu`` seconds from now SIGXCPU ends the process.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (within_hard_limit(memory, hard), hard))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    until = None if cpu is None else math.ceil(time.process_time() + cpu)
+    resource.setrlimit(resource.RLIMIT_CPU, (within_hard_limit(until, hard), hard))

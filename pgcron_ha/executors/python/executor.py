@@ -1,0 +1,400 @@
+"""Executes ``py:`` handlers: async ones on an event loop of their own, plain ones in threads, and
+isolated ones in processes of their own (`pgcron_ha.executors.python.child_pool`).
+
+Neither shares a thread with the engine, so a handler that blocks can't delay a heartbeat. A run
+costs a few microseconds here: contexts are handed over in batches, and each run that ends takes its
+follower from the engine without a change of thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from time import monotonic
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pgcron_ha.executors.contract.attempt import Lease, LogSink, StopReason
+from pgcron_ha.executors.contract.base import Done, Failure, Feed, ignore_failure
+from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.coroutines import go_on, new_event_loop
+from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
+from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, stopped_early
+from pgcron_ha.executors.python.capture import capture, current_run
+from pgcron_ha.executors.python.child_pool import ChildPool, ChildProgram, isolations_of
+from pgcron_ha.executors.python.copies import end_copy, watch_for_copies
+from pgcron_ha.executors.python.handler import PythonHandler
+from pgcron_ha.executors.python.threads import HandlerThreads
+from pgcron_ha.operating_system import boottime
+
+if TYPE_CHECKING:
+    from pgcron_ha.db.driver.transactions import Transactions
+    from pgcron_ha.executors.contract.previous import Source
+    from pgcron_ha.executors.contract.transaction import FlushLines
+
+MAX_THREADS = 64
+"""Plain functions that run at the same time; the engine's slots are usually fewer."""
+
+_TURN_SECONDS = 0.002
+"""So long one slot's short runs may follow each other before the loop turns to the others."""
+
+_END_SECONDS = 1.0
+"""How long `close` waits for threads that have nothing left to do."""
+
+
+class PythonExecutor:
+    """An `Executor` for Python functions.
+
+    ``done``, ``feed`` and the sink are called from the handlers' threads. An exception that
+    ``done`` or ``feed`` raises is an error of the engine and ends only that chain of runs.
+    """
+
+    kind: ClassVar[str] = "py"
+
+    def __init__(
+        self,
+        registry: Mapping[str, PythonHandler],
+        done: Done,
+        feed: Feed,
+        sink: LogSink,
+        max_threads: int = MAX_THREADS,
+        transactions: Transactions | None = None,
+        flush: FlushLines | None = None,
+        children: ChildProgram | None = None,
+        failed: Failure = ignore_failure,
+    ) -> None:
+        """``transactions`` are those of runs with that delivery; ``flush`` writes the lines of a
+        run before it is committed. ``children`` says how a process for an isolated handler is
+        started; there are at most ``max_threads``. Raises `ConfigError` where an isolated handler
+        can't have one.
+        """
+        self._handlers = {handler.full_name: handler for handler in registry.values()}
+        isolated = isolations_of(self._handlers, children)
+        self._done = done
+        self._feed = feed
+        self._sink = sink
+        self._transactions = transactions
+        self._flush = flush
+        self._lease = Lease()
+        self._live: set[Context] = set()
+        self.at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []  # in the handlers' loop
+        self._inbox: deque[Context] = deque()
+        self._awake = False
+        self._closing = False
+        self._nothing_left: Future[None] = Future()
+        self._loop_ended: Future[None] = Future()
+        self._variables = contextvars.copy_context()
+        self._threads = HandlerThreads(self._execute_plain, max_threads)
+        self._loop = new_event_loop()
+        self._previous: Source = None if transactions is None else (transactions, self._loop)
+        self._loop_thread = threading.Thread(
+            target=self._run_loop, name="pgcron-handlers", daemon=True
+        )
+        capture.install()
+        self._loop_thread.start()
+        self._children: ChildPool | None = None
+        if isolated and children is not None:
+            self._children = ChildPool(
+                children, isolated, self._end_isolated, max_threads, self._previous, failed
+            )
+        watch_for_copies(self)
+
+    def handlers(self) -> frozenset[str]:
+        """The full names of the registered functions."""
+        return frozenset(self._handlers)
+
+    def start(self, contexts: Sequence[Context]) -> None:
+        """Hand all over to the loop in one hop, and each plain one to a thread."""
+        asynchronous: list[Context] = []
+        for context in contexts:
+            if self._prepare(context):
+                if context._work.on_loop:
+                    asynchronous.append(context)
+                else:
+                    self._start_elsewhere(context)
+        if asynchronous:
+            self._hand_to_loop(asynchronous)
+
+    def stop(self, context: Context, reason: StopReason) -> None:
+        """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
+        if context.stop_reason is None:
+            context.stop_reason = reason
+            if self._children is not None and self._is_isolated(context):
+                self._children.stop(context)
+                return
+            if context._transaction is not None:
+                context._transaction.interrupt()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs any more
+                self._loop.call_soon_threadsafe(self._cancel, context)
+
+    def kill(self, context: Context) -> bool:
+        """False without a process of its own: nothing ends a thread or a task that does not want
+        to.
+        """
+        if self._children is None or not self._is_isolated(context):
+            return False
+        self._children.kill(context)
+        return True
+
+    def renew_lease(self, deadline: float) -> None:
+        """From this instant on `Context.check` raises; processes of their own are dead then."""
+        self._lease.deadline = deadline
+        if self._children is not None:
+            self._children.renew_lease(deadline)
+
+    def become_a_copy(self) -> None:
+        """This is a process that a handler forked: it ends when it leaves its handler, or waits."""
+        self._done = end_copy
+        for context in self._live:
+            context._transaction = None  # its connection is the node's
+        if threading.get_ident() == self._loop_thread.ident:
+            self._loop.call_soon(end_copy)
+
+    async def close(self, grace: float) -> None:
+        """Stop all; after ``grace`` abandon what remains.
+
+        A task that ignores its cancellation never runs again, since its loop ends; a plain function
+        that does not return keeps its (daemon) thread, and its `done` is called if it ever ends.
+        """
+        if self._closing:
+            return
+        self._closing = True
+        for context in list(self._live):
+            self.stop(context, StopReason.SHUTDOWN)
+        if self._live:
+            await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
+        ends = [] if self._transactions is None else [self._transactions.close]
+        for end in (*ends, *self.at_end):
+            closing = asyncio.run_coroutine_threadsafe(end(), self._loop)
+            await asyncio.wait({asyncio.wrap_future(closing)}, timeout=_END_SECONDS)
+        if self._children is not None:
+            await self._children.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await asyncio.wait({asyncio.wrap_future(self._loop_ended)}, timeout=_END_SECONDS)
+        if self._loop_ended.done():  # else user code blocks the loop; the thread ends after it
+            self._loop_thread.join()
+        for thread in self._threads.close():
+            thread.join(0 if self._live else _END_SECONDS)
+        capture.uninstall()
+
+    def _prepare(self, context: Context) -> bool:
+        """Make a context ready to be executed; False if it is refused, and done with."""
+        context._sink = self._sink
+        context._lease = self._lease
+        context._previous = self._previous
+        self._live.add(context)
+        context._work = self._handlers.get(context.handler)
+        if self._closing:
+            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
+            self._finish(context, stopped_early(context.stop_reason))
+        elif context._work is None:
+            message = f"this node does not offer the handler {context.handler!r}"
+            self._finish(context, Failed("NotFound", message))
+        else:
+            if context.delivery == "transactional" and self._transactions is not None:
+                # A node without such runs never loads it.
+                from pgcron_ha.executors.contract.transaction import RunTransaction
+
+                assert self._flush is not None
+                context._transaction = RunTransaction(
+                    context, self._transactions, self._flush, self._loop
+                )
+            return True
+        return False
+
+    def _is_isolated(self, context: Context) -> bool:
+        handler = self._handlers.get(context.handler)
+        return handler is not None and handler.isolation is not None
+
+    def _finish(self, context: Context, outcome: Outcome) -> None:
+        if context._log is not None:
+            context._log.finish()
+        context._work = None
+        context._transaction = None
+        context._sink = None  # what it left behind prints where the process does
+        self._live.discard(context)
+        self._done(context, outcome)
+        if self._closing and not self._live and not self._nothing_left.done():
+            self._nothing_left.set_result(None)
+
+    def _next(self) -> Context | None:
+        """What the slot that became free does now."""
+        while not self._closing:
+            context = self._feed()
+            if context is None or self._prepare(context):
+                return context
+        return None
+
+    # The loop's side.
+
+    def _hand_to_loop(self, contexts: Iterable[Context]) -> None:
+        self._inbox.extend(contexts)
+        if not self._awake:
+            self._awake = True
+            self._loop.call_soon_threadsafe(self._take_inbox)
+
+    def _take_inbox(self) -> None:
+        self._awake = False  # before the inbox is read, so that no hand-over can be missed
+        while self._inbox:
+            self._start_task(self._inbox.popleft())
+
+    def _start_task(self, context: Context) -> None:
+        # The loop keeps it until it begins, its context while it waits. The constant name saves
+        # asyncio the making of a new one.
+        asyncio.Task(
+            self._execute_chain(context),
+            loop=self._loop,
+            name="pgcron-run",
+            context=self._variables.copy(),
+        )
+
+    async def _execute_chain(self, context: Context) -> None:
+        """The runs of one slot, one after the other, as long as none of them waits for anything.
+
+        A task costs more than a short run. The first run that waits keeps the task for itself, so
+        whatever a handler ties to its task ends with the run. Each run has a fresh copy of the
+        variables: nothing a run sets is seen by the next one.
+        """
+        task = asyncio.current_task()
+        assert task is not None  # we are its coroutine
+        turn_ends_at = monotonic() + _TURN_SECONDS
+        while True:
+            has_waited = await self._execute(context, task)
+            following = self._next()
+            if following is None:
+                return
+            if not following._work.on_loop:
+                self._start_elsewhere(following)
+                return
+            if has_waited or task.cancelling() or monotonic() > turn_ends_at:
+                self._start_task(following)
+                return
+            context = following
+
+    async def _execute(self, context: Context, task: asyncio.Task[None]) -> bool:
+        """Whether the handler has waited."""
+        handler: PythonHandler = context._work
+        waiting = None
+        outcome: Outcome | None = _refusal(context, handler)
+        if outcome is None:
+            variables = self._variables.copy()
+            try:
+                waiting, result = variables.run(_begin, context, handler)
+                if waiting is not None:
+                    context._work = task
+                    result = await go_on(waiting, result, variables)
+                outcome = SUCCEEDED if result is None else outcome_of_result(result)
+            except BaseException as error:
+                outcome = outcome_of_error(error, context)
+            if context._transaction is not None:
+                context._work = None  # a stop must not cancel a COMMIT
+                outcome = await context._transaction.settle(outcome)
+        self._finish(context, outcome)
+        return waiting is not None
+
+    def _cancel(self, context: Context) -> None:
+        # A task that has not begun sees the reason itself; cancelled now it would never begin.
+        if context.started_monotonic is not None and isinstance(context._work, asyncio.Task):
+            context._work.cancel()
+
+    def _run_loop(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except BaseException:  # SystemExit of a task a handler left behind: the loop goes on
+                continue
+        self._abandon_tasks()
+        self._loop.close()
+        self._loop_ended.set_result(None)
+
+    def _abandon_tasks(self) -> None:
+        """End what ignored its cancellation: no code of it runs after this."""
+        self._take_inbox()
+        for task in asyncio.all_tasks(self._loop):
+            coroutine: Any = task.get_coro()
+            # The loop's end is no failure of the task; its outcome is told by us.
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            with contextlib.suppress(BaseException):
+                coroutine.close()
+        for context in list(self._live):
+            if _is_on_the_loop(context):  # it had not begun
+                self._finish(context, stopped_early(StopReason.SHUTDOWN))
+
+    # The threads' side.
+
+    def _execute_plain(self, context: Context) -> Context | None:
+        handler: PythonHandler = context._work
+        outcome: Outcome | None = _refusal(context, handler)
+        if outcome is None:
+            outcome = self._variables.copy().run(_call_plain, context, handler)
+            if context._transaction is not None:
+                outcome = context._transaction.settle_in_thread(outcome)
+        self._finish(context, outcome)
+        following = self._next()
+        if following is None or following._work.in_thread:
+            return following
+        self._start(following)
+        return None
+
+    # The children's side.
+
+    def _end_isolated(self, context: Context, outcome: Outcome) -> None:
+        self._finish(context, outcome)
+        following = self._next()
+        if following is not None:
+            self._start(following)
+
+    def _start(self, context: Context) -> None:
+        if context._work.on_loop:
+            self._hand_to_loop((context,))
+        else:
+            self._start_elsewhere(context)
+
+    def _start_elsewhere(self, context: Context) -> None:
+        if self._children is None or context._work.in_thread:
+            self._threads.submit(context)
+        else:
+            self._children.start(context)
+
+
+def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
+    """(None, result) of an async handler that did not wait; else its coroutine, and what it waits
+    for.
+    """
+    current_run.set(context)
+    context.started_monotonic = monotonic()
+    coroutine = handler.coroutine(context)
+    try:
+        return coroutine, coroutine.send(None)
+    except StopIteration as end:
+        return None, end.value
+
+
+def _is_on_the_loop(context: Context) -> bool:
+    work = context._work
+    return isinstance(work, asyncio.Task) or (isinstance(work, PythonHandler) and work.on_loop)
+
+
+def _call_plain(context: Context, handler: PythonHandler) -> Outcome:
+    current_run.set(context)
+    context.started_monotonic = monotonic()
+    try:
+        result = handler.call(context)
+        return SUCCEEDED if result is None else outcome_of_result(result)
+    except BaseException as error:
+        return outcome_of_error(error, context)
+
+
+def _refusal(context: Context, handler: PythonHandler) -> Outcome | None:
+    """Why the handler is not even begun; None in the usual case."""
+    if context.stop_reason is not None:
+        return stopped_early(context.stop_reason)
+    if context._lease is not None and boottime() >= context._lease.deadline:
+        return stopped_early(StopReason.LEASE_LOST)
+    return handler.refusal(context)

@@ -1,0 +1,1 @@
+"""``sql:`` handlers: statements in databases that the node names."""

@@ -1,0 +1,1 @@
+"""Calendars: days that schedules share."""

@@ -1,0 +1,333 @@
+"""A calendar: days that several schedules share, such as holidays; one text, a rule in each line.
+
+A line is one of these, and may end with a note, ``# Christmas Day``:
+
+- a date or a range, ``2026-12-24..2027-01-01``;
+- dates of each year, ``yearly 12-25``, ``yearly 12-24..01-06`` (over New Year);
+- a weekday of a month of each year, ``yearly 11-thu#4``, ``yearly 05-mon#L`` (the last);
+- days counted from western Easter Sunday, ``yearly easter+1``, ``yearly easter-2..easter+1``;
+- days of the week, ``sat,sun`` or ``mon-fri``;
+- ``calendar other-name``: all days of another calendar;
+- ``not`` and any of these: no day of the calendar, whatever the other lines say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import lru_cache
+
+from pgcron_ha.errors import InvalidCalendar, InvalidSpec
+from pgcron_ha.spec.budget import spend
+from pgcron_ha.spec.calendars.rules import (
+    AroundEaster,
+    Dates,
+    DayRule,
+    NthWeekday,
+    Weekdays,
+    Yearly,
+    bit,
+    first_day,
+)
+from pgcron_ha.spec.instants import read_date
+
+# Each schedule that uses a calendar carries it.
+MOST_CHARACTERS = 65_536
+MOST_LINES = 5_000
+MOST_CHARACTERS_OF_LINE = 512
+# A year of so many lines is put together as fast as anything else is done once.
+LINES_A_STEP = 4
+# All calendars of one schedule together.
+MOST_LINES_IN_ALL = 10_000
+# A range is kept year by year.
+MOST_DAYS_OF_RANGE = 3660
+# Calendars in calendars: those of one schedule, all together.
+MOST_CALENDARS = 64
+# Days that a month has at most, by its number.
+LONGEST_MONTHS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+# A February 29 is at most 8 years away.
+YEARS_SHOWN = 12
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
+
+Calendars = tuple[tuple[str, str], ...]
+"""Names and contents of the calendars that a spec needs, by name; hashable, to be cached by."""
+
+_EXAMPLE = 'for example "2026-12-24..2027-01-01 # closed", "yearly 12-25" or "sat,sun"'
+_NOTE = re.compile(r"(?:^|[ \t])#[ \t]*(.*)$")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_DATES = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?", re.ASCII)
+_YEARLY = re.compile(r"(\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?", re.ASCII)
+_NTH = re.compile(r"(\d\d)-(mon|tue|wed|thu|fri|sat|sun)#([1-5l])", re.ASCII)
+_EASTER = re.compile(r"easter([+-]\d{1,3})?(?:\.\.easter([+-]\d{1,3})?)?", re.ASCII)
+_WEEKDAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+# The bounds keep it in its year: Easter Sunday is between March 22 and April 25.
+_EASTER_BOUNDS = (-80, 250)
+
+
+@dataclass(frozen=True)
+class CalendarLine:
+    """One line that is not blank."""
+
+    rule: DayRule | None
+    part: str | None
+    """The calendar that it names, instead of a rule."""
+    takes_away: bool
+    note: str
+    text: str
+
+
+class Calendar:
+    """Days of the calendar, with the notes of their lines. Safe to share between threads."""
+
+    def __init__(
+        self, name: str, lines: tuple[CalendarLine, ...], parts: Mapping[str, Calendar]
+    ) -> None:
+        """`parts` has each calendar that the lines name."""
+        self.name = name
+        self._lines = lines
+        self._parts = parts
+        self._years: dict[int, int] = {}
+        self._dates: dict[bool, dict[int, int]] = {False: {}, True: {}}
+        for line in lines:
+            if isinstance(line.rule, Dates):
+                of_years = self._dates[line.takes_away]
+                for year in range(line.rule.first.year, line.rule.last.year + 1):
+                    of_years[year] = of_years.get(year, 0) | line.rule.days(year)
+        self._of_each_year = [line for line in lines if not isinstance(line.rule, Dates)]
+        self.last_date_year: int = max(
+            [
+                *(max(years, default=0) for years in self._dates.values()),
+                *(part.last_date_year for part in parts.values()),
+            ]
+        )
+        """The year of its last date; what it names afterwards, it names in each year."""
+
+    def days(self, year: int) -> int:
+        """The bits of its days (`calendar_rules.bit`)."""
+        known = self._years.get(year)
+        if known is None:
+            spend(len(self._of_each_year) // LINES_A_STEP)
+            known = self._named(year, False) & ~self._named(year, True)
+            self._years[year] = known
+        return known
+
+    def has(self, day: date) -> bool:
+        """Whether it is one of its days."""
+        return bool(self.days(day.year) & bit(day))
+
+    def note(self, day: date) -> str:
+        """What is written beside the first line that names the day; empty if nothing is."""
+        for line in self._lines:
+            if line.takes_away:
+                continue
+            if line.rule is not None and line.rule.days(day.year) & bit(day):
+                return line.note
+            if line.part is not None and self._parts[line.part].has(day):
+                return line.note or self._parts[line.part].note(day)
+        return ""
+
+    def next_days(self, since: date, most: int) -> list[tuple[date, str]]:
+        """Its first `most` days from ``since`` on, with their notes: none beyond `YEARS_SHOWN`
+        years and its last date.
+        """
+        last_year = max(since.year + YEARS_SHOWN, self.last_date_year)
+        found: list[tuple[date, str]] = []
+        day = first_day(self.days, since, last_year)
+        while day is not None and len(found) < most:
+            found.append((day, self.note(day)))
+            day = first_day(self.days, day + timedelta(days=1), last_year)
+        return found
+
+    def taken_away_by(self, day: date) -> str:
+        """The ``not`` line that takes a day which other lines name, with its note; else empty."""
+        for line in self._lines if self._named(day.year, False) & bit(day) else ():
+            if line.takes_away and line.rule is not None and line.rule.days(day.year) & bit(day):
+                return " ".join([line.text, line.note]).rstrip()
+            if line.takes_away and line.part is not None and self._parts[line.part].has(day):
+                note = line.note or self._parts[line.part].note(day)
+                return " ".join([line.text, note]).rstrip()
+        return ""
+
+    def _named(self, year: int, takes_away: bool) -> int:
+        found = self._dates[takes_away].get(year, 0)
+        for line in self._of_each_year:
+            if line.takes_away is not takes_away:
+                continue
+            if line.rule is not None:
+                found |= line.rule.days(year)
+            elif line.part is not None:
+                found |= self._parts[line.part].days(year)
+        return found
+
+
+@lru_cache(maxsize=256)
+def read_calendar(content: str) -> tuple[CalendarLine, ...]:
+    """The lines of a calendar; raises `InvalidCalendar` with the line's number."""
+    if len(content.encode("utf-8", "replace")) > MOST_CHARACTERS:
+        raise InvalidCalendar(
+            f"the calendar has {len(content)} characters",
+            f"at most {MOST_CHARACTERS} bytes are allowed",
+            "split it, and name the parts with `calendar` lines",
+        )
+    if _CONTROL.search(content):
+        raise InvalidCalendar(
+            "the calendar has a control character", "a calendar is text, line by line", _EXAMPLE
+        )
+    lines: list[CalendarLine] = []
+    for number, written in enumerate(content.split("\n"), start=1):
+        line = _read_line(written.strip(" \t\r"), number)
+        if line is not None:
+            lines.append(line)
+    if len(lines) > MOST_LINES:
+        raise InvalidCalendar(
+            f"the calendar has {len(lines)} lines", f"at most {MOST_LINES} are allowed", _EXAMPLE
+        )
+    if lines and all(line.takes_away for line in lines):
+        raise InvalidCalendar(
+            "the calendar has no line that names days", "`not` lines only take away", _EXAMPLE
+        )
+    return tuple(lines)
+
+
+def parts_of(content: str) -> tuple[str, ...]:
+    """The calendars that a calendar's lines name, each once; raises as `read_calendar`."""
+    return tuple(dict.fromkeys(line.part for line in read_calendar(content) if line.part))
+
+
+@lru_cache(maxsize=64)
+def read_calendars(calendars: Calendars) -> Mapping[str, Calendar]:
+    """All these calendars by name. Raises `InvalidCalendar` for one that can't be read or contains
+    itself, `InvalidSpec` for one that names another that is not among them.
+    """
+    contents = dict(calendars)
+    lines = sum(content.count("\n") + 1 for content in contents.values())
+    if lines > MOST_LINES_IN_ALL:
+        raise InvalidSpec(
+            f"the spec's calendars have {lines} lines together",
+            f"at most {MOST_LINES_IN_ALL} are allowed, those of the calendars that they name, too",
+            "remove dates that are over, or write days that come each year with `yearly`",
+        )
+    found: dict[str, Calendar] = {}
+    for name in contents:
+        _build(name, contents, found, ())
+    return found
+
+
+def _build(
+    name: str, contents: Mapping[str, str], found: dict[str, Calendar], way: tuple[str, ...]
+) -> Calendar:
+    if name in way:
+        raise InvalidCalendar(
+            f'calendar "{name}" contains itself: {" > ".join([*way[way.index(name) :], name])}',
+            "a calendar may name others, but not in a circle",
+            "remove one of the `calendar` lines",
+        )
+    if name in found:
+        return found[name]
+    if name not in contents or len(way) > MOST_CALENDARS:
+        raise unknown_calendar(name, contents)
+    lines = read_calendar(contents[name])
+    parts = {
+        line.part: _build(line.part, contents, found, (*way, name)) for line in lines if line.part
+    }
+    found[name] = Calendar(name, lines, parts)
+    return found[name]
+
+
+def unknown_calendar(name: str, contents: Mapping[str, str]) -> InvalidSpec:
+    """The refusal of a spec that names a calendar that is not known."""
+    known = ", ".join(sorted(contents)[:5])
+    return InvalidSpec(
+        f'calendar "{name}" is not known',
+        "a spec names calendars that exist, spelled exactly",
+        f"known here: {known}" if known else "`pgcron-ha calendars list` shows them",
+    )
+
+
+def _read_line(written: str, number: int) -> CalendarLine | None:
+    match = _NOTE.search(written)
+    note = "" if match is None else match[1].strip(" \t")
+    text = " ".join((written if match is None else written[: match.start()]).split())
+    if not text:
+        return None
+    try:
+        if len(written) > MOST_CHARACTERS_OF_LINE:
+            raise _not_a_line(text)
+        words = text.split()
+        takes_away = words[0].lower() == "not"
+        rest = words[1:] if takes_away else words
+        if len(rest) == 2 and rest[0].lower() == "calendar" and NAME.fullmatch(rest[1]):
+            return CalendarLine(None, rest[1], takes_away, note, text)
+        return CalendarLine(_rule(rest, text), None, takes_away, note, text)
+    except InvalidSpec as error:  # of a date
+        raise InvalidCalendar(f"line {number}: {error.message}", error.detail, _EXAMPLE) from None
+    except InvalidCalendar as error:
+        raise InvalidCalendar(f"line {number}: {error.message}", error.detail, _EXAMPLE) from None
+
+
+def _rule(words: list[str], text: str) -> DayRule:
+    written = words[-1].lower() if words else ""
+    if len(words) == 2 and words[0].lower() == "yearly":
+        rule = _yearly(written)
+    elif len(words) == 1:
+        rule = _dates(written) if written[:1].isdigit() else _weekdays(written)
+    else:
+        rule = None
+    if rule is None:
+        raise _not_a_line(text)
+    return rule
+
+
+def _dates(written: str) -> Dates | None:
+    match = _DATES.fullmatch(written)
+    if match is None:
+        return None
+    first = read_date(match[1], _EXAMPLE)
+    last = read_date(match[2], _EXAMPLE) if match[2] else first
+    if not timedelta() <= last - first <= timedelta(days=MOST_DAYS_OF_RANGE):
+        raise InvalidCalendar(
+            f'the dates "{written}" end before they begin, or after too many days',
+            f"a range is first..last, with at most {MOST_DAYS_OF_RANGE} days between them",
+        )
+    return Dates(first, last)
+
+
+def _yearly(written: str) -> DayRule | None:
+    if match := _YEARLY.fullmatch(written):
+        low, high = match[1] + match[2], (match[3] or match[1]) + (match[4] or match[2])
+        first, last = ((int(part[:2]), int(part[2:])) for part in (low, high))
+        fine = all(1 <= m <= 12 and 1 <= d <= LONGEST_MONTHS[m] for m, d in (first, last))
+        return Yearly(first, last) if fine else None
+    if match := _NTH.fullmatch(written):
+        place = 0 if match[3] == "l" else int(match[3])
+        month = int(match[1])
+        weekday = _WEEKDAY_NAMES.index(match[2])
+        return NthWeekday(month, weekday, place) if 1 <= month <= 12 else None
+    if match := _EASTER.fullmatch(written):
+        distance = int(match[1] or 0)
+        until = int(match[2] or 0) if ".." in written else distance
+        low_bound, high_bound = _EASTER_BOUNDS
+        fine = low_bound <= distance <= until <= high_bound
+        return AroundEaster(distance, until) if fine else None
+    return None
+
+
+def _weekdays(written: str) -> Weekdays | None:
+    days: set[int] = set()
+    for item in written.split(","):
+        low, dash, high = item.partition("-")
+        if low not in _WEEKDAY_NAMES or (dash and high not in _WEEKDAY_NAMES):
+            return None
+        first = _WEEKDAY_NAMES.index(low)
+        last = _WEEKDAY_NAMES.index(high) if dash else first
+        days |= {(first + step) % 7 for step in range((last - first) % 7 + 1)}
+    return Weekdays(frozenset(days))
+
+
+def _not_a_line(text: str) -> InvalidCalendar:
+    return InvalidCalendar(
+        f'"{text[:60]}" does not name days',
+        "a line is dates, yearly dates, days of the week, or calendar and a name; or not and these",
+    )

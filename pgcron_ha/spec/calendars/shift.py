@@ -1,0 +1,223 @@
+"""Fires that a calendar moves to another day.
+
+What would fire on a day that a line with ``move`` takes fires at the same wall time of the next (or
+previous) day that is allowed: one that neither a calendar nor a ``not`` line takes as a whole. If
+that time of that day is left out, or no day within `MOST_DAYS_MOVED` is allowed, it does not fire.
+A wall time that the zone skips is the end of the gap; one that it repeats is its first pass. Two
+fires that meet are one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+
+from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.spec.bounds import LATEST, NextUntil, naive_utc
+from pgcron_ha.spec.budget import spend
+from pgcron_ha.spec.calendars.lines import CalendarExclusion, day_of, start_of
+from pgcron_ha.spec.calendars.rules import first_day, last_day, whole_year
+from pgcron_ha.spec.exclusions import Exclusion
+from pgcron_ha.spec.rules import FireRule, seconds_of_day
+from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
+
+MOST_DAYS_MOVED = 92
+# More fires of a day than this are not moved: they would only meet those of the other day.
+MOST_MOVED_A_DAY = 1440
+# Targets whose fires are kept: a pass looks at few days, over and over.
+CACHED_DAYS = 16
+
+_DAY = timedelta(days=1)
+_INSTANT = timedelta(microseconds=1)
+_SECOND = timedelta(seconds=1)
+
+
+class Moves:
+    """The fires of a spec some of whose calendar lines move. Safe to share between threads."""
+
+    def __init__(
+        self,
+        lines: Sequence[CalendarExclusion],
+        rules: Sequence[FireRule],
+        others: Sequence[Exclusion],
+        nominal: NextUntil,
+    ) -> None:
+        """``others`` are the lines that leave out and don't move; ``nominal`` finds the fires of
+        the rules that these leave, before they are moved.
+        """
+        self.lines = tuple(lines)
+        self.timezone = lines[0].timezone
+        self.is_forward = lines[0].use.move == "next"
+        self._rules = tuple(rules)
+        self._others = tuple(others)
+        self._nominal = nominal
+        self._moved_into = lru_cache(maxsize=CACHED_DAYS)(self._find_moved_into)
+
+    def next_until(self, after: datetime, until: datetime) -> datetime | None:
+        """The first fire in (after, until], or None.
+
+        Raises `TooManySteps` when too many days in a row have none.
+        """
+        target = self._allowed_from(day_of(self.timezone, after))
+        reach = until if self.is_forward else _later(until, MOST_DAYS_MOVED + 2)
+        while True:
+            spend(3)
+            if target is None or start_of(self.timezone, target) > until:
+                return None
+            fire = self._fire_of(target, after)
+            if fire is not None:
+                return fire if fire <= until else None
+            end = start_of(self.timezone, target + _DAY)
+            nominal = self._nominal(max(after, end - _INSTANT), reach)
+            if nominal is None:
+                return None
+            target = self._look_next(day_of(self.timezone, nominal), target)
+
+    def takes(self, day: date) -> CalendarExclusion | None:
+        """The first of the lines that takes this day."""
+        return next((line for line in self.lines if line.takes_day(day)), None)
+
+    def destination(self, nominal: datetime) -> datetime | None:
+        """Where a fire of a day that is taken moves to, or None: it does not fire."""
+        day = day_of(self.timezone, nominal)
+        target = self._allowed_from(day) if self.is_forward else self._allowed_before(day)
+        if target is None or abs(target - day) > timedelta(days=MOST_DAYS_MOVED):
+            return None
+        moved = self._on(target, nominal)
+        return None if self._leaves_out(moved) else moved
+
+    def _look_next(self, day: date, behind: date) -> date | None:
+        """The first day on which the first fire that is not looked at yet may be."""
+        if self.takes(day) is not None and not self.is_forward:
+            before = self._allowed_before(day)
+            if before is not None and before > behind:
+                return before
+        return self._allowed_from(day)
+
+    def _fire_of(self, target: date, after: datetime) -> datetime | None:
+        into = self._moved_into(target)
+        place = bisect_right(into, after)
+        moved = into[place] if place < len(into) else None
+        begin = start_of(self.timezone, target) - _INSTANT
+        end = start_of(self.timezone, target + _DAY)
+        own = self._nominal(max(after, begin), end - _INSTANT) if end > after else None
+        return min((fire for fire in (moved, own) if fire is not None), default=None)
+
+    def _find_moved_into(self, target: date) -> tuple[datetime, ...]:
+        """The fires of other days that come to this (allowed) day, ascending."""
+        seconds: set[int] = set()
+        for day in self._sources(target):
+            seconds |= self._seconds_of(day)
+        spend(len(seconds) // 8)
+        begin = start_of(self.timezone, target)
+        if self._is_plain(target):
+            return tuple(begin + second * _SECOND for second in sorted(seconds))
+        spend(len(seconds))
+        midnight = datetime.combine(target, time())
+        found = {self._at(midnight + second * _SECOND) for second in seconds}
+        return tuple(sorted(fire for fire in found if not self._leaves_out(fire)))
+
+    def _seconds_of(self, day: date) -> set[int]:
+        """When a day that is taken has fires, in seconds of its wall time."""
+        if self._is_plain(day):
+            begin = start_of(self.timezone, day)
+            found: set[int] = set()
+            for rule in self._rules:
+                found.update(seconds_of_day(rule, day, begin))
+        else:
+            zone = load_zone(self.timezone)
+            walls = (wall_clock(zone, naive_utc(fire)) for fire in self._of(day))
+            found = {wall.hour * 3600 + wall.minute * 60 + wall.second for wall in walls}
+        if len(found) > MOST_MOVED_A_DAY:
+            raise too_often()
+        spend(1 + len(found) // 256)
+        return found
+
+    def _is_plain(self, day: date) -> bool:
+        """Whether all lines but the rules leave it alone, and its clocks are not changed."""
+        if any(line.touches_day(day) for line in self._others):
+            return False
+        begin, end = start_of(self.timezone, day), start_of(self.timezone, day + _DAY)
+        if end - begin != _DAY:
+            return False
+        return first_change(self.timezone, naive_utc(begin), naive_utc(end - _INSTANT)) is None
+
+    def _sources(self, target: date) -> Iterator[date]:
+        """The days next to the target that are taken, up to the next one that is allowed."""
+        step = -_DAY if self.is_forward else _DAY
+        day = target + step
+        for _ in range(MOST_DAYS_MOVED):
+            spend(2)
+            if self.takes(day) is not None:
+                yield day
+            elif not self._takes_day(day):
+                return
+            day += step
+
+    def _of(self, day: date) -> Iterator[datetime]:
+        """The fires of a day that is taken, before they are moved."""
+        after = start_of(self.timezone, day) - _INSTANT
+        end = start_of(self.timezone, day + _DAY) - _INSTANT
+        for _ in range(2 * MOST_MOVED_A_DAY):  # some days have more hours
+            fire = self._nominal(after, end)
+            if fire is None:
+                return
+            yield fire
+            after = fire
+        raise too_often()
+
+    def _on(self, target: date, nominal: datetime) -> datetime:
+        wall = wall_clock(load_zone(self.timezone), naive_utc(nominal))
+        return self._at(datetime.combine(target, wall.time()))
+
+    def _at(self, wall: datetime) -> datetime:
+        return instant_at(self.timezone, wall).replace(tzinfo=UTC)
+
+    def _takes_day(self, day: date) -> bool:
+        return any(line.takes_day(day) for line in self._others)
+
+    def _leaves_out(self, fire: datetime) -> bool:
+        return any(line.end(fire, self._rules[0]) is not None for line in self._others)
+
+    def _left(self, year: int) -> int:
+        left = whole_year(year)
+        for line in self.lines:
+            left &= line.left(year)
+        return left
+
+    def _allowed_from(self, since: date) -> date | None:
+        last_year = max(line.last_year(since) for line in self.lines)
+        day: date | None = since
+        while True:
+            spend()
+            day = None if day is None else first_day(self._left, day, last_year)
+            if day is None or day >= LATEST.date() - _DAY:
+                return None
+            if not self._takes_day(day):
+                return day
+            day += _DAY
+
+    def _allowed_before(self, until: date) -> date | None:
+        earliest = until - timedelta(days=MOST_DAYS_MOVED)
+        day: date | None = until
+        while day is not None:
+            day = last_day(self._left, day, earliest)
+            if day is None or not self._takes_day(day):
+                return day
+            day -= _DAY
+        return None
+
+
+def too_often() -> InvalidSpec:
+    """The refusal of a spec whose fires are too many to be moved."""
+    return InvalidSpec(
+        f"the spec fires more than {MOST_MOVED_A_DAY} times a day, and moves",
+        "fires that are so frequent don't move: they would meet those of the day they move to",
+        "leave `move` out to skip them",
+    )
+
+
+def _later(instant: datetime, days: int) -> datetime:
+    return LATEST if instant >= LATEST - timedelta(days=days) else instant + timedelta(days=days)

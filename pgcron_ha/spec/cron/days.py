@@ -1,0 +1,173 @@
+"""Which days of a month a cron expression names.
+
+A month is known by its length and the weekday of its first day, so there are 28 shapes; what an
+expression names in a shape is found once. Which days are a weekday is croniter's answer, on naive
+local time. Everything that depends on the length of the month is counted here, within bounds that
+croniter does not keep (``L0,L1,L2`` took it 100 ms), and as Quartz, Spring and Cronos read it: a
+month that lacks the day is skipped.
+
+Day sets are bit masks: bit ``d`` stands for day ``d``.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from itertools import product
+
+from croniter import croniter
+
+from pgcron_ha.spec.budget import spend
+from pgcron_ha.spec.cron.fields import CronField
+
+# Feb 29 on one weekday: at most 40 years apart (2072 to 2112), since 2100 is no leap year.
+LONGEST_GAP_IN_YEARS = 41
+# Months that are passed over as fast as anything else is done once.
+MONTHS_A_STEP = 12
+# After this year nothing fires: datetime ends with 9999.
+LAST_YEAR = 9998
+
+_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+class MonthDays:
+    """The days that the day, month and weekday fields name together.
+
+    When one of the two day fields begins with ``*`` both must match, else either (cron's rule).
+    """
+
+    def __init__(self, day: CronField, month: CronField, weekday: CronField) -> None:
+        self._day = day
+        self._months = frozenset(month.values)
+        self._weekday = weekday
+        self._masks: dict[tuple[int, int], int] = {}
+
+    def in_month(self, year: int, month: int) -> int:
+        """The mask of the month's days; 0 when it has none."""
+        if month not in self._months:
+            return 0
+        length = _length(year, month)
+        first = date(year, month, 1).weekday()
+        mask = self._masks.get((length, first))
+        return self._mask(length, first) if mask is None else mask
+
+    def has(self, day: date) -> bool:
+        """Whether the expression names this day."""
+        return bool(self.in_month(day.year, day.month) >> day.day & 1)
+
+    def after(self, day: date) -> date | None:
+        """The first named day later than ``day``, or None when there is none up to `LAST_YEAR`."""
+        year, month = day.year, day.month
+        mask = self.in_month(year, month) >> (day.day + 1) << (day.day + 1)
+        for passed in range(LONGEST_GAP_IN_YEARS * 12):
+            if passed % MONTHS_A_STEP == MONTHS_A_STEP - 1:
+                spend()
+            if mask:
+                return date(year, month, (mask & -mask).bit_length() - 1)
+            year, month = (year, month + 1) if month < 12 else (year + 1, 1)
+            if year > LAST_YEAR:
+                return None
+            mask = self.in_month(year, month)
+        return None
+
+    def ever(self) -> bool:
+        """Whether any month of the calendar has such a day; every month takes all its shapes."""
+        lengths = {_LENGTHS[month] for month in self._months}
+        if 2 in self._months:
+            lengths.add(29)
+        shapes = product(sorted(lengths, reverse=True), range(7))
+        return any(self._mask(length, first) for length, first in shapes)
+
+    def _mask(self, length: int, first: int) -> int:
+        days = _days_of(self._day, length, first)
+        both = self._day.starred or self._weekday.starred
+        if both and not days:
+            mask = 0
+        else:
+            weekdays = _weekdays_of(self._weekday, length, first)
+            mask = days & weekdays if both else days | weekdays
+        self._masks[length, first] = mask
+        return mask
+
+
+def _length(year: int, month: int) -> int:
+    if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
+        return 29
+    return _LENGTHS[month]
+
+
+def _days_of(field: CronField, length: int, first: int) -> int:
+    mask = _every_day(length) if field.everything else _plain_days(field.values, length)
+    for mark in field.marks:
+        mask |= 1 << length if mark == "L" else _counted_day(mark, length, first)
+    return mask
+
+
+def _weekdays_of(field: CronField, length: int, first: int) -> int:
+    if field.everything:
+        return _every_day(length)
+    mask = 0
+    for weekday in field.values:
+        mask |= _weekday_mask(weekday, length, first)
+    for mark in field.marks:
+        mask |= _counted_weekday(mark, length, first)
+    return mask
+
+
+def _every_day(length: int) -> int:
+    return (1 << length + 1) - 2
+
+
+def _plain_days(days: tuple[int, ...], length: int) -> int:
+    return sum(1 << day for day in days if day <= length)
+
+
+def _weekday_mask(weekday: int, length: int, first: int) -> int:
+    return _weekday_in_31_days(weekday, first) & _every_day(length)
+
+
+@lru_cache(maxsize=49)
+def _weekday_in_31_days(weekday: int, first: int) -> int:
+    """The days that croniter gives this weekday (Sunday is 0) in a long month of this shape."""
+    month = _long_month(first)
+    fires = croniter(f"0 0 * * {weekday}", month - timedelta(seconds=1), ret_type=datetime)
+    mask = 0
+    fire: datetime = fires.get_next()
+    while (fire.year, fire.month) == (month.year, month.month):
+        mask |= 1 << fire.day
+        fire = fires.get_next()
+    return mask
+
+
+def _counted_weekday(mark: str, length: int, first: int) -> int:
+    """The one day (as a mask) that ``5#2`` or ``L5`` names, or 0 in a month without it."""
+    if mark.startswith("L"):
+        return 1 << _weekday_mask(int(mark[1:]), length, first).bit_length() - 1
+    weekday, nth = mark.split("#")
+    mask = _weekday_mask(int(weekday), length, first)
+    for _ in range(int(nth) - 1):
+        mask &= mask - 1  # without its first day
+    return mask & -mask
+
+
+def _counted_day(mark: str, length: int, first: int) -> int:
+    """The one day (as a mask) that ``LW``, ``L-n`` or ``nW`` names, or 0 in a month without it."""
+    if mark.startswith("L-"):
+        day = length - int(mark[2:])
+        return 1 << day if day >= 1 else 0
+    day = length if mark == "LW" else int(mark[:-1])
+    if day > length:
+        return 0
+    weekday = (first + day - 1) % 7
+    if weekday == 5:  # Saturday: the Friday before, but within the month
+        day += -1 if day > 1 else 2
+    elif weekday == 6:  # Sunday: the Monday after, but within the month
+        day += 1 if day < length else -2
+    return 1 << day
+
+
+@lru_cache(maxsize=7)
+def _long_month(first: int) -> datetime:
+    """A month of 31 days that begins on this weekday (Monday is 0, as `datetime` counts)."""
+    months = (datetime(year, month, 1) for year, month in product((2026, 2027), range(1, 13)))
+    return next(m for m in months if _LENGTHS[m.month] == 31 and m.weekday() == first)

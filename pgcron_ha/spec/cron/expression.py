@@ -1,0 +1,223 @@
+"""A cron expression: text in, a value that knows the wall times it names.
+
+Nothing here knows a time zone; wall times are naive datetimes.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+
+from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.spec.cron.days import MonthDays
+from pgcron_ha.spec.cron.fields import (
+    DAY,
+    HOUR,
+    MINUTE,
+    MONTH,
+    SECOND,
+    WEEKDAY,
+    CronField,
+    parse_field,
+)
+
+# The longest useful text, six full lists, is shorter once written with ranges and steps.
+MOST_CHARACTERS = 256
+CACHED_EXPRESSIONS = 4096
+
+MACROS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+_RULES = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
+_ONLY_AT_ZERO = parse_field(SECOND, "0")
+_EXAMPLE = 'for example "0 9 * * mon-fri": minute, hour, day, month, weekday'
+
+
+@dataclass(frozen=True)
+class CronExpression:
+    """A valid cron expression; equal when the canonical texts are.
+
+    ``canonical`` reads back to the same expression, whatever the spelling was. ``wildcard`` says
+    that a time field begins with ``*`` (cron's class of jobs that follow the wall clock).
+    ``notes`` are sentences for the person who wrote it.
+    """
+
+    text: str = field(compare=False)
+    canonical: str
+    notes: tuple[str, ...] = field(compare=False)
+    wildcard: bool = field(compare=False)
+    days: MonthDays = field(compare=False, repr=False)
+    hours: tuple[int, ...] = field(compare=False, repr=False)
+    minutes: tuple[int, ...] = field(compare=False, repr=False)
+    seconds: tuple[int, ...] = field(compare=False, repr=False)
+
+    def wall_after(self, wall: datetime) -> datetime | None:
+        """The first named wall time later than ``wall`` (both naive), or None: never again."""
+        day = wall.date()
+        if self.days.has(day):
+            time = self._time_after(wall.hour, wall.minute, wall.second)
+            if time is not None:
+                return datetime(day.year, day.month, day.day, *time)
+        later = self.days.after(day)
+        if later is None:
+            return None
+        time = self.hours[0], self.minutes[0], self.seconds[0]
+        return datetime(later.year, later.month, later.day, *time)
+
+    def count_between(self, after: datetime, until: datetime, most: int) -> int:
+        """How many wall times it names in (after, until], both naive: exact up to ``most``."""
+        day, end = after.date(), until.date()
+        each_day = len(self.hours) * len(self.minutes) * len(self.seconds)
+        count = 0
+        if self.days.has(day):
+            count -= self._times_up_to(after)
+            count += each_day if day < end else self._times_up_to(until)
+        elif day == end:
+            return 0
+        later = self.days.after(day)
+        while later is not None and later < end and count <= most:
+            count += each_day
+            later = self.days.after(later)
+        return count + (self._times_up_to(until) if later == end else 0)
+
+    def _times_up_to(self, wall: datetime) -> int:
+        """How many times of a day it names up to and including this one."""
+        hours = bisect_right(self.hours, wall.hour - 1)
+        minutes = bisect_right(self.minutes, wall.minute - 1)
+        count = hours * len(self.minutes) * len(self.seconds)
+        if wall.hour in self.hours:
+            count += minutes * len(self.seconds)
+            if wall.minute in self.minutes:
+                count += bisect_right(self.seconds, wall.second)
+        return count
+
+    def _time_after(self, hour: int, minute: int, second: int) -> tuple[int, int, int] | None:
+        if hour in self.hours:
+            if minute in self.minutes:
+                place = bisect_right(self.seconds, second)
+                if place < len(self.seconds):
+                    return hour, minute, self.seconds[place]
+            place = bisect_right(self.minutes, minute)
+            if place < len(self.minutes):
+                return hour, self.minutes[place], self.seconds[0]
+        place = bisect_right(self.hours, hour)
+        if place < len(self.hours):
+            return self.hours[place], self.minutes[0], self.seconds[0]
+        return None
+
+
+@lru_cache(maxsize=CACHED_EXPRESSIONS)
+def parse_cron(text: str) -> CronExpression:
+    """Read a cron expression of 5 fields, 6 fields (seconds first) or a macro.
+
+    Raises `InvalidSpec` with the field and the token, also for an expression that never fires. The
+    result is cached and may be shared between threads.
+    """
+    written = _split(text)
+    _judge_weekdays(written)
+    fields = [
+        parse_field(rule, part) for rule, part in zip(_RULES[-len(written) :], written, strict=True)
+    ]
+    second, minute, hour, day, month, weekday = [_ONLY_AT_ZERO, *fields][-6:]
+    days = MonthDays(day, month, weekday)
+    if not days.ever():
+        raise InvalidSpec(
+            f'"{text.strip()}" never fires',
+            f'no year has day "{written[-3]}" in month "{written[-2]}" on weekday "{written[-1]}"',
+            'for example "0 9 L * *" for the last day of every month',
+        )
+    return CronExpression(
+        text=text,
+        canonical=_canonical(second, [minute, hour, day, month, weekday]),
+        notes=_notes(day, weekday, written),
+        wildcard=second.starred or minute.starred or hour.starred,
+        days=days,
+        hours=hour.values,
+        minutes=minute.values,
+        seconds=second.values,
+    )
+
+
+def _split(text: str) -> list[str]:
+    if not text.isascii():
+        strange = next(character for character in text if not character.isascii())
+        raise InvalidSpec(
+            f'the cron expression contains "{strange}"', "cron text is plain ASCII", _EXAMPLE
+        )
+    if len(text) > MOST_CHARACTERS:
+        raise InvalidSpec(
+            f"the cron expression has {len(text)} characters",
+            f"at most {MOST_CHARACTERS} are allowed",
+            "write ranges and steps (0-30/5) instead of long lists",
+        )
+    if "~" in text:
+        raise InvalidSpec(
+            'the cron expression contains "~"',
+            "random and hashed times (R, H, ~) would differ from node to node",
+            _EXAMPLE,
+        )
+    stripped = text.strip(" \t")
+    if stripped.startswith("@"):
+        return _macro(stripped).split()
+    parts = [part for part in re.split(r"[ \t]+", stripped) if part]
+    if len(parts) not in (5, 6):
+        raise InvalidSpec(
+            f'the cron expression "{_shown(stripped)}" has {len(parts)} fields',
+            "it has 5 fields, or 6 with seconds first; there is no year field",
+            _EXAMPLE,
+        )
+    return parts
+
+
+def _judge_weekdays(written: list[str]) -> None:
+    """Quartz, of which ? is, counts days of the week otherwise than cron does."""
+    if "?" in written and re.search(r"\d", re.sub(r"[#/]\d+", "", written[-1])):
+        raise InvalidSpec(
+            f'"{written[-1]}" beside ? could be read in two ways',
+            "numbers of weekdays are cron's here (0 is Sunday); Quartz, which writes ?, begins"
+            " with 1 for Sunday",
+            'write the days by name, for example "0 9 ? * mon-fri"',
+        )
+
+
+def _macro(text: str) -> str:
+    try:
+        return MACROS[text.lower()]
+    except KeyError:
+        raise InvalidSpec(
+            f'"{_shown(text)}" is not a known macro',
+            f"the macros are {', '.join(MACROS)}",
+            'for an interval write "every 90m"',
+        ) from None
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _canonical(second: CronField, others: list[CronField]) -> str:
+    shown = others if second == _ONLY_AT_ZERO else [second, *others]
+    return " ".join(one.canonical for one in shown)
+
+
+def _notes(day: CronField, weekday: CronField, written: list[str]) -> tuple[str, ...]:
+    notes: list[str] = []
+    if not (day.everything or weekday.everything):
+        if day.starred or weekday.starred:
+            notes.append(
+                f'day "{written[-3]}" and weekday "{written[-1]}" must both match, because one of '
+                "them begins with *; Kubernetes reads this as either"
+            )
+        else:
+            notes.append(f'a day matches when day "{written[-3]}" or weekday "{written[-1]}" does')
+    return tuple(notes)

@@ -1,0 +1,177 @@
+"""A cron expression in English: ``at 03:00 on Monday to Friday``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Final
+
+from pgcron_ha.spec.cron.expression import CronExpression
+from pgcron_ha.spec.cron.fields import DAY, MONTH, WEEKDAY, CronField, parse_field
+from pgcron_ha.spec.text import (
+    MONTHS,
+    WEEKDAYS,
+    counted,
+    listed,
+    ordinal,
+    ranged,
+    runs_of,
+    step_of,
+    stretches_of,
+)
+
+# So many times of a day are written out.
+MOST_TIMES: Final = 6
+
+
+def cron_words(expression: CronExpression) -> str:
+    """When it fires, without the zone; begins in lower case."""
+    return _when(expression, "every day")
+
+
+def covered_words(expression: CronExpression, by_second: bool) -> str:
+    """What it covers as an exclusion: ``on Saturday and Sunday``, ``from 12:00 to 12:59``.
+
+    By minutes, so that ``* * * * sat`` are whole days, or by seconds.
+    """
+    seconds = expression.seconds if by_second else range(60)
+    if len(expression.hours) * len(expression.minutes) * len(seconds) == 24 * 60 * 60:
+        return day_words(expression) or "at any time"
+    if by_second:
+        return _when(expression, "on any day")
+    stretches = _whole_hours(expression)
+    if stretches is None:
+        return f"in the minutes that are {_when(expression, 'on any day')}"
+    return f"{stretches} {day_words(expression) or 'on any day'}"
+
+
+def day_words(expression: CronExpression) -> str:
+    """``on Monday to Friday in May``; an empty text for every day."""
+    day_text, month_text, weekday_text = expression.canonical.split()[-3:]
+    day, month, weekday = (
+        parse_field(rule, text)
+        for rule, text in ((DAY, day_text), (MONTH, month_text), (WEEKDAY, weekday_text))
+    )
+    texts = [text for text in (_days(day), _weekdays(weekday)) if text]
+    both = " if that is " if day.starred or weekday.starred else " or on "
+    words = f"on {both.join(texts)}" if texts else ""
+    if month.everything:
+        return words
+    months = ranged([value - 1 for value in month.values], MONTHS)
+    if len(month.values) == 1 and len(texts) == 1 and words.endswith(" of the month"):
+        return f"{words.removesuffix('the month')}{months}"
+    return f"{words} in {months}".lstrip()
+
+
+def time_words(hours: Sequence[int], minutes: Sequence[int], seconds: Sequence[int]) -> str:
+    """The times of a day: ``at 03:00 and 15:00``, ``every 10 minutes``."""
+    if len(hours) * len(minutes) * len(seconds) <= MOST_TIMES:
+        return f"at {listed([_clock(*time) for time in product(hours, minutes, seconds)])}"
+    if len(seconds) == 1 and seconds[0] == 0:
+        only = minutes[0] if len(minutes) == 1 else None
+        return _in_hours(_every("minute", minutes), hours, only)
+    if len(minutes) == 60:
+        every = _every("second", seconds)
+        every += "" if every.startswith("every") else " of every minute"
+        return every if len(hours) == 24 else _in_hours(every, hours, None)
+    every = f"{_every('second', seconds)} of {_named('minute', minutes)}"
+    return f"{every} of every hour" if len(hours) == 24 else _in_hours(every, hours, None)
+
+
+def _when(expression: CronExpression, every_day: str) -> str:
+    times = time_words(expression.hours, expression.minutes, expression.seconds)
+    days = day_words(expression)
+    if not days.startswith("on ") and times.startswith("at ") and len(expression.hours) < 24:
+        days = f"{every_day} {days}".rstrip()
+    return f"{times} {days}".rstrip()
+
+
+def _every(unit: str, numbers: Sequence[int]) -> str:
+    """``every minute``, ``every 10 minutes``, ``at minutes 3, 17 and 40``."""
+    if len(numbers) == 60:
+        return f"every {unit}"
+    step = 30 if tuple(numbers) == (0, 30) else step_of(numbers, 0, 60)
+    if step is None:
+        return f"at {_named(unit, numbers)}"
+    whole = f"every {step} {unit}s"
+    return whole if 60 % step == 0 else f"{whole} (0, {step}, … {numbers[-1]})"
+
+
+def _named(unit: str, numbers: Sequence[int]) -> str:
+    if len(numbers) == 60:
+        return f"every {unit}"
+    return f"{unit}{'s' if len(numbers) > 1 else ''} {ranged(numbers)}"
+
+
+def _in_hours(times: str, hours: Sequence[int], minute: int | None) -> str:
+    """``minute`` is the only one of each hour, if there is one."""
+    step = step_of(hours, 0, 24)
+    if len(hours) == 24:
+        if minute is None and times.startswith("every"):
+            return times
+        return "every hour on the hour" if minute == 0 else f"{times} of every hour"
+    if step is not None and 24 % step == 0:
+        if minute is not None:
+            return f"every {step} hours from 00:{minute:02} on"
+        return f"{times} in every {ordinal(step)} hour from 00:00 on"
+    if minute is not None:
+        return f"{times} of the hours {ranged(hours)}"
+    return f"{times} {_hours(hours)}"
+
+
+def _hours(hours: Sequence[int]) -> str:
+    """``from 09:00 to 17:59 and from 20:00 to 20:59``."""
+    return listed([f"from {low:02}:00 to {high:02}:59" for low, high in stretches_of(hours)])
+
+
+def _whole_hours(expression: CronExpression) -> str | None:
+    """The stretches of a day in which every minute is named, if there are only such."""
+    if len(expression.minutes) == 60:
+        return _hours(expression.hours)
+    if len(expression.minutes) == 1 and len(expression.hours) <= MOST_TIMES:
+        return time_words(expression.hours, expression.minutes, (0,))
+    return None
+
+
+def _clock(hour: int, minute: int, second: int) -> str:
+    return f"{hour:02}:{minute:02}:{second:02}" if second else f"{hour:02}:{minute:02}"
+
+
+def _days(day: CronField) -> str:
+    if day.everything:
+        return ""
+    step = step_of(day.values, 1, 32)
+    if step is not None and not day.marks:
+        return f"every {ordinal(step)} day of the month (1, {1 + step}, … {day.values[-1]})"
+    texts = [
+        f"the {ordinal(low)}" if low == high else f"the {ordinal(low)} to {ordinal(high)}"
+        for low, high in runs_of(day.values)
+    ]
+    texts += map(_counted_day, day.marks)
+    return f"{listed(texts)} of the month"
+
+
+def _counted_day(mark: str) -> str:
+    if mark == "L":
+        return "the last day"
+    if mark == "LW":
+        return "the last working day (Monday to Friday)"
+    if mark.startswith("L-"):
+        days = int(mark[2:])
+        return f"the day {days} day{'s' if days > 1 else ''} before the last"
+    return f"the working day (Monday to Friday) nearest to the {ordinal(int(mark[:-1]))}"
+
+
+def _weekdays(weekday: CronField) -> str:
+    if weekday.everything:
+        return ""
+    # A week begins on Monday, as people say "Friday to Sunday".
+    values = sorted(7 if value == 0 else value for value in weekday.values)
+    texts = [ranged(values, (*WEEKDAYS, WEEKDAYS[0]))] if values else []
+    for mark in weekday.marks:
+        if mark.startswith("L"):
+            texts.append(f"the last {WEEKDAYS[int(mark[1:])]} of the month")
+        else:
+            number, nth = mark.split("#")
+            texts.append(f"{counted(int(nth))} {WEEKDAYS[int(number)]} of the month")
+    return listed(texts)

@@ -1,0 +1,289 @@
+"""What a spec leaves out: the lines that begin with ``not``.
+
+An exclusion covers stretches of time. Both questions, where a stretch ends and where the next one
+begins, may be answered too early but never too late: who asks looks again from there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from calendar import monthrange
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.spec.bounds import LATEST, naive_utc
+from pgcron_ha.spec.budget import spend
+from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
+from pgcron_ha.spec.instants import read_date, read_instant
+from pgcron_ha.spec.rules import CronRule, FireRule
+from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
+
+# Days in a row that are passed over at once; more take another look.
+MOST_DAYS_AT_ONCE = 400
+# Each month begins on each weekday, in leap years and others.
+_ALL_SHAPES = range(2000, 2028)
+
+_DAY, _HOUR, _MINUTE, _SECOND = (
+    timedelta(days=1),
+    timedelta(hours=1),
+    timedelta(minutes=1),
+    timedelta(seconds=1),
+)
+_EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
+
+
+@runtime_checkable
+class Exclusion(Protocol):
+    """One ``not`` line."""
+
+    @property
+    def canonical(self) -> str:
+        """The line's text, the same for all spellings."""
+
+    def end(self, fire: datetime, rule: FireRule) -> datetime | None:
+        """None if the rule's fire isn't covered; else an instant later than it, up to which no
+        fire of the rule is left.
+        """
+
+    def begin(self, after: datetime) -> datetime:
+        """An instant later than ``after`` (not covered), up to which nothing is covered."""
+
+    def takes_day(self, day: date) -> bool:
+        """Whether the day is covered as a whole, whatever the clocks do on it."""
+
+    def touches_day(self, day: date) -> bool:
+        """Whether some of the day may be covered."""
+
+
+@dataclass(frozen=True)
+class InstantExclusion:
+    """One instant."""
+
+    instant: datetime
+    canonical: str
+
+    def end(self, fire: datetime, rule: FireRule) -> datetime | None:
+        """The next second, for the instant itself."""
+        return fire + _SECOND if fire == self.instant else None
+
+    def begin(self, after: datetime) -> datetime:
+        """The instant, if it is still to come."""
+        return self.instant if after < self.instant else LATEST
+
+    def takes_day(self, day: date) -> bool:
+        """Never."""
+        return False
+
+    def touches_day(self, day: date) -> bool:
+        """Whether the instant is near, in any zone."""
+        return abs(day - self.instant.date()) <= _DAY
+
+
+@dataclass(frozen=True)
+class DatesExclusion:
+    """Whole days of the zone's calendar: ranges, ascending, apart from each other."""
+
+    first: tuple[date, ...]
+    last: tuple[date, ...]
+    timezone: str
+
+    @property
+    def canonical(self) -> str:
+        """``not`` and the ranges."""
+        ranges = (
+            f"{first}" if first == last else f"{first}..{last}"
+            for first, last in zip(self.first, self.last, strict=True)
+        )
+        return f"not {','.join(ranges)}"
+
+    def end(self, fire: datetime, rule: FireRule) -> datetime | None:
+        """The midnight after the range, for a fire on one of its days."""
+        day = _wall(self.timezone, fire).date()
+        place = bisect_right(self.first, day) - 1
+        if place < 0 or self.last[place] < day:
+            return None
+        return _instant(self.timezone, fire, _midnight(self.last[place] + _DAY))
+
+    def begin(self, after: datetime) -> datetime:
+        """The midnight before the next range."""
+        place = bisect_right(self.first, _wall(self.timezone, after).date())
+        if place == len(self.first):
+            return LATEST
+        return _instant(self.timezone, after, _midnight(self.first[place]))
+
+    def takes_day(self, day: date) -> bool:
+        """Whether it is one of the days."""
+        place = bisect_right(self.first, day) - 1
+        return place >= 0 and day <= self.last[place]
+
+    def touches_day(self, day: date) -> bool:
+        """Whether it is one of the days."""
+        return self.takes_day(day)
+
+
+@dataclass(frozen=True)
+class CronExclusion:
+    """The minutes whose wall time an expression of 5 fields names, or the seconds of one of 6."""
+
+    expression: CronExpression
+    timezone: str
+    by_second: bool
+
+    @property
+    def canonical(self) -> str:
+        """``not`` and the expression."""
+        seconds = "0 " if self.by_second and len(self.expression.canonical.split()) == 5 else ""
+        return f"not {seconds}{self.expression.canonical}"
+
+    def end(self, fire: datetime, rule: FireRule) -> datetime | None:
+        """After the second, minute or hour; after its last day if none of the rule's times of a
+        day is left.
+        """
+        wall = _wall(self.timezone, fire)
+        if not self._covers(wall):
+            return None
+        if self._takes_whole_days_of(rule):
+            if self._names_all_days:
+                return LATEST
+            return _instant(self.timezone, fire, self._end_of_days(wall.date()))
+        return _instant(self.timezone, fire, _next(wall, self._grain()))
+
+    def begin(self, after: datetime) -> datetime:
+        """The next second, minute, hour or named day."""
+        wall = _wall(self.timezone, after)
+        if self.expression.days.has(wall.date()):
+            return _instant(self.timezone, after, _next(wall, self._grain()))
+        day = self.expression.days.after(wall.date())
+        return LATEST if day is None else _instant(self.timezone, after, _midnight(day))
+
+    def takes_day(self, day: date) -> bool:
+        """Whether it names the day and each time of it."""
+        return self._names_all_times and self.expression.days.has(day)
+
+    def touches_day(self, day: date) -> bool:
+        """Whether it names the day."""
+        return self.expression.days.has(day)
+
+    @cached_property
+    def _names_all_times(self) -> bool:
+        named = self.expression
+        seconds = len(named.seconds) if self.by_second else 60
+        return (len(named.hours), len(named.minutes), seconds) == (24, 60, 60)
+
+    @cached_property
+    def _names_all_days(self) -> bool:
+        return all(
+            self.expression.days.in_month(year, month).bit_count() == monthrange(year, month)[1]
+            for year in _ALL_SHAPES
+            for month in range(1, 13)
+        )
+
+    def _covers(self, wall: datetime) -> bool:
+        named = self.expression
+        return (
+            wall.minute in named.minutes
+            and wall.hour in named.hours
+            and (not self.by_second or wall.second in named.seconds)
+            and named.days.has(wall.date())
+        )
+
+    def _grain(self) -> timedelta:
+        """What is covered as a whole or not at all."""
+        if self.by_second and len(self.expression.seconds) < 60:
+            return _SECOND
+        return _MINUTE if len(self.expression.minutes) < 60 else _HOUR
+
+    def _takes_whole_days_of(self, rule: FireRule) -> bool:
+        named = self.expression
+        seconds: Iterable[int] = range(60)
+        minutes: Iterable[int] = range(60)
+        hours: Iterable[int] = range(24)
+        if isinstance(rule, CronRule) and rule.timezone == self.timezone:
+            of_rule = rule.expression
+            seconds, minutes, hours = of_rule.seconds, of_rule.minutes, of_rule.hours
+        return (
+            set(hours) <= set(named.hours)
+            and set(minutes) <= set(named.minutes)
+            and (not self.by_second or set(seconds) <= set(named.seconds))
+        )
+
+    def _end_of_days(self, day: date) -> datetime:
+        for passed in range(MOST_DAYS_AT_ONCE):
+            if passed % 8 == 7:
+                spend()
+            day += _DAY
+            if not self.expression.days.has(day):
+                break
+        return _midnight(day)
+
+
+def read_exclusion(words: list[str], timezone: str) -> Exclusion:
+    """Read the words of a ``not`` line; raises `InvalidSpec`."""
+    rest = words[1:]
+    if not rest:
+        raise InvalidSpec(
+            "the exclusion is not complete",
+            "an exclusion is not and dates, a cron expression or at",
+            _EXAMPLE,
+        )
+    if rest[0].lower() == "at" and len(rest) == 2:
+        written = read_instant(rest[1], timezone, 'for example "not at 2026-12-24T18:00"')
+        return InstantExclusion(written.instant, f"not at {written.canonical}")
+    if rest[0].lower() in ("at", "every", "rrule", "not", "from", "until"):
+        raise InvalidSpec(
+            f'"{" ".join(words)[:60]}" is not an exclusion',
+            "what is left out are dates, what a cron expression names, or one instant",
+            _EXAMPLE,
+        )
+    if len(rest) == 1 and not rest[0].startswith("@"):
+        return _dates(rest[0], timezone)
+    text = " ".join(rest)
+    expression = parse_cron(text)
+    return CronExclusion(expression, timezone, by_second=len(rest) == 6)
+
+
+def _dates(text: str, timezone: str) -> DatesExclusion:
+    ranges: list[tuple[date, date]] = []
+    for item in text.split(","):
+        low, dots, high = item.partition("..")
+        first = read_date(low, _EXAMPLE)
+        last = read_date(high, _EXAMPLE) if dots else first
+        if last < first:
+            raise InvalidSpec(
+                f'the dates "{item}" end before they begin', "a range is first..last", _EXAMPLE
+            )
+        ranges.append((first, last))
+    joined: list[tuple[date, date]] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + _DAY:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    firsts, lasts = zip(*joined, strict=True)
+    return DatesExclusion(firsts, lasts, timezone)
+
+
+def _wall(timezone: str, instant: datetime) -> datetime:
+    return wall_clock(load_zone(timezone), naive_utc(instant))
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day)
+
+
+def _next(wall: datetime, grain: timedelta) -> datetime:
+    """The next wall time at which a second, minute or hour begins."""
+    since_midnight = wall - _midnight(wall.date())
+    return _midnight(wall.date()) + (since_midnight // grain + 1) * grain
+
+
+def _instant(timezone: str, after: datetime, wall: datetime) -> datetime:
+    """When the zone's clocks show ``wall``; earlier if they are changed before, never ``after``."""
+    since = naive_utc(after)
+    found = max(instant_at(timezone, wall), since + _SECOND)
+    change = first_change(timezone, since, found)
+    return min(found if change is None else change.at, naive_utc(LATEST)).replace(tzinfo=UTC)

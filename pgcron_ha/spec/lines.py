@@ -1,0 +1,147 @@
+"""One line of a spec: what it is, by its first word."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.spec.bounds import naive_utc
+from pgcron_ha.spec.calendars.lines import CalendarUse, names_calendar, read_calendar_use
+from pgcron_ha.spec.cron.fires import DstPolicy, parse_cron
+from pgcron_ha.spec.cron.nth import START, nth_of
+from pgcron_ha.spec.exclusions import Exclusion, read_exclusion
+from pgcron_ha.spec.instants import read_instant
+from pgcron_ha.spec.macros import is_spread, spread_fields
+from pgcron_ha.spec.rrule.rule import read_recurrence
+from pgcron_ha.spec.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule
+from pgcron_ha.spec.text import ordinal
+from pgcron_ha.spec.zones import load_zone, wall_clock
+
+SHORTEST_INTERVAL = timedelta(seconds=1)
+LONGEST_INTERVAL = timedelta(days=36_525)
+MOST_CHARACTERS = 256
+EXAMPLES = 'for example "0 9 * * mon-fri" or "every 90m"'
+
+_NTH = re.compile(r"(\d{1,6})(?:st|nd|rd|th)", re.ASCII)
+_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A ``from`` or ``until`` line: the first or the last instant at which a spec may fire."""
+
+    name: str
+    instant: datetime
+    canonical: str
+
+
+def read_line(
+    line: str, timezone: str, dst: DstPolicy, seed: str | None = None
+) -> FireRule | Exclusion | Bound | CalendarUse:
+    """Read a line that is not blank; raises `InvalidSpec`. The seed is that of spread macros."""
+    words = line.split()
+    kind = words[0].lower()
+    known = ("every", "not", "only", "rrule", "at", "from", "until")
+    if kind in known and len(line) > MOST_CHARACTERS:
+        raise InvalidSpec(
+            f"the line has {len(line)} characters",
+            f"a line has at most {MOST_CHARACTERS}",
+            "write several lines",
+        )
+    if kind == "every" and words[2:3] and words[2].lower() == "of":
+        return _nth(words, timezone, dst, seed)
+    if kind == "every":
+        return _interval(words)
+    if names_calendar(words):
+        return read_calendar_use(words)
+    if kind == "not":
+        return read_exclusion(words, timezone)
+    if kind == "rrule":
+        return read_recurrence(words, timezone, dst)
+    if kind in ("at", "from", "until"):
+        return _instant_line(words, timezone)
+    return _cron(line, timezone, dst, seed)
+
+
+def _cron(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> CronRule:
+    if not is_spread(text):
+        return CronRule(parse_cron(text), timezone, dst)
+    macro = text.strip(" \t").lower()
+    fields = spread_fields(macro, seed)
+    expression = replace(parse_cron(fields), notes=(f'"{macro}" is {fields} here',))
+    return CronRule(expression, timezone, dst, macro)
+
+
+def _nth(words: list[str], timezone: str, dst: DstPolicy, seed: str | None) -> CronRule:
+    """``every 2nd of <cron> [from <instant>]``."""
+    example = 'for example "every 2nd of 0 9 * * mon from 2026-01-05T09:00"'
+    match = _NTH.fullmatch(words[1].lower())
+    if match is None:
+        raise InvalidSpec(
+            f'"{words[1][:40]}" does not say which ones',
+            "it is written: every <n>th of <cron expression> [from <instant>]",
+            example,
+        )
+    named, anchor = words[3:], START
+    if len(named) > 1 and named[-2].lower() == "from":
+        written = read_instant(named[-1], timezone, example)
+        named = named[:-2]
+        anchor = wall_clock(load_zone(timezone), naive_utc(written.instant))
+    of = _cron(" ".join(named), timezone, dst, seed)
+    begin = "" if anchor == START else f" from {anchor:%Y-%m-%dT%H:%M:%S}"
+    step = int(match[1])
+    text = f"every {ordinal(step)} of {of.canonical}{begin}"
+    return replace(of, expression=nth_of(of.expression, step, anchor), written=text)
+
+
+def _instant_line(words: list[str], timezone: str) -> InstantRule | Bound:
+    kind = words[0].lower()
+    example = f'for example "{kind} 2026-12-24T18:00" or "{kind} 2026-12-24T17:00Z"'
+    if len(words) != 2:
+        raise InvalidSpec(
+            f'"{" ".join(words)[:60]}" is not an {kind} line',
+            f"it is written: {kind} <instant>",
+            example,
+        )
+    written = read_instant(words[1], timezone, example)
+    canonical = f"{kind} {written.canonical}"
+    if kind == "at":
+        return InstantRule(written.instant, canonical)
+    return Bound(kind, written.instant, canonical)
+
+
+def _interval(words: list[str]) -> IntervalRule:
+    if len(words) == 2:
+        return IntervalRule(_duration(words[1]), EPOCH)
+    if len(words) == 4 and words[2].lower() == "from":
+        example = 'for example "from 2026-01-01T00:10Z" or "from 2026-01-01T01:10:00+01:00"'
+        return IntervalRule(_duration(words[1]), read_instant(words[3], None, example).instant)
+    raise InvalidSpec(
+        "the interval is not complete" if len(words) < 4 else "the interval has words too many",
+        "an interval is: every <duration> [from <instant>]",
+        'for example "every 90m from 2026-01-01T00:10Z"',
+    )
+
+
+def _duration(text: str) -> timedelta:
+    match = _DURATION.fullmatch(text.lower())
+    if match is None or not text:
+        raise InvalidSpec(
+            f'"{text[:40]}" is not a duration',
+            "a duration has days, hours, minutes, seconds in this order, whole and not negative",
+            'for example "every 90m", "every 1h30m", "every 45s", "every 2d"',
+        )
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    shortest, longest = (
+        bound // timedelta(seconds=1) for bound in (SHORTEST_INTERVAL, LONGEST_INTERVAL)
+    )
+    if not shortest <= total <= longest:
+        raise InvalidSpec(
+            f'the interval "{text[:40]}" is too {"short" if total < shortest else "long"}',
+            f"an interval is 1 second to {LONGEST_INTERVAL.days} days long",
+            'for example "every 45s"',
+        )
+    return timedelta(seconds=total)

@@ -1,0 +1,159 @@
+"""The next fires of a spec as people read them: local time, offset, and what the clock does.
+
+Near a change of the zone's clock a fire is marked: wall times that are skipped (a gap) run late or
+are lost, repeated ones (a fold) fire on one pass or on both, by the spec's DST policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pgcron_ha.spec.bounds import naive_utc
+from pgcron_ha.spec.budget import MOST_STEPS, spent
+from pgcron_ha.spec.cron.fires import DstPolicy, is_run_late
+from pgcron_ha.spec.rrule.rule import RecurrenceRule
+from pgcron_ha.spec.rules import CronRule, FireRule
+from pgcron_ha.spec.sentences import sentence
+from pgcron_ha.spec.spec import Spec
+from pgcron_ha.spec.zones import Change, first_change, instants_of, load_zone, wall_clock
+
+# A yearly fire that a gap took is told at the next year's; what lies further back is not looked at.
+LOOK_BACK: Final = timedelta(days=400)
+MOST_STEPS_OF_PREVIEW: Final = 2 * MOST_STEPS
+_SECOND: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class PreviewFire:
+    """One fire to come."""
+
+    fire_at: datetime
+    """UTC."""
+    local: datetime
+    """Aware, in the spec's zone."""
+    note: str | None
+    """What a change of the clock did to it or to those before it."""
+
+    @property
+    def local_text(self) -> str:
+        """``Fri 2026-03-27 09:00:00 +0100``."""
+        return f"{self.local:%a %Y-%m-%d %H:%M:%S %z}"
+
+    @property
+    def utc_text(self) -> str:
+        """``2026-03-27T08:00:00Z``."""
+        return f"{self.fire_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a spec, with its policies, will do."""
+
+    sentence: str
+    """In English."""
+    notes: tuple[str, ...]
+    """Of the spec, for who wrote it."""
+    timezone: str
+    fires: tuple[PreviewFire, ...]
+    """Ascending."""
+    is_over: bool
+    """Whether it never fires after them."""
+
+
+def preview(
+    spec: Spec, after: datetime, count: int, policies: Mapping[str, Any] | None = None
+) -> Preview:
+    """The first ``count`` fires later than ``after``, fewer when they take too long to find.
+    Raises as `Spec.next`.
+
+    ``policies`` as `pgcron_ha.spec.sentences.sentence` takes them.
+    """
+    fires: list[PreviewFire] = []
+    begin = spent()
+    last, fire = after, spec.next(after)
+    while fire is not None and len(fires) < count and spent() - begin <= MOST_STEPS_OF_PREVIEW:
+        fires.append(marked(spec, fire, last))
+        last, fire = fire, spec.next(fire)
+    return Preview(
+        sentence(spec, policies), spec.notes, spec.timezone, tuple(fires), is_over=fire is None
+    )
+
+
+def marked(spec: Spec, fire: datetime, last: datetime | None = None) -> PreviewFire:
+    """A fire of the spec with its note; ``last`` is the fire before it, if that is known."""
+    notes = [*_gap_notes(spec, fire, last), *_fold_notes(spec, fire)]
+    local = fire.astimezone(load_zone(spec.timezone))
+    return PreviewFire(fire.astimezone(UTC), local, "; ".join(notes) or None)
+
+
+def _gap_notes(spec: Spec, fire: datetime, last: datetime | None) -> Iterator[str]:
+    """Of wall times that were skipped between the last fire and this one."""
+    at = naive_utc(fire)
+    # Without it only a change at the fire is known to be new.
+    since = at - _SECOND if last is None else max(naive_utc(last), at - LOOK_BACK)
+    change = first_change(spec.timezone, since, at)
+    while change is not None:
+        yield from dict.fromkeys(_skipped(spec, change, is_fire=change.at == at))
+        change = first_change(spec.timezone, change.at, at)
+
+
+def _skipped(spec: Spec, change: Change, is_fire: bool) -> Iterator[str]:
+    end = change.at + change.after
+    for rule in spec.rules:
+        wall = _wall_after(rule, change.at + change.before - _SECOND)
+        if wall is None or wall >= end:
+            continue
+        fact = f"{_clock(wall)} does not exist on {wall:%Y-%m-%d} in {spec.timezone}"
+        if not (_is_fixed(rule, spec.dst) and is_run_late(change, spec.dst)):
+            yield f"{fact}: no fire"
+        elif is_fire:
+            yield f"{fact}: fires at {_clock(end)}"
+
+
+def _fold_notes(spec: Spec, fire: datetime) -> Iterator[str]:
+    at = naive_utc(fire)
+    wall = wall_clock(load_zone(spec.timezone), at)
+    passes = instants_of(spec.timezone, wall)
+    if len(passes) < 2:
+        return
+    fact = f"{_clock(wall)} occurs twice on {wall:%Y-%m-%d} in {spec.timezone}"
+    if at == passes[1]:
+        yield f"{fact}: second pass"
+    elif any(_names(rule, wall) for rule in spec.rules) and not _fires(spec, passes[1]):
+        yield f"{fact}: first pass, the second is left out"
+    else:
+        yield f"{fact}: first pass"
+
+
+def _fires(spec: Spec, at: datetime) -> bool:
+    instant = at.replace(tzinfo=UTC)
+    return spec.next(instant - _SECOND) == instant
+
+
+def _names(rule: FireRule, wall: datetime) -> bool:
+    return _wall_after(rule, wall - _SECOND) == wall
+
+
+def _wall_after(rule: FireRule, wall: datetime) -> datetime | None:
+    """The next wall time that the rule names; None for rules that count real time."""
+    if isinstance(rule, CronRule):
+        return rule.expression.wall_after(wall)
+    if isinstance(rule, RecurrenceRule):
+        return rule.wall_after(wall)
+    return None
+
+
+def _is_fixed(rule: FireRule, dst: DstPolicy) -> bool:
+    """Whether the policy for daily jobs holds, not the wall clock alone."""
+    if dst is DstPolicy.ROBFIG:
+        return False
+    if isinstance(rule, CronRule):
+        return not rule.expression.wildcard
+    return isinstance(rule, RecurrenceRule) and not rule.wildcard
+
+
+def _clock(wall: datetime) -> str:
+    return f"{wall:%H:%M:%S}" if wall.second else f"{wall:%H:%M}"

@@ -1,0 +1,1 @@
+"""Recurrence rules of iCalendar (RFC 5545)."""

@@ -1,0 +1,265 @@
+"""The wall times that the parts of a recurrence rule name.
+
+A year's days are the bits of one number, the lowest for January 1 (`calendar_rules`). Which days
+the BY parts name depends on the shape of the year alone, so each shape is found once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from calendar import isleap, monthrange
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from itertools import groupby
+from math import gcd
+from typing import Final
+
+from pgcron_ha.spec.budget import spend
+from pgcron_ha.spec.calendars.rules import stretch, weekdays_of, whole_year
+
+YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY = "YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY"
+MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1, HOURLY: 1}
+"""Days of a period at most."""
+
+_DAY: Final = timedelta(days=1)
+_LAST_YEAR: Final = 9998
+_ALL_SHAPES: Final = range(2000, 2028)
+
+
+@dataclass(frozen=True)
+class RecurringTimes:
+    """What the BY parts name in each ``interval``-th period, counted from that of ``first``; an
+    empty part names all, but for hours, minutes, seconds and positions.
+    """
+
+    first: datetime
+    frequency: str
+    interval: int
+    week_begins: int
+    months: tuple[int, ...]
+    weeks: tuple[int, ...]
+    year_days: tuple[int, ...]
+    month_days: tuple[int, ...]
+    weekdays: tuple[tuple[int, int], ...]
+    """Ordinal (0: each) and day, Monday is 0."""
+    hours: tuple[int, ...]
+    minutes: tuple[int, ...]
+    seconds: tuple[int, ...]
+    positions: tuple[int, ...]
+    """Which of a period's times; empty: all."""
+    _shapes: dict[tuple[bool, bool, int], int] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @property
+    def may_fire(self) -> bool:
+        """False for what is known never to: days that no year has, a position that no period
+        has, an hour that no multiple of the interval reaches.
+        """
+        times = len(self.minutes) * len(self.seconds)
+        if self.frequency == HOURLY:
+            step = gcd(self.interval, 24)
+            if all((hour - self.first.hour) % step for hour in self.hours):
+                return False
+        else:
+            times *= len(self.hours)
+        most = MOST_DAYS[self.frequency] * times
+        if not any(self._named(year) for year in _ALL_SHAPES):
+            return False
+        return not self.positions or min(map(abs, self.positions)) <= most
+
+    def walls(self, start: datetime, stop: datetime) -> Iterator[datetime]:
+        """The wall times in [start, stop], ascending, none earlier than `first`."""
+        start = max(start, self.first)
+        found = self._chosen(start, stop) if self.positions else self._all(start, stop.year)
+        for wall in found:
+            if wall > stop:
+                return
+            if wall >= start:
+                yield wall
+
+    def _all(self, start: datetime, last_year: int) -> Iterator[datetime]:
+        since = start.hour, start.minute
+        for day in self._days(start.date(), last_year):
+            spend()
+            hours = self._hours(day)
+            begins = day == start.date()
+            for hour in hours[bisect_left(hours, start.hour) :] if begins else hours:
+                for minute in self.minutes:
+                    if not (begins and (hour, minute) < since):
+                        for second in self.seconds:
+                            yield datetime(day.year, day.month, day.day, hour, minute, second)
+
+    def _chosen(self, start: datetime, stop: datetime) -> Iterator[datetime]:
+        """The times at the positions of each period; the week of `first` begins with its day."""
+        begin = self._begin_of_period(start.date())
+        if self.frequency == WEEKLY:
+            begin = max(begin, self.first.date())
+        for _, days in groupby(self._days(begin, stop.year + 1), key=self._begin_of_period):
+            period = list(days)
+            spend(1 + (len(period) + len(self.positions)) // 8)
+            if self.frequency == HOURLY:
+                for hour in self._hours(period[0]):
+                    yield from self._at_positions(period, (hour,))
+            else:
+                yield from self._at_positions(period, self.hours)
+
+    def _at_positions(self, days: list[date], hours: tuple[int, ...]) -> Iterator[datetime]:
+        of_hour = len(self.minutes) * len(self.seconds)
+        of_day = len(hours) * of_hour
+        total = len(days) * of_day
+        for place in sorted(
+            {
+                position - 1 if position > 0 else total + position
+                for position in self.positions
+                if abs(position) <= total
+            }
+        ):
+            day = days[place // of_day]
+            hour = hours[place % of_day // of_hour]
+            minute, second = divmod(place % of_hour, len(self.seconds))
+            yield datetime(
+                *(day.year, day.month, day.day, hour), self.minutes[minute], self.seconds[second]
+            )
+
+    def _days(self, since: date, last_year: int) -> Iterator[date]:
+        """The days of its periods that the parts name, not earlier than ``since``."""
+        low = since.timetuple().tm_yday - 1
+        for year in range(since.year, min(last_year, _LAST_YEAR) + 1):
+            spend()
+            mask = self._named(year)
+            mask = (mask & self._reached(year) if mask and self.interval > 1 else mask) >> low
+            new_year = date(year, 1, 1).toordinal() + low
+            while mask:
+                lowest = mask & -mask
+                yield date.fromordinal(new_year + lowest.bit_length() - 1)
+                mask ^= lowest
+            low = 0
+
+    def _hours(self, day: date) -> tuple[int, ...]:
+        if self.frequency != HOURLY or self.interval == 1:
+            return self.hours
+        passed = (day - self.first.date()).days * 24 - self.first.hour
+        return tuple(hour for hour in self.hours if (passed + hour) % self.interval == 0)
+
+    def _begin_of_period(self, day: date) -> date:
+        if self.frequency == YEARLY:
+            return date(day.year, 1, 1)
+        if self.frequency == MONTHLY:
+            return day.replace(day=1)
+        if self.frequency == WEEKLY:
+            return day - timedelta(days=(day.weekday() - self.week_begins) % 7)
+        return day
+
+    def _reached(self, year: int) -> int:
+        """The days of a year that lie in periods which the interval reaches."""
+        new_year, length = date(year, 1, 1), 366 if isleap(year) else 365
+        begin = self._begin_of_period(self.first.date())
+        if self.frequency == YEARLY:
+            return 0 if (year - begin.year) % self.interval else whole_year(year)
+        if self.frequency == MONTHLY:
+            passed = (year - begin.year) * 12 - begin.month
+            reached = [m for m in range(1, 13) if (passed + m) % self.interval == 0]
+            return _months(year, reached)
+        passed = (new_year - begin).days
+        if self.frequency == HOURLY:
+            if self.interval <= 24:
+                return whole_year(year)
+            hour = -(passed * 24 - self.first.hour) % self.interval
+            spend(length * 3 // self.interval)
+            days = {at // 24 for at in range(hour, length * 24, self.interval)}
+            return sum(1 << day for day in days)
+        step, width = (self.interval * 7, 7) if self.frequency == WEEKLY else (self.interval, 1)
+        first = -passed % step - step  # a week may have begun in the year before
+        spend(length // step // 8)
+        found = sum(((1 << width) - 1) << (at + step) for at in range(first, length, step))
+        return found >> step & whole_year(year)
+
+    def _named(self, year: int) -> int:
+        """The days of a year that the parts name."""
+        shape = isleap(year), isleap(year - 1), date(year, 1, 1).weekday()
+        known = self._shapes.get(shape)
+        if known is None:
+            spend(20)
+            known = self._shapes[shape] = self._named_by_all(year)
+        return known
+
+    def _named_by_all(self, year: int) -> int:
+        mask = whole_year(year)
+        length = mask.bit_length()
+        if self.months:
+            mask &= _months(year, self.months)
+        if self.weeks:
+            mask &= self._of_weeks(year)
+        if self.year_days:
+            mask &= _counted(self.year_days, 0, length)
+        if self.month_days:
+            mask &= _any(_counted(self.month_days, *bounds) for bounds in _bounds(year))
+        plain = frozenset(day for ordinal, day in self.weekdays if not ordinal)
+        if plain:
+            mask &= weekdays_of(year, plain)
+        elif self.weekdays:
+            mask &= self._counted_weekdays(year, length)
+        return mask
+
+    def _counted_weekdays(self, year: int, length: int) -> int:
+        """Days such as the second Monday: of each month, or of the year if no months are named."""
+        by_year = self.frequency == YEARLY and not self.months
+        parts = [(0, length)] if by_year else _bounds(year)
+        new_year = date(year, 1, 1).weekday()
+        mask = 0
+        for first, end in parts:
+            for ordinal, weekday in self.weekdays:
+                if ordinal > 0:
+                    day = first + (weekday - new_year - first) % 7 + (ordinal - 1) * 7
+                else:
+                    day = end - 1 - (new_year + end - 1 - weekday) % 7 + (ordinal + 1) * 7
+                if first <= day < end:
+                    mask |= 1 << day
+        return mask
+
+    def _of_weeks(self, year: int) -> int:
+        """The days of the weeks that are named; a week belongs to the year of its fourth day."""
+        new_year, last = date(year, 1, 1), date(year, 12, 31)
+        begin = new_year - timedelta(days=(new_year.weekday() - self.week_begins) % 7)
+        mask = 0
+        while begin <= last:
+            middle = begin + 3 * _DAY
+            number = (middle.timetuple().tm_yday - 1) // 7 + 1
+            if {number, number - 1 - self._weeks_of(middle.year)} & set(self.weeks):
+                mask |= stretch(begin, begin + 6 * _DAY, within=year)
+            begin += 7 * _DAY
+        return mask
+
+    def _weeks_of(self, year: int) -> int:
+        """How many weeks belong to the year: as many as it has fourth days of a week."""
+        fourth = (date(year, 1, 1).weekday() - self.week_begins - 3) % 7
+        return 53 if fourth == 0 or (fourth == 6 and isleap(year)) else 52
+
+
+def _bounds(year: int) -> Iterator[tuple[int, int]]:
+    """Where the months begin and end, in days since New Year."""
+    begin = 0
+    for month in range(1, 13):
+        end = begin + monthrange(year, month)[1]
+        yield begin, end
+        begin = end
+
+
+def _months(year: int, months: tuple[int, ...] | list[int]) -> int:
+    bounds = list(_bounds(year))
+    return _any((1 << bounds[month - 1][1]) - (1 << bounds[month - 1][0]) for month in months)
+
+
+def _counted(numbers: tuple[int, ...], first: int, end: int) -> int:
+    """The days with these numbers, from the beginning or from the end, of those in [first, end)."""
+    places = (first + number - 1 if number > 0 else end + number for number in numbers)
+    return _any(1 << place for place in places if first <= place < end)
+
+
+def _any(masks: Iterator[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found

@@ -1,0 +1,200 @@
+"""The rules of a spec: each says when it fires, and knows nothing of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from itertools import product
+from typing import Protocol, runtime_checkable
+
+from pgcron_ha.spec.budget import search, spend
+from pgcron_ha.spec.cron.fires import (
+    EARLIEST,
+    LATEST,
+    CronExpression,
+    DstPolicy,
+    count_fires,
+    next_fire,
+    previous_fire,
+)
+from pgcron_ha.spec.cron.nth import NthExpression
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
+
+
+@runtime_checkable
+class FireRule(Protocol):
+    """One line of a spec: it fires at whole seconds, at the same ones whoever asks."""
+
+    @property
+    def canonical(self) -> str:
+        """The line's text, the same for all spellings."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the person who wrote it."""
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first fire later than ``after``."""
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The last fire earlier than ``before``."""
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until: exact up to ``most``, else more."""
+
+
+@dataclass(frozen=True)
+class CronRule:
+    """A cron line in its zone."""
+
+    expression: CronExpression
+    timezone: str
+    dst: DstPolicy
+    written: str | None = None
+    """The line's canonical text when it is more than the expression's."""
+
+    @property
+    def canonical(self) -> str:
+        """The expression's canonical text, unless the line says more."""
+        return self.written or self.expression.canonical
+
+    @cached_property
+    def seconds_of_day(self) -> tuple[int, ...]:
+        """The expression's times, in seconds since midnight."""
+        named = self.expression
+        each = product(named.hours, named.minutes, named.seconds)
+        return tuple(hour * 3600 + minute * 60 + second for hour, minute, second in each)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it fires on some of the expression's times only."""
+        return isinstance(self.expression, NthExpression)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The expression's notes."""
+        return self.expression.notes
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first fire later than ``after``."""
+        return next_fire(self.expression, self.timezone, after, self.dst)
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The last fire earlier than ``before``."""
+        return previous_fire(self.expression, self.timezone, before, self.dst)
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until: exact up to ``most``, else more."""
+        return count_fires(self.expression, self.timezone, after, until, self.dst, most)
+
+
+@dataclass(frozen=True)
+class IntervalRule:
+    """Every multiple of ``period`` before and after ``anchor``."""
+
+    period: timedelta
+    anchor: datetime
+    notes: tuple[str, ...] = ()
+
+    @property
+    def canonical(self) -> str:
+        """``every 1h30m``, with ``from`` and the instant in UTC when it is not the epoch."""
+        text = f"every {duration_text(self.period)}"
+        if self.anchor == EPOCH:
+            return text
+        return f"{text} from {self.anchor:%Y-%m-%dT%H:%M:%SZ}"
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first fire later than ``after``, or None beyond the calendar."""
+        if after >= LATEST:
+            return None
+        spend()
+        count = (max(after, EARLIEST) - self.anchor) // self.period + 1
+        return self._fire(count)
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The last fire earlier than ``before``, or None beyond the calendar."""
+        if before <= EARLIEST:
+            return None
+        count = -((self.anchor - min(before, LATEST)) // self.period) - 1
+        return self._fire(count)
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until, exact."""
+        start, end = max(after, EARLIEST), min(until, LATEST)
+        return max(0, (end - self.anchor) // self.period - (start - self.anchor) // self.period)
+
+    def _fire(self, count: int) -> datetime | None:
+        distance = count * self.period
+        if not EARLIEST - self.anchor <= distance <= LATEST - self.anchor:
+            return None
+        return self.anchor + distance
+
+
+@dataclass(frozen=True)
+class InstantRule:
+    """One instant, once."""
+
+    instant: datetime
+    canonical: str
+    notes: tuple[str, ...] = ()
+
+    def next(self, after: datetime) -> datetime | None:
+        """The instant, if it is later than ``after``."""
+        return self.instant if self.instant > after else None
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The instant, if it is earlier than ``before``."""
+        return self.instant if self.instant < before else None
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """1 or 0."""
+        return int(after < self.instant <= until)
+
+
+def fires_of(rule: FireRule, after: datetime) -> Iterator[datetime]:
+    """All fires later than ``after``, ascending."""
+    fire: datetime | None = after
+    while fire is not None:
+        with search():
+            fire = rule.next(fire)
+        if fire is not None:
+            yield fire
+
+
+def fires_a_day(rule: FireRule) -> int:
+    """At most, for those rules that say so."""
+    if isinstance(rule, CronRule):
+        named = rule.expression
+        return len(named.hours) * len(named.minutes) * len(named.seconds)
+    return _DAY // rule.period if isinstance(rule, IntervalRule) else 0
+
+
+def seconds_of_day(rule: FireRule, day: date, begin: datetime) -> Iterable[int]:
+    """When a rule fires on a day that begins at an instant and whose clocks are not changed."""
+    if isinstance(rule, IntervalRule):
+        period = rule.period // _SECOND
+        return range((rule.anchor - begin) // _SECOND % period, 86_400, period)
+    if isinstance(rule, CronRule) and not rule.counts:
+        return rule.seconds_of_day if rule.expression.days.has(day) else ()
+    return _seconds_by_search(rule, begin)
+
+
+def _seconds_by_search(rule: FireRule, begin: datetime) -> Iterable[int]:
+    fire = rule.next(begin - _SECOND)
+    while fire is not None and fire < begin + _DAY:
+        yield (fire - begin) // _SECOND
+        fire = rule.next(fire)
+
+
+def duration_text(period: timedelta) -> str:
+    """A period as it is written in a spec, such as ``1h30m``."""
+    hours, seconds = divmod(period.seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    parts = ((period.days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number)

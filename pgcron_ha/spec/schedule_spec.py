@@ -1,0 +1,30 @@
+"""The spec of a schedule as a row of the database has it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+from pgcron_ha.spec.calendars.calendar import Calendars
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.spec import Spec, parse_spec
+
+
+class ScheduleRow(Protocol):
+    """A record or mapping that says ``spec``, ``timezone``, ``dst``, ``uuid`` and ``calendars``."""
+
+    def __getitem__(self, key: str, /) -> Any:
+        """The value of a column."""
+
+
+def spec_of(row: ScheduleRow) -> Spec:
+    """Raises as `parse_spec`, and `InvalidInput` for a policy that another version knows."""
+    dst = DstPolicy.parse(row["dst"])
+    calendars = calendars_in(row["calendars"])
+    return parse_spec(row["spec"], row["timezone"], dst, str(row["uuid"]), calendars)
+
+
+def calendars_in(column: Any) -> Calendars:
+    """What the column says, as it comes from any driver: None, JSON text, or a mapping."""
+    contents = json.loads(column) if isinstance(column, str) else column
+    return tuple(sorted((contents or {}).items()))

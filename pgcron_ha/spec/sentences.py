@@ -1,0 +1,116 @@
+"""A schedule in English: ``At 03:00 on Monday to Friday, in Europe/Berlin; …``.
+
+For people who read what they wrote. The words say no more than the spec; the next fires beside
+them (`pgcron_ha.spec.preview`) are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pgcron_ha.spec.bounds import EARLIEST, LATEST
+from pgcron_ha.spec.calendars.lines import CalendarExclusion
+from pgcron_ha.spec.cron.expression import CronExpression
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.cron.nth import START, NthExpression
+from pgcron_ha.spec.cron.words import covered_words, cron_words
+from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion
+from pgcron_ha.spec.policy_words import policy_words
+from pgcron_ha.spec.rrule.rule import RecurrenceRule
+from pgcron_ha.spec.rrule.words import recurrence_words
+from pgcron_ha.spec.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule, duration_text
+from pgcron_ha.spec.spec import Spec
+from pgcron_ha.spec.text import listed, moment, ordinal
+from pgcron_ha.spec.zones import load_zone
+
+# Long unions are cut; a sentence of this length is read by nobody to its end.
+MOST_CHARACTERS: Final = 1500
+MOST_RULES: Final = 8
+
+_CLOCK_CHANGES: Final = {
+    DstPolicy.ROBFIG: "wall times that the clock skips are lost, repeated ones fire twice",
+    DstPolicy.SKIP: "wall times that the clock skips are lost, repeated ones fire once",
+}
+
+
+def sentence(spec: Spec, policies: Mapping[str, Any] | None = None) -> str:
+    """One sentence of at most `MOST_CHARACTERS`, the same for equal arguments; it never raises.
+
+    ``policies`` are a schedule's, by name, durations as `timedelta` or seconds; absent or None:
+    nothing is said.
+    """
+    parts = [_when(spec)]
+    change = _CLOCK_CHANGES.get(spec.dst)
+    if change is not None and _changes_its_clock(spec):
+        parts.append(change)
+    text = "; ".join([*parts, *policy_words(policies or {})])
+    text = f"{text[:1].upper()}{text[1:]}"
+    if len(text) >= MOST_CHARACTERS:
+        return f"{text[: MOST_CHARACTERS - 1]}…"
+    return f"{text}."
+
+
+def rule_words(rule: FireRule, timezone: str) -> str:
+    """One line that fires; one of a kind that has no words here is shown as it is written."""
+    if isinstance(rule, CronRule):
+        return nth_words(rule.expression) + cron_words(rule.expression)
+    if isinstance(rule, RecurrenceRule):
+        return recurrence_words(rule)
+    if isinstance(rule, IntervalRule):
+        since = "" if rule.anchor == EPOCH else f" counted from {moment(rule.anchor)} UTC"
+        return f"every {duration_text(rule.period)}{since}"
+    if isinstance(rule, InstantRule):
+        return f"once at {moment(rule.instant.astimezone(load_zone(timezone)))}"
+    return rule.canonical
+
+
+def nth_words(expression: CronExpression) -> str:
+    """``each 2nd time, counted from …, of:`` before the words of such a line, else nothing."""
+    if not isinstance(expression, NthExpression):
+        return ""
+    since = "" if expression.anchor == START else f" counted from {moment(expression.anchor)}"
+    return f"each {ordinal(expression.step)} time{since} of: "
+
+
+def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
+    """What one ``not`` line leaves out, without the word not."""
+    if isinstance(exclusion, DatesExclusion):
+        ranges = zip(exclusion.first, exclusion.last, strict=True)
+        texts = [f"{low}" if low == high else f"{low} to {high}" for low, high in ranges]
+        return f"on {listed(texts)}"
+    if isinstance(exclusion, CronExclusion):
+        return covered_words(exclusion.expression, exclusion.by_second)
+    if isinstance(exclusion, InstantExclusion):
+        return f"at {moment(exclusion.instant.astimezone(load_zone(timezone)))}"
+    if isinstance(exclusion, CalendarExclusion):
+        kept = "outside" if exclusion.use.keeps else "on days of"
+        return f"{kept} calendar {exclusion.use.name}"
+    return exclusion.canonical.removeprefix("not ")
+
+
+def _when(spec: Spec) -> str:
+    rules = [rule_words(rule, spec.timezone) for rule in spec.rules[:MOST_RULES]]
+    if len(spec.rules) > MOST_RULES:
+        rules.append(f"by {len(spec.rules) - MOST_RULES} more lines")
+    text = ", and ".join(rules)
+    if any(not isinstance(rule, IntervalRule) for rule in spec.rules) or spec.exclusions:
+        text += f", in {spec.timezone}"
+    zone = load_zone(spec.timezone)
+    if spec.first != EARLIEST:
+        text += f", from {moment(spec.first.astimezone(zone))} on"
+    if spec.last != LATEST:
+        text += f", until {moment(spec.last.astimezone(zone))}"
+    left_out = [exclusion_words(one, spec.timezone) for one in spec.exclusions[:MOST_RULES]]
+    if len(spec.exclusions) > MOST_RULES:
+        left_out.append(f"by {len(spec.exclusions) - MOST_RULES} more lines")
+    if left_out:
+        text += f", but not {', nor '.join(left_out)}"
+    for line in spec.moves.lines if spec.moves is not None else ():
+        text += f", {exclusion_words(line, spec.timezone)} on the {line.use.move} day that is left"
+    return text
+
+
+def _changes_its_clock(spec: Spec) -> bool:
+    has_wall_times = any(isinstance(rule, CronRule | RecurrenceRule) for rule in spec.rules)
+    return has_wall_times and spec.timezone != "UTC"

@@ -1,0 +1,384 @@
+"""``schedule.spec``: one text, one line for each rule; a schedule fires when any line does.
+
+A line is one of these; an instant is ISO 8601, as wall time of the schedule's zone unless an offset
+is written:
+
+- a cron expression (`pgcron_ha.spec.cron.expression`);
+- an interval, ``every <duration> [from <instant>]``: ``every 90m``, ``every 1h30m from
+  2026-01-01T00:10Z``. It counts real time from its instant (which needs an offset; without one from
+  1970-01-01T00:00Z), before and after it, whatever the schedule's zone;
+- of a cron expression each nth, ``every 2nd of 0 9 * * mon [from <instant>]``
+  (`pgcron_ha.spec.cron.nth`), or one of ``@hourly~``, ``@daily~``, ``@weekly~``, ``@monthly~``,
+  ``@yearly~``, whose minute, hour and day are the schedule's own (`pgcron_ha.spec.macros`);
+- one instant, ``at 2026-12-24T18:00``;
+- a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.spec.rrule.rule`);
+- ``not`` and what is left out of all of them: dates (``not 2026-12-24..2027-01-01,2027-05-01``),
+  the minutes that a cron expression names (``not * * * * sat,sun``), an instant
+  (``not at 2026-12-24T18:00``);
+- ``not in`` and ``only in``, and a calendar's name: its days are left out, or all others; then, if
+  fires move instead, ``, move next`` or ``, move previous`` (`pgcron_ha.spec.calendars.lines`);
+- ``from <instant>`` and ``until <instant>``: nothing fires before or after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from heapq import merge
+from itertools import islice
+
+from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
+from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, search, spend
+from pgcron_ha.spec.calendars.calendar import Calendars, read_calendars, unknown_calendar
+from pgcron_ha.spec.calendars.lines import CalendarExclusion, CalendarUse
+from pgcron_ha.spec.calendars.shift import MOST_MOVED_A_DAY, Moves, too_often
+from pgcron_ha.spec.cron.fires import DstPolicy, load_zone
+from pgcron_ha.spec.exclusions import Exclusion
+from pgcron_ha.spec.lines import EXAMPLES, Bound, read_line
+from pgcron_ha.spec.macros import EXAMPLE_SEED
+from pgcron_ha.spec.rules import FireRule, fires_a_day, fires_of
+
+# More rules than this belong into several schedules; each costs a search at every fire.
+MOST_LINES = 32
+MOST_CHARACTERS = 4096
+CACHED_SPECS = 4096
+# What looks back or counts may cost so many searches, and counting one more for so many fires.
+SEARCHES_BACK = 3
+COUNTED_BY_A_SEARCH = 1000
+# So many of each rule are passed over before other rules are asked, which may fire earlier.
+_FEW_LEFT_OUT = 50
+
+_SECOND = timedelta(seconds=1)
+_INSTANT_LATER = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A valid spec in its zone and under its DST policy; equal when it fires by the same rules.
+
+    ``canonical`` is sorted and without duplicates, and reads back to the same spec. All methods
+    take and give aware datetimes; results are UTC, whole seconds. Safe to share between threads.
+    """
+
+    text: str = field(compare=False)
+    canonical: str
+    timezone: str
+    dst: DstPolicy
+    notes: tuple[str, ...] = field(compare=False)
+    rules: tuple[FireRule, ...] = field(compare=False, repr=False)
+    exclusions: tuple[Exclusion, ...] = field(compare=False, repr=False, default=())
+    first: datetime = field(compare=False, default=EARLIEST)
+    """Nothing fires earlier."""
+    last: datetime = field(compare=False, default=LATEST)
+    """Nothing fires later."""
+    seed: str | None = None
+    """What its spread macros are chosen by; None if it has none."""
+    calendars: Calendars = ()
+    """What the calendars that it names contained."""
+    moves: Moves | None = field(compare=False, repr=False, default=None)
+
+    def next(self, after: datetime) -> datetime | None:
+        """The first fire later than ``after``, or None: never again.
+
+        Raises `InvalidSpec` when it is not found within so many steps (`pgcron_ha.spec.budget`).
+        """
+        with search():
+            return self._next_until(max(after, self.first - _SECOND), self.last)
+
+    def previous(self, before: datetime) -> datetime | None:
+        """The last fire earlier than ``before``, or None: never before. Raises as `next`."""
+        before = min(before, self.last + _INSTANT_LATER)
+        with search(times=SEARCHES_BACK):
+            if self.exclusions or self.moves is not None:
+                fire = last_before(self._next_until, before)
+            else:
+                found = (rule.previous(before) for rule in self.rules)
+                fire = max((one for one in found if one is not None), default=None)
+        return None if fire is None or fire < self.first else fire
+
+    def between(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
+        """The first ``limit`` fires with after < fire <= until, ascending, each once."""
+        return list(islice(self.fires(after, until), limit))
+
+    def fires(self, after: datetime, until: datetime) -> Iterator[datetime]:
+        """All fires with after < fire <= until, ascending, each once. Raises as `next`."""
+        if self.exclusions or self.moves is not None or len(self.rules) == 1:
+            fire = self.next(after)
+            while fire is not None and fire <= until:
+                yield fire
+                fire = self.next(fire)
+            return
+        last, until = None, min(until, self.last)
+        after = max(after, self.first - _SECOND)
+        for fire in merge(*(fires_of(rule, after) for rule in self.rules)):
+            if fire > until:
+                return
+            if fire != last:
+                yield fire
+            last = fire
+
+    def count(self, after: datetime, until: datetime, most: int) -> int:
+        """How many fires with after < fire <= until: exact up to ``most``, else more. Raises
+        `TooManySteps`.
+        """
+        with search(times=SEARCHES_BACK + most // COUNTED_BY_A_SEARCH):
+            return self._count(max(after, self.first - _SECOND), min(until, self.last), most)
+
+    def _count(self, after: datetime, until: datetime, most: int) -> int:
+        if self.moves is not None:
+            return len(self.between(after, until, most + 1))
+        if len(self.rules) == 1:
+            return self._count_of(self.rules[0], after, until, most)
+        if any(self._count_of(rule, after, until, most) > most for rule in self.rules):
+            return most + 1
+        return len(self.between(after, until, most + 1))
+
+    def _next_until(self, after: datetime, until: datetime) -> datetime | None:
+        if after >= until:
+            return None
+        if self.moves is not None:
+            return self.moves.next_until(after, until)
+        if len(self.rules) == 1 and not self.exclusions:
+            fire = self.rules[0].next(after)
+        else:
+            fire = self._first_left(self.rules, after, until)
+        return None if fire is None or fire > until else fire
+
+    def _first_left(
+        self, rules: Sequence[FireRule], after: datetime, until: datetime
+    ) -> datetime | None:
+        """The first fire of any of the rules later than ``after`` that isn't left out; any later
+        than ``until`` may be None. A rule whose fires are all left out is none, as long as another
+        one fires: it is searched no further than that.
+        """
+        first: datetime | None = None
+        searches = [(rule, after) for rule in rules]
+        for most in (_FEW_LEFT_OUT, MOST_STEPS):
+            unfinished: list[tuple[FireRule, datetime]] = []
+            for rule, since in searches:
+                fire, reached = self._search(rule, since, until if first is None else first, most)
+                first = first if fire is None else fire
+                if reached is not None:
+                    unfinished.append((rule, reached))
+            searches = [one for one in unfinished if first is None or one[1] < first]
+            if not searches:
+                return first
+        raise TooManySteps
+
+    def _search(
+        self, rule: FireRule, after: datetime, until: datetime, most: int
+    ) -> tuple[datetime | None, datetime | None]:
+        """The rule's first fire that isn't left out, in (after, until]; or how far there is none,
+        when ``most`` are left out.
+        """
+        for _ in range(most):
+            fire = rule.next(after)
+            if fire is None or fire > until:
+                return None, None
+            spend(len(self.exclusions))
+            ends = (exclusion.end(fire, rule) for exclusion in self.exclusions)
+            end = max((one for one in ends if one is not None), default=None)
+            if end is None:
+                return fire, None
+            if end >= LATEST:
+                return None, None
+            after = end - _INSTANT_LATER
+        return None, after
+
+    def _count_of(self, rule: FireRule, after: datetime, until: datetime, most: int) -> int:
+        """As `count`, stretch by stretch of what isn't left out: a long one costs little."""
+        if not self.exclusions:
+            return rule.count(after, until, most)
+        total = 0
+        while total <= most and (fire := self._first_left((rule,), after, until)) is not None:
+            begin = min(exclusion.begin(fire) for exclusion in self.exclusions)
+            end = min(begin - _INSTANT_LATER, until)
+            total += rule.count(fire - _INSTANT_LATER, end, most)
+            after = end
+        return total
+
+
+Line = FireRule | Exclusion | Bound | CalendarUse
+
+
+def parse_spec(
+    text: str,
+    timezone: str = "UTC",
+    dst: DstPolicy = DstPolicy.VIXIE,
+    seed: str | None = None,
+    calendars: Calendars = (),
+) -> Spec:
+    """Read a spec; raises `InvalidSpec` (with the line's number if there are several),
+    `UnknownZone`, or `InvalidCalendar`. Blank lines are nothing.
+
+    ``seed`` is the uuid of the schedule, by which spread macros such as ``@daily~`` choose their
+    minute; without one they are refused. Specs without such macros are shared by all seeds.
+    ``calendars`` has those that it names, and those that they name.
+    """
+    with search():
+        return read_spec(text, timezone, dst, seed if "~" in text else None, calendars)
+
+
+@lru_cache(maxsize=CACHED_SPECS)
+def read_spec(
+    text: str, timezone: str, dst: DstPolicy, seed: str | None, calendars: Calendars
+) -> Spec:
+    """As `parse_spec`, which is what others call; a seed that changes nothing fills the cache."""
+    return _put_together(text, timezone, dst, seed, _read(text, timezone, dst, seed), calendars)
+
+
+def check_spec(
+    text: str,
+    timezone: str = "UTC",
+    dst: DstPolicy = DstPolicy.VIXIE,
+    seed: str | None = None,
+) -> None:
+    """Judge a spec without its calendars; raises as `parse_spec`. Whether calendars exist, and
+    leave anything, is not known here.
+    """
+    with search():
+        lines = _read(text, timezone, dst, seed)
+        if any(isinstance(line, CalendarUse) for line in lines):
+            for name in ("from", "until"):
+                _bound(lines, name)
+            _judge_uses([line for line in lines if isinstance(line, CalendarUse)])
+            _judge_rules([line for line in lines if isinstance(line, FireRule)])
+        else:
+            parse_spec(text, timezone, dst, seed)
+
+
+def calendar_names(text: str) -> tuple[str, ...]:
+    """The calendars that a spec names, each once; raises `InvalidSpec`."""
+    with search():
+        lines = _read(text, "UTC", DstPolicy.VIXIE, EXAMPLE_SEED)
+    return tuple(dict.fromkeys(line.name for line in lines if isinstance(line, CalendarUse)))
+
+
+def _read(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> list[Line]:
+    load_zone(timezone)
+    if len(text) > MOST_CHARACTERS:
+        raise InvalidSpec(
+            f"the spec has {len(text)} characters",
+            f"at most {MOST_CHARACTERS} are allowed",
+            "split it into several schedules",
+        )
+    lines = [line.strip(" \t\r") for line in text.split("\n")]
+    written = {number: line for number, line in enumerate(lines, start=1) if line}
+    if not 1 <= len(written) <= MOST_LINES:
+        raise InvalidSpec(
+            f"the spec has {len(written)} lines",
+            f"it has 1 to {MOST_LINES} lines, each a rule, an exclusion or a bound",
+            EXAMPLES,
+        )
+    return [
+        _numbered_line(line, timezone, dst, seed, number if len(written) > 1 else None)
+        for number, line in written.items()
+    ]
+
+
+def _put_together(
+    text: str,
+    timezone: str,
+    dst: DstPolicy,
+    seed: str | None,
+    lines: list[Line],
+    calendars: Calendars,
+) -> Spec:
+    bounds = {name: _bound(lines, name) for name in ("from", "until")}
+    once = {line.canonical: line for line in lines}
+    lines = [once[canonical] for canonical in sorted(once)]
+    rules = [line for line in lines if isinstance(line, FireRule)]
+    uses = [line for line in lines if isinstance(line, CalendarUse)]
+    by_calendar = _with_calendars(uses, timezone, calendars)
+    exclusions = [line for line in lines if isinstance(line, Exclusion)]
+    limits = [bound for bound in bounds.values() if bound is not None]
+    ordered: list[Line] = [*limits, *rules, *exclusions, *uses]
+    first, last = bounds["from"], bounds["until"]
+    _judge_rules(rules)
+    spec = Spec(
+        text=text,
+        canonical="\n".join(line.canonical for line in ordered),
+        timezone=timezone,
+        dst=dst,
+        notes=tuple(dict.fromkeys(note for rule in rules for note in rule.notes)),
+        rules=tuple(rules),
+        exclusions=(*exclusions, *(line for line in by_calendar if line.use.move is None)),
+        first=EARLIEST if first is None else first.instant,
+        last=LATEST if last is None else last.instant,
+        seed=seed,
+        calendars=calendars if uses else (),
+    )
+    moving = [line for line in by_calendar if line.use.move is not None]
+    if moving:
+        spec = replace(spec, moves=_moves(spec, moving))
+    if len(ordered) > len(rules) and spec.next(spec.first - _SECOND) is None:
+        raise _nothing_left("nothing is left of its rules between its bounds")
+    return spec
+
+
+def _with_calendars(
+    uses: Sequence[CalendarUse], timezone: str, calendars: Calendars
+) -> list[CalendarExclusion]:
+    _judge_uses(uses)
+    known = read_calendars(calendars) if uses else {}
+    for use in uses:
+        if use.name not in known:
+            raise unknown_calendar(use.name, dict(calendars))
+    return [CalendarExclusion(use, known[use.name], timezone) for use in uses]
+
+
+def _judge_uses(uses: Sequence[CalendarUse]) -> None:
+    if len({use.move for use in uses if use.move is not None}) > 1:
+        raise InvalidSpec(
+            "the spec moves to the next and to the previous day",
+            "all its lines that move do so in one direction",
+            "write `move next` in all of them, or `move previous`",
+        )
+
+
+def _judge_rules(rules: Sequence[FireRule]) -> None:
+    if not rules:
+        raise InvalidSpec(
+            "the spec has no line that fires", "exclusions and bounds only take away", EXAMPLES
+        )
+
+
+def _moves(before: Spec, lines: Sequence[CalendarExclusion]) -> Moves:
+    """The moves of a spec that is the same but for them."""
+    for rule in before.rules:
+        if fires_a_day(rule) > MOST_MOVED_A_DAY:
+            raise too_often()
+    return Moves(lines, before.rules, before.exclusions, before._next_until)
+
+
+def _bound(lines: list[Line], name: str) -> Bound | None:
+    found = [line for line in lines if isinstance(line, Bound) and line.name == name]
+    if len(found) > 1:
+        raise InvalidSpec(
+            f"the spec has {len(found)} lines that begin with {name}",
+            "a schedule begins once and ends once",
+            f"write one {name} line, and several schedules for several times",
+        )
+    return found[0] if found else None
+
+
+def _nothing_left(why: str) -> InvalidSpec:
+    return InvalidSpec(
+        "the spec never fires",
+        why,
+        "write fewer exclusions, or leave that rule out; `pgcron-ha next` shows what is left",
+    )
+
+
+def _numbered_line(
+    line: str, timezone: str, dst: DstPolicy, seed: str | None, number: int | None
+) -> Line:
+    try:
+        return read_line(line, timezone, dst, seed)
+    except InvalidSpec as error:
+        if number is None:
+            raise
+        raise InvalidSpec(f"line {number}: {error.message}", error.detail, error.hint) from error
