@@ -9,9 +9,6 @@ from datetime import UTC, datetime, timedelta
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
 LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
-# No calendar rule pauses for more than 40 years (Feb 29 on one weekday, over the year 2100).
-LOOK_BACK = timedelta(days=64 * 366)
-
 _SECOND = timedelta(seconds=1)
 
 NextUntil = Callable[[datetime, datetime], datetime | None]
@@ -19,7 +16,7 @@ NextUntil = Callable[[datetime, datetime], datetime | None]
 
 
 def last_before(next_until: NextUntil, before: datetime) -> datetime | None:
-    """The last fire earlier than ``before``, or None when `LOOK_BACK` and `EARLIEST` hold none.
+    """The last fire earlier than ``before``, or None: never before.
 
     Found by looking forward alone, so that looking back can neither invent nor lose an instant: a
     fire is searched for from further and further back, then the stretch between it and ``before``
@@ -51,11 +48,10 @@ def naive_utc(instant: datetime) -> datetime:
 
 
 def _some_fire_until(next_until: NextUntil, until: datetime) -> datetime | None:
-    furthest = until - LOOK_BACK if until - EARLIEST > LOOK_BACK else EARLIEST
     distance = timedelta(minutes=1)
     since = until
-    while since > furthest:
-        begin = until - distance if distance < until - furthest else furthest
+    while since > EARLIEST:
+        begin = until - distance if distance < until - EARLIEST else EARLIEST
         fire = next_until(begin, since)
         if fire is not None:
             return fire

@@ -21,8 +21,9 @@ def why_not(spec: Spec, instant: datetime) -> str | None:
     """
     try:
         with search(times=SEARCHES_BACK):
-            rules = [rule for rule in spec.rules if rule.next(instant - _INSTANT) == instant]
-            if not rules or spec.next(instant - _INSTANT) == instant:
+            before = instant - _INSTANT
+            rules = [rule for rule in spec.rules if rule.next(before, instant) == instant]
+            if not rules or spec.next(before) == instant:
                 return None
             for line in spec.exclusions:
                 if all(line.end(instant, rule) is not None for rule in rules):

@@ -103,7 +103,7 @@ def _gap_notes(spec: Spec, fire: datetime, last: datetime | None) -> Iterator[st
 def _skipped(spec: Spec, change: Change, is_fire: bool) -> Iterator[str]:
     end = change.at + change.after
     for rule in spec.rules:
-        wall = _wall_after(rule, change.at + change.before - _SECOND)
+        wall = _wall_after(rule, change.at + change.before - _SECOND, end)
         if wall is None or wall >= end:
             continue
         fact = f"{_clock(wall)} does not exist on {wall:%Y-%m-%d} in {spec.timezone}"
@@ -134,15 +134,17 @@ def _fires(spec: Spec, at: datetime) -> bool:
 
 
 def _names(rule: FireRule, wall: datetime) -> bool:
-    return _wall_after(rule, wall - _SECOND) == wall
+    return _wall_after(rule, wall - _SECOND, wall) == wall
 
 
-def _wall_after(rule: FireRule, wall: datetime) -> datetime | None:
-    """The next wall time that the rule names; None for rules that count real time."""
+def _wall_after(rule: FireRule, wall: datetime, until: datetime) -> datetime | None:
+    """The next wall time that the rule names, any later than ``until`` may be None; None for rules
+    that count real time.
+    """
     if isinstance(rule, CronRule):
-        return rule.expression.wall_after(wall)
+        return rule.expression.wall_after(wall, until)
     if isinstance(rule, RecurrenceRule):
-        return rule.wall_after(wall)
+        return rule.wall_after(wall, until)
     return None
 
 

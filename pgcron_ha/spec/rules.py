@@ -16,7 +16,7 @@ from pgcron_ha.spec.cron.fires import (
     CronExpression,
     DstPolicy,
     count_fires,
-    next_fire,
+    next_until,
     previous_fire,
 )
 from pgcron_ha.spec.cron.nth import NthExpression
@@ -38,8 +38,8 @@ class FireRule(Protocol):
     def notes(self) -> tuple[str, ...]:
         """Sentences for the person who wrote it."""
 
-    def next(self, after: datetime) -> datetime | None:
-        """The first fire later than ``after``."""
+    def next(self, after: datetime, until: datetime) -> datetime | None:
+        """The first fire later than ``after``, or None; any later than ``until`` may be None."""
 
     def previous(self, before: datetime) -> datetime | None:
         """The last fire earlier than ``before``."""
@@ -80,9 +80,9 @@ class CronRule:
         """The expression's notes."""
         return self.expression.notes
 
-    def next(self, after: datetime) -> datetime | None:
-        """The first fire later than ``after``."""
-        return next_fire(self.expression, self.timezone, after, self.dst)
+    def next(self, after: datetime, until: datetime) -> datetime | None:
+        """The first fire in (after, until]."""
+        return next_until(self.expression, self.timezone, after, self.dst, until)
 
     def previous(self, before: datetime) -> datetime | None:
         """The last fire earlier than ``before``."""
@@ -109,8 +109,8 @@ class IntervalRule:
             return text
         return f"{text} from {self.anchor:%Y-%m-%dT%H:%M:%SZ}"
 
-    def next(self, after: datetime) -> datetime | None:
-        """The first fire later than ``after``, or None beyond the calendar."""
+    def next(self, after: datetime, until: datetime) -> datetime | None:
+        """The first fire later than ``after``, or None beyond the calendar: no need to search."""
         if after >= LATEST:
             return None
         spend()
@@ -144,7 +144,7 @@ class InstantRule:
     canonical: str
     notes: tuple[str, ...] = ()
 
-    def next(self, after: datetime) -> datetime | None:
+    def next(self, after: datetime, until: datetime) -> datetime | None:
         """The instant, if it is later than ``after``."""
         return self.instant if self.instant > after else None
 
@@ -157,12 +157,12 @@ class InstantRule:
         return int(after < self.instant <= until)
 
 
-def fires_of(rule: FireRule, after: datetime) -> Iterator[datetime]:
-    """All fires later than ``after``, ascending."""
+def fires_of(rule: FireRule, after: datetime, until: datetime) -> Iterator[datetime]:
+    """All fires in (after, until], ascending, and perhaps one more."""
     fire: datetime | None = after
     while fire is not None:
         with search():
-            fire = rule.next(fire)
+            fire = rule.next(fire, until)
         if fire is not None:
             yield fire
 
@@ -186,10 +186,11 @@ def seconds_of_day(rule: FireRule, day: date, begin: datetime) -> Iterable[int]:
 
 
 def _seconds_by_search(rule: FireRule, begin: datetime) -> Iterable[int]:
-    fire = rule.next(begin - _SECOND)
-    while fire is not None and fire < begin + _DAY:
+    end = begin + _DAY
+    fire = rule.next(begin - _SECOND, end)
+    while fire is not None and fire < end:
         yield (fire - begin) // _SECOND
-        fire = rule.next(fire)
+        fire = rule.next(fire, end)
 
 
 def duration_text(period: timedelta) -> str:

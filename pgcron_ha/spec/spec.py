@@ -113,7 +113,7 @@ class Spec:
             return
         last, until = None, min(until, self.last)
         after = max(after, self.first - _SECOND)
-        for fire in merge(*(fires_of(rule, after) for rule in self.rules)):
+        for fire in merge(*(fires_of(rule, after, until) for rule in self.rules)):
             if fire > until:
                 return
             if fire != last:
@@ -142,7 +142,7 @@ class Spec:
         if self.moves is not None:
             return self.moves.next_until(after, until)
         if len(self.rules) == 1 and not self.exclusions:
-            fire = self.rules[0].next(after)
+            fire = self.rules[0].next(after, until)
         else:
             fire = self._first_left(self.rules, after, until)
         return None if fire is None or fire > until else fire
@@ -175,7 +175,7 @@ class Spec:
         when ``most`` are left out.
         """
         for _ in range(most):
-            fire = rule.next(after)
+            fire = rule.next(after, until)
             if fire is None or fire > until:
                 return None, None
             spend(len(self.exclusions))

@@ -146,6 +146,54 @@ def test_hours_follow_the_wall_clock_through_a_change() -> None:
     assert [fire - start for fire in hours] == [timedelta(hours=hour) for hour in range(1, 7)]
 
 
+@pytest.mark.parametrize(
+    ("text", "earlier", "later"),
+    [
+        ("rrule FREQ=YEARLY;INTERVAL=1000 from 1979-12-20T09:45", "1979-12-20T09:45", None),
+        (
+            *("rrule FREQ=YEARLY;INTERVAL=100 from 1901-05-01T09:00", "2001-05-01T09:00"),
+            "2101-05-01T09:00",
+        ),
+        (
+            *("rrule FREQ=MONTHLY;INTERVAL=999 from 1930-01-30T09:00", "2013-04-30T09:00"),
+            "2096-07-30T09:00",
+        ),
+        (
+            "rrule FREQ=HOURLY;INTERVAL=1000;BYMONTH=2;BYMONTHDAY=29;BYHOUR=5"
+            " from 2024-02-29T05:00",
+            *("2024-02-29T05:00", "2972-02-29T05:00"),
+        ),
+        ("every 10000th of 0 0 * * mon", "1970-01-05T00:00", "2161-08-31T00:00"),
+        ("at 1970-01-01T00:00\nnot 2026-12-24", "1970-01-01T00:00", None),
+        ("rrule FREQ=YEARLY;COUNT=100 from 2000-01-01T00:00", "2099-01-01T00:00", None),
+    ],
+)
+def test_looking_back_and_ahead_goes_as_far_as_the_rule_pauses(
+    text: str, earlier: str, later: str | None
+) -> None:
+    spec = parse_spec(text)
+    fire = datetime.fromisoformat(f"{earlier}Z")
+    following = None if later is None else datetime.fromisoformat(f"{later}Z")
+    assert spec.next(fire - timedelta(seconds=1)) == fire
+    if following is None:
+        assert spec.previous(datetime(2150, 1, 1, tzinfo=UTC)) == fire
+    else:
+        assert spec.previous(following) == fire
+        assert spec.previous(following + timedelta(seconds=1)) == following
+        assert spec.next(fire) == following
+
+
+def test_what_fired_last_is_found_among_rules_that_ended_long_ago() -> None:
+    spec = parse_spec(
+        "rrule FREQ=DAILY;INTERVAL=7;COUNT=165;BYHOUR=20;BYMINUTE=43,58,2 from 1974-08-29T21:02\n"
+        "rrule FREQ=YEARLY;INTERVAL=1000;BYHOUR=10,0,23 from 1979-12-20T09:45",
+        "Africa/Casablanca",
+        DstPolicy.SKIP,
+    )
+    last = datetime(1979, 12, 20, 23, 45, tzinfo=UTC)
+    assert spec.previous(datetime(2053, 9, 13, tzinfo=UTC)) == last
+
+
 _NUMBERS = st.sampled_from
 _RULES = st.one_of(
     st.builds(

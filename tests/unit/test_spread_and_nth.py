@@ -113,10 +113,10 @@ def test_each_nth_wall_time_is_found_as_by_counting(
     wall = anchor + timedelta(days=days, seconds=days)
     # By hand: from the anchor on, or from the wall time up to it.
     counted: list[datetime] = []
-    found = expression.wall_after(min(wall, anchor - timedelta(seconds=1)))
+    found = expression.wall_after(min(wall, anchor - timedelta(seconds=1)), datetime.max)
     while found is not None and len(counted) < 4000:
         counted.append(found)
-        found = expression.wall_after(found)
+        found = expression.wall_after(found, datetime.max)
     begin = next((i for i, one in enumerate(counted) if one >= anchor), None)
     if begin is None or counted[-1] <= wall:
         return  # further away than is counted here
@@ -124,10 +124,10 @@ def test_each_nth_wall_time_is_found_as_by_counting(
     last = counted[-1]
 
     fires: list[datetime] = []
-    found = nth.wall_after(wall)
+    found = nth.wall_after(wall, datetime.max)
     while found is not None and found <= last:
         fires.append(found)
-        found = nth.wall_after(found)
+        found = nth.wall_after(found, datetime.max)
     assert fires == expected
     assert nth.count_between(wall, last, 10**9) == len(expected)
 

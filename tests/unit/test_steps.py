@@ -57,6 +57,24 @@ def test_all_fires_of_months_may_move_to_one_day(rule: str, zone: str) -> None:
     assert spent() - begin < 12 * len(fires) + 2 * MOST_STEPS
 
 
+def test_a_rule_that_fires_once_in_centuries_costs_the_others_little() -> None:
+    text = "* 4,5,20 * 6,7,11 *\nrrule FREQ=YEARLY;INTERVAL=999;BYWEEKNO=-34,-48,52;BYHOUR=12"
+    now = datetime(2044, 7, 4, 16, 54, 19, tzinfo=UTC)
+    days = (("c", "yearly 06-10..07-03"),)
+    spec = parse_spec(f"{text}\nonly in c, move previous", "Europe/Berlin", calendars=days)
+    begin = spent()
+    made = plan(
+        *(spec, now - timedelta(days=100), now, now, "latest"),
+        *(timedelta(days=40), timedelta(seconds=10), 1000),
+    )
+    assert made.fires == [spec.previous(now)]
+    assert spent() - begin < 4 * MOST_STEPS
+    plain = parse_spec(text, "Europe/Berlin")
+    begin = spent()
+    assert plain.next(now) == datetime(2044, 7, 4, 18, tzinfo=UTC)
+    assert spent() - begin < 10
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -80,10 +98,11 @@ class _Broken:
     canonical: str = "broken"
     notes: tuple[str, ...] = ()
 
-    def next(self, after: datetime) -> datetime | None:
+    def next(self, after: datetime, until: datetime) -> datetime | None:
         raise IndexError("list index out of range")
 
-    previous = next
+    def previous(self, before: datetime) -> datetime | None:
+        raise IndexError("list index out of range")
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         raise IndexError("list index out of range")

@@ -61,15 +61,15 @@ class CronExpression:
     minutes: tuple[int, ...] = field(compare=False, repr=False)
     seconds: tuple[int, ...] = field(compare=False, repr=False)
 
-    def wall_after(self, wall: datetime) -> datetime | None:
-        """The first named wall time later than ``wall`` (both naive), or None: never again."""
+    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
+        """The first named wall time later than ``wall``, or None: none on a day up to ``until``."""
         day = wall.date()
         if self.days.has(day):
             time = self._time_after(wall.hour, wall.minute, wall.second)
             if time is not None:
                 return datetime(day.year, day.month, day.day, *time)
         later = self.days.after(day)
-        if later is None:
+        if later is None or later > until.date():
             return None
         time = self.hours[0], self.minutes[0], self.seconds[0]
         return datetime(later.year, later.month, later.day, *time)

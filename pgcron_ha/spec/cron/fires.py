@@ -79,8 +79,10 @@ class NamedTimes(Protocol):
     def wildcard(self) -> bool:
         """Whether they follow the wall clock, whatever the policy."""
 
-    def wall_after(self, wall: datetime) -> datetime | None:
-        """The first of them later than ``wall`` (both naive), or None."""
+    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
+        """The first of them later than ``wall`` (all naive), or None; any later than ``until`` may
+        be None.
+        """
 
 
 def next_fire(
@@ -96,8 +98,7 @@ def next_fire(
 def previous_fire(
     expression: CronExpression, zone: str, before: datetime, dst: DstPolicy = DstPolicy.VIXIE
 ) -> datetime | None:
-    """The last fire earlier than ``before``, or None when `LOOK_BACK` and `EARLIEST` hold none."""
-
+    """The last fire earlier than ``before``, or None: never before."""
     return last_before(lambda after, until: next_until(expression, zone, after, dst, until), before)
 
 
@@ -144,7 +145,7 @@ def next_until(
 ) -> datetime | None:
     """The first fire in (after, until], or None: there is no need to look further."""
     since = naive_utc(after).replace(microsecond=0)
-    found = _search(expression, zone, since, dst, until.replace(tzinfo=None))
+    found = _search(expression, zone, since, dst, naive_utc(until))
     fire = None if found is None else found.replace(tzinfo=UTC)
     return None if fire is None or fire > until else fire
 
@@ -166,7 +167,7 @@ def _search(
         spend()
         if since > until:
             return None
-        match = expression.wall_after(wall)
+        match = expression.wall_after(wall, until + offset + _NEAR)
         if match is None:
             return None
         fire = match - offset

@@ -32,16 +32,17 @@ class NthExpression(CronExpression):
     step: int
     anchor: datetime
 
-    def wall_after(self, wall: datetime) -> datetime | None:
-        """The first named wall time later than ``wall`` (both naive), or None: never again."""
+    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
+        """The first named wall time later than ``wall``, or None: none on a day up to ``until``."""
         left_out = -self._number(wall) % self.step
         each_day = len(self.hours) * len(self.minutes) * len(self.seconds)
         day: date | None = wall.date()
+        last = until.date()
         if self.days.has(wall.date()):
             left_out += self._times_up_to(wall)
         else:
             day = self.days.after(wall.date())
-        while day is not None and left_out >= each_day:
+        while day is not None and day <= last and left_out >= each_day:
             spend()
             in_month = (self.days.in_month(day.year, day.month) >> day.day).bit_count()
             if left_out >= in_month * each_day:  # not in this month
@@ -51,7 +52,7 @@ class NthExpression(CronExpression):
             else:
                 left_out -= each_day
                 day = self.days.after(day)
-        return None if day is None else self._at(day, left_out)
+        return None if day is None or day > last else self._at(day, left_out)
 
     def _at(self, day: date, place: int) -> datetime:
         """The time of a day that has so many before it."""

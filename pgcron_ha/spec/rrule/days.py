@@ -22,6 +22,9 @@ YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY = "YEARLY", "MONTHLY", "WEEKLY", "DAILY",
 MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1, HOURLY: 1}
 """Days of a period at most."""
 
+# Years without a day are passed over as fast as anything else is done once.
+YEARS_A_STEP: Final = 4
+
 _DAY: Final = timedelta(days=1)
 _LAST_YEAR: Final = 9998
 _ALL_SHAPES: Final = range(2000, 2028)
@@ -125,17 +128,21 @@ class RecurringTimes:
 
     def _days(self, since: date, last_year: int) -> Iterator[date]:
         """The days of its periods that the parts name, not earlier than ``since``."""
-        low = since.timetuple().tm_yday - 1
-        for year in range(since.year, min(last_year, _LAST_YEAR) + 1):
-            spend()
+        step = self.interval if self.frequency == YEARLY else 1
+        begin = since.year + (self.first.year - since.year) % step
+        for place, year in enumerate(range(begin, min(last_year, _LAST_YEAR) + 1, step)):
             mask = self._named(year)
-            mask = (mask & self._reached(year) if mask and self.interval > 1 else mask) >> low
-            new_year = date(year, 1, 1).toordinal() + low
+            if mask or place % YEARS_A_STEP == 0:
+                spend()
+            if mask and self.interval > step:
+                mask &= self._reached(year)
+            new_year = date(year, 1, 1).toordinal()
+            if year == since.year:
+                mask &= -1 << since.toordinal() - new_year
             while mask:
                 lowest = mask & -mask
                 yield date.fromordinal(new_year + lowest.bit_length() - 1)
                 mask ^= lowest
-            low = 0
 
     def _hours(self, day: date) -> tuple[int, ...]:
         if self.frequency != HOURLY or self.interval == 1:
@@ -153,11 +160,9 @@ class RecurringTimes:
         return day
 
     def _reached(self, year: int) -> int:
-        """The days of a year that lie in periods which the interval reaches."""
+        """The days of a year in the months, weeks or shorter periods that the interval reaches."""
         new_year, length = date(year, 1, 1), 366 if isleap(year) else 365
         begin = self._begin_of_period(self.first.date())
-        if self.frequency == YEARLY:
-            return 0 if (year - begin.year) % self.interval else whole_year(year)
         if self.frequency == MONTHLY:
             passed = (year - begin.year) * 12 - begin.month
             reached = [m for m in range(1, 13) if (passed + m) % self.interval == 0]

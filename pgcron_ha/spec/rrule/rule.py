@@ -8,7 +8,7 @@ no fire unless the rule names it, and UNTIL with a date lasts until that day is 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -20,8 +20,9 @@ from pgcron_ha.spec.rrule.days import HOURLY, RecurringTimes
 from pgcron_ha.spec.rrule.parts import EXAMPLE, read_parts
 from pgcron_ha.spec.zones import instants_of, load_zone, skipping_change, wall_clock
 
-# No rule that counts days pauses for longer (Feb 29 on one weekday); those that count years may.
-LOOK_AHEAD = timedelta(days=64 * 366)
+# A rule that doesn't fire so soon after its instant is refused. Later it may pause for longer, if
+# its interval is long.
+FIRST_WITHIN = timedelta(days=64 * 366)
 START = "1970-01-01T00:00:00"
 
 _END = naive_utc(LATEST)
@@ -42,20 +43,20 @@ class RecurrenceRule:
     canonical: str
     notes: tuple[str, ...] = ()
 
-    def next(self, after: datetime) -> datetime | None:
-        """The first fire later than ``after``, or None: none within `LOOK_AHEAD`."""
-        return self._next_until(after, LATEST)
+    def next(self, after: datetime, until: datetime) -> datetime | None:
+        """The first fire in (after, until]."""
+        return next_until(self, self.timezone, after, self.dst, min(until, self.last))
 
     def previous(self, before: datetime) -> datetime | None:
         """The last fire earlier than ``before``."""
-        return last_before(self._next_until, min(before, self.last + _SECOND))
+        return last_before(self.next, min(before, self.last + _SECOND))
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """How many fires with after < fire <= until: exact up to ``most``, else more."""
-        number, fire = 0, self._next_until(after, until)
+        number, fire = 0, self.next(after, until)
         while fire is not None and number <= most:
             number += 1
-            fire = self._next_until(fire, until)
+            fire = self.next(fire, until)
         return number
 
     @property
@@ -63,24 +64,17 @@ class RecurrenceRule:
         """A rule that counts hours follows the wall clock, whatever the policy."""
         return self.times.frequency == HOURLY
 
-    def wall_after(self, wall: datetime) -> datetime | None:
-        """The first wall time (naive) that it names later than ``wall``, within `LOOK_AHEAD`."""
+    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
+        """The first wall time that it names later than ``wall``, or None: none up to ``until``."""
         if self.counted is not None:
             place = bisect_right(self.counted, wall)
             return self.counted[place] if place < len(self.counted) else None
-        start = wall.replace(microsecond=0) + _SECOND
-        return next(self.times.walls(start, _later(max(wall, self.times.first))), None)
-
-    def _next_until(self, after: datetime, until: datetime) -> datetime | None:
-        return next_until(self, self.timezone, after, self.dst, min(until, self.last))
+        return next(self.times.walls(wall.replace(microsecond=0) + _SECOND, until), None)
 
 
-def read_recurrence(
-    words: list[str], timezone: str, dst: DstPolicy, *, must_fire: bool = True
-) -> RecurrenceRule:
-    """Read the words of an ``rrule`` line; raises `InvalidSpec`, also for what never fires.
-
-    Whoever asks for some years of a rule alone says that it need not fire.
+def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> RecurrenceRule:
+    """Read the words of an ``rrule`` line; raises `InvalidSpec`, also for what does not fire within
+    `FIRST_WITHIN`.
     """
     if len(words) not in (2, 4) or (len(words) == 4 and words[2].lower() != "from"):
         raise InvalidSpec(
@@ -100,29 +94,35 @@ def read_recurrence(
         )
     first = wall_clock(load_zone(timezone), naive_utc(written.instant))
     begin = f" from {first:%Y-%m-%dT%H:%M:%S}" if len(words) == 4 else ""
-    times = parts.times(first)
-    if not times.may_fire:
-        raise _never(words[1])
-    counted = None if parts.count is None else _counted(times, parts.count)
     found = RecurrenceRule(
-        times=times,
-        counted=counted,
-        last=_last_of(counted, timezone) if counted else parts.last_instant(timezone),
+        times=parts.times(first),
+        counted=None,
+        last=parts.last_instant(timezone),
         timezone=timezone,
         dst=dst,
         canonical=f"rrule {parts.canonical}{begin}",
     )
-    if (
-        must_fire
-        and found.next(EARLIEST if parts.count is not None else written.instant - _SECOND) is None
-    ):
+    since = written.instant - _SECOND if parts.count is None else EARLIEST
+    if not found.times.may_fire or found.next(since, _soon(written.instant)) is None:
+        raise _never(words[1])
+    if parts.count is None:
+        return found
+    counted = tuple(islice(found.times.walls(first, _END), parts.count))
+    found = replace(found, counted=counted, last=_last_of(counted, timezone))
+    if found.next(since, LATEST) is None:
         raise _never(words[1])
     return found
 
 
+def _soon(instant: datetime) -> datetime:
+    return instant + FIRST_WITHIN if instant < LATEST - FIRST_WITHIN else LATEST
+
+
 def _never(parts: str) -> InvalidSpec:
     return InvalidSpec(
-        f'"rrule {parts[:80]}" never fires', "no instant has all that its parts name", EXAMPLE
+        f'"rrule {parts[:80]}" never fires',
+        f"no instant of its first {FIRST_WITHIN.days // 366} years has all that its parts name",
+        EXAMPLE,
     )
 
 
@@ -130,12 +130,3 @@ def _last_of(counted: tuple[datetime, ...], timezone: str) -> datetime:
     """The last of all passes of the last wall time, whatever the policy."""
     found = instants_of(timezone, counted[-1]) or (skipping_change(timezone, counted[-1]).at,)
     return found[-1].replace(tzinfo=UTC)
-
-
-def _later(wall: datetime) -> datetime:
-    return wall + LOOK_AHEAD if wall < _END - LOOK_AHEAD else _END
-
-
-def _counted(times: RecurringTimes, count: int) -> tuple[datetime, ...]:
-    """The first wall times of a rule, those within `LOOK_AHEAD`."""
-    return tuple(islice(times.walls(times.first, _later(times.first)), count))
