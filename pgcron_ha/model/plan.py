@@ -22,7 +22,7 @@ COUNTED_EXACTLY = 1000
 # Each of them is looked for; who wants more wants all within a window.
 MOST_LATEST = 100
 
-# After so many steps a plan takes no more fires: the rest is for the next one.
+# After so many steps a plan takes no more fires, which are for the next one, and counts no more.
 MOST_STEPS_OF_PLAN = 2 * MOST_STEPS
 
 _INSTANT_LATER = timedelta(microseconds=1)
@@ -178,21 +178,21 @@ def _late(
     if newest is None or newest <= watermark:
         return _NONE, []
     if catchup.kept == 0:
-        return _NONE, _missed(spec, watermark, newest, MissedReason.NONE)
+        return _NONE, _missed(spec, watermark, newest, MissedReason.NONE, begin)
     window_start = max(old_since, watermark)
     if newest < window_start:
-        return _NONE, _missed(spec, watermark, newest, MissedReason.WINDOW)
+        return _NONE, _missed(spec, watermark, newest, MissedReason.WINDOW, begin)
     too_old = spec.previous(window_start) if window_start > watermark else None
     missed: list[Missed] = []
     if too_old is not None:
-        missed += _missed(spec, watermark, too_old, MissedReason.WINDOW)
+        missed += _missed(spec, watermark, too_old, MissedReason.WINDOW, begin)
         watermark = max(watermark, too_old)
     if catchup.kept is None:
         return _some(spec, watermark, newest, limit + 1, begin), missed
     kept = _newest(spec, newest, watermark, catchup.kept, begin)
     superseded = spec.previous(kept[0])
     if superseded is not None:
-        missed += _missed(spec, watermark, superseded, MissedReason.LATEST)
+        missed += _missed(spec, watermark, superseded, MissedReason.LATEST, begin)
     return _Some(kept[: limit + 1], False), missed
 
 
@@ -214,11 +214,17 @@ def _newest(spec: Spec, newest: datetime, after: datetime, most: int, begin: int
     return found[-most:]
 
 
-def _missed(spec: Spec, after: datetime, last: datetime, reason: MissedReason) -> list[Missed]:
-    """The range of the fires in (after, last] (``last`` is a fire), or nothing if there is none."""
+def _missed(
+    spec: Spec, after: datetime, last: datetime, reason: MissedReason, begin: int
+) -> list[Missed]:
+    """The range of the fires in (after, last] (``last`` is a fire), or nothing if there is none;
+    not counted when a plan that has begun at so many steps may take no more.
+    """
     if last <= after:
         return []
     first = spec.next(after) or last
+    if spent() - begin > MOST_STEPS_OF_PLAN:
+        return [Missed(first, last, None, reason)]
     try:
         count = spec.count(after, last, COUNTED_EXACTLY)
     except TooManySteps:

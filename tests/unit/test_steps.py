@@ -155,6 +155,19 @@ def test_a_plan_leaves_what_takes_long_to_the_next_one(catchup: str) -> None:
         assert fires[-1] == spec.previous(NOW)
 
 
+def test_a_plan_that_has_used_up_its_steps_counts_no_more() -> None:
+    """Counting what is too old takes them all, so that what is superseded is not counted."""
+    days = "\nnot 0 12 1-24 * *"
+    spec = parse_spec(f"{_costly().text}\nnot 1-59 * * * *{days}", "Europe/Berlin")
+    begin = spent()
+    made = plan(
+        *(spec, NOW - timedelta(days=300), NOW, NOW, "latest"),
+        *(timedelta(days=150), timedelta(seconds=10), 1000),
+    )
+    assert [one.count for one in made.missed] == [None, None]
+    assert spent() - begin < 7 * MOST_STEPS
+
+
 def test_a_preview_shows_fewer_fires_when_they_take_long() -> None:
     begin = spent()
     shown = preview(_costly(), NOW, 1000)
